@@ -65,10 +65,13 @@ class ReadSettings:
     Attributes:
         encoding_errors: ``strict``, or ``replace`` to read invalid UTF-8 as U+FFFD.
         lowercase: read both sides in lower case.
+        tokenize: find the words of raw text, instead of taking what is between spaces
+            (:mod:`alignkit.text.raw_text`); None: as the text was read that a model was fitted on, else no.
     """
 
     encoding_errors: str = "strict"
     lowercase: bool = False
+    tokenize: bool | None = None
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import os
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -61,6 +61,8 @@ class Aligner(ABC):
 
     __repr__ = brief_repr
 
+    #: True if it was fitted on raw text: the text that it links is tokenized likewise.
+    raw_text: bool = field(default=False, repr=False, kw_only=True)
     #: Kind -> a few words for its scores, and a sentence, for readers who do not know it.
     descriptions: ClassVar[Mapping[str, tuple[str, str]]] = {}
     #: The tokenizer of the bitexts that it reads; None: they are of whitespace words.
@@ -93,7 +95,12 @@ class Aligner(ABC):
 
     @abstractmethod
     def save(self, path: PathLike) -> None:
-        """Write the aligner to a file that :func:`load_aligner` reads."""
+        """Write the aligner to a file that :func:`load_aligner` reads, with :attr:`about_text` in its header."""
+
+    @property
+    def about_text(self) -> dict[str, bool]:
+        """What the header of its file says of the text that it was fitted on."""
+        return {"raw_text": True} if self.raw_text else {}
 
     @property
     def title(self) -> str:
@@ -179,6 +186,8 @@ class Aligner(ABC):
             links = self.links(bitext)
         elif probabilities and known is None:
             known = self.link_probabilities(bitext, links)
+        sides = bitext.source, bitext.target
+        raw = all(side.spans is not None for side in sides)
         return Alignment(
             links,
             [bitext.source.words(m) for m in range(len(bitext))] if words else (),
@@ -186,6 +195,7 @@ class Aligner(ABC):
             known if probabilities else None,
             self.sentence_scores(bitext) if scored or (words and self.predicts) else None,
             is_reverse=self.predicts == ("source",),
+            spans=[(sides[0].spans_of(m), sides[1].spans_of(m)) for m in range(len(bitext))] if raw else (),
         )
 
     def align_batch(
@@ -208,7 +218,7 @@ class Aligner(ABC):
         """
         for name, side in (("source", sources), ("target", targets)):
             check_list(side, f"{name} sentences must be a list of sentences")
-        return self.on_words().links(read_text(sources, targets)).to_strings()
+        return self.on_words().links(read_text(sources, targets, tokenize=self.raw_text)).to_strings()
 
     def translations(self, word: str, best: int | None = 10) -> list[tuple[str, float]]:
         """The likeliest translations of a word and their probabilities: those that ``alignkit lexicon`` writes.
@@ -318,6 +328,8 @@ def load_aligner(path: PathLike, threads: int | None = None) -> Aligner:
     if not isinstance(kind, str) or kind not in LOADERS:
         raise InputError(path, f"holds {plainly_shown(kind)}, which is not an aligner this program knows")
     aligner: Aligner = imported(LOADERS[kind])(path)
+    if header.get("raw_text"):
+        aligner = replace(aligner, raw_text=True)
     return aligner.with_threads(threads)
 
 
@@ -434,6 +446,7 @@ class Reversed(Aligner):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "inner", self.inner.with_threads(self.threads))
+        object.__setattr__(self, "raw_text", self.inner.raw_text)
 
     @property
     def name(self) -> str:
@@ -504,6 +517,7 @@ class Symmetrized(Aligner):
         for side, aligner in (("forward", self.forward), ("reverse", reverse)):
             aligner.check_kind("alpha")
             object.__setattr__(self, side, aligner.with_threads(self.threads).on_words())
+        object.__setattr__(self, "raw_text", self.forward.raw_text)
 
     @property
     def name(self) -> str:

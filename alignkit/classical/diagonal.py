@@ -176,6 +176,7 @@ class Diagonal(LexicalModel, Aligner):
     def save(self, path: PathLike) -> None:
         """Write the model; :func:`alignkit.load` reads it."""
         header = self.header() | {"tension": self.tension, "null_probability": self.null_probability}
+        header |= self.about_text
         save_arrays(path, KIND, VERSION, self.arrays(), header)
 
 

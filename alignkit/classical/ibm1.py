@@ -122,7 +122,7 @@ class IBM1(LexicalModel, Aligner):
 
     def save(self, path: PathLike) -> None:
         """Write the model; :func:`alignkit.load` reads it."""
-        header = self.header() | {"null_probability": self.null_probability}
+        header = self.header() | {"null_probability": self.null_probability} | self.about_text
         save_arrays(path, KIND, VERSION, self.arrays(), header)
 
 

@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import AlignkitError
 from alignkit.types import brief_repr
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 #: tokens.
 GOLD_FORMATS = ("auto", "pharaoh", "naacl")
 GOLD_BASES = ("auto", "0", "1")
+Spans = Sequence[tuple[int, int]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +39,8 @@ class Alignment:
             words; with two directions, a second column with the same of the reverse direction.
         is_reverse: true if they are those of a target-to-source model alone; the sentence scores are then log
             p(source | target), divided by the number of source words.
+        spans: if the text is raw, the characters [start, end) of each source and of each target word in its line,
+            of each pair.
     """
 
     links: Links
@@ -46,6 +49,7 @@ class Alignment:
     probabilities: np.ndarray | None = None
     sentence_scores: np.ndarray | None = None
     is_reverse: bool = False
+    spans: Sequence[tuple[Spans, Spans]] = ()
 
     __repr__ = brief_repr
 
@@ -63,6 +67,15 @@ def with_probabilities(alignment: Alignment, first: int = 1) -> bytes:
     items = [f"{s}-{t}:{p:.4g}" for (s, t), p in rows]
     bounds = links.offsets.tolist()
     return "".join(" ".join(items[bounds[m] : bounds[m + 1]]) + "\n" for m in range(len(links))).encode()
+
+
+def character_offsets(alignment: Alignment, first: int = 1) -> bytes:
+    """One line per sentence pair: ``start:end-start:end``, the characters [start, end) of a link's two words."""
+    lines = []
+    for pairs, (source, target) in zip(alignment.links, alignment.spans, strict=True):
+        places = ((source[s], target[t]) for s, t in pairs.tolist())
+        lines.append(" ".join(f"{a}:{b}-{c}:{d}" for (a, b), (c, d) in places) + "\n")
+    return "".join(lines).encode()
 
 
 def giza(alignment: Alignment, first: int = 1) -> bytes:
@@ -98,13 +111,18 @@ def giza(alignment: Alignment, first: int = 1) -> bytes:
 
 
 def json_lines(alignment: Alignment, first: int = 1) -> bytes:
-    """One object per sentence pair: lists ``src`` and ``tgt`` of words, and ``links`` of [s, t, probability]."""
+    """One object per sentence pair: lists ``src`` and ``tgt`` of words, and ``links`` of [s, t, probability].
+
+    Of raw text, also lists ``src_offsets`` and ``tgt_offsets`` of [start, end), the characters of each word.
+    """
     assert alignment.probabilities is not None
     rows = zip(alignment.links.pairs.tolist(), alignment.probabilities.tolist(), strict=True)
     items = [[*pair, float(f"{p:.4g}")] for pair, p in rows]
     lines, bounds = [], alignment.links.offsets.tolist()
     for m, (x, y) in enumerate(zip(alignment.source, alignment.target, strict=True)):
-        record = {"src": list(x), "tgt": list(y), "links": items[bounds[m] : bounds[m + 1]]}
+        record: dict[str, Any] = {"src": list(x), "tgt": list(y), "links": items[bounds[m] : bounds[m + 1]]}
+        if alignment.spans:
+            record["src_offsets"], record["tgt_offsets"] = alignment.spans[m]
         lines.append(json.dumps(record, ensure_ascii=False) + "\n")
     return "".join(lines).encode()
 
@@ -117,8 +135,8 @@ class OutputFormat:
         write: ``write(alignment, first)`` gives the text, ``first`` being the number of the first sentence pair.
         help: an example or description for the command line.
         lines: number of lines per sentence pair.
-        needs_probabilities, needs_words: what it shows of an :class:`Alignment` besides the links; words come with
-            the sentence scores where these are known.
+        needs_probabilities, needs_words, needs_spans: what it shows of an :class:`Alignment` besides the links;
+            words come with the sentence scores where these are known.
     """
 
     write: Callable[[Alignment, int], bytes]
@@ -126,6 +144,7 @@ class OutputFormat:
     lines: int = 1
     needs_probabilities: bool = False
     needs_words: bool = False
+    needs_spans: bool = False
 
 
 #: The registry of output formats.
@@ -137,6 +156,11 @@ OUTPUT_FORMATS = {
     "giza": OutputFormat(giza, "the three lines per pair of GIZA++'s A3 files", lines=3, needs_words=True),
     "json": OutputFormat(
         json_lines, "objects with words, links and posteriors", needs_probabilities=True, needs_words=True
+    ),
+    "offsets": OutputFormat(
+        character_offsets,
+        '"0:3-0:4 4:9-5:10", the characters of both words of each link, with --tokenize',
+        needs_spans=True,
     ),
 }
 
@@ -159,6 +183,8 @@ def render(alignment: Alignment, output_format: str, first: int = 1) -> bytes:
         raise AlignkitError(f"the format {output_format} needs the probabilities of the links")
     if chosen.needs_words and len(alignment.source) != len(alignment.links):
         raise AlignkitError(f"the format {output_format} needs the words of every sentence pair")
+    if chosen.needs_spans and len(alignment.spans) != len(alignment.links):
+        raise AlignkitError(f"the format {output_format} is for raw text; it goes only with --tokenize")
     return chosen.write(alignment, first)
 
 

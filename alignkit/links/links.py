@@ -364,11 +364,14 @@ class AlignedPair:
     Attributes:
         source, target: the words.
         links: sorted by source word, then target word.
+        source_spans, target_spans: of raw text, the characters [start, end) of each word in its line.
     """
 
     source: Sequence[str]
     target: Sequence[str]
     links: Sequence[Link]
+    source_spans: Sequence[tuple[int, int]] = ()
+    target_spans: Sequence[tuple[int, int]] = ()
 
     @property
     def words(self) -> list[tuple[str, str]]:

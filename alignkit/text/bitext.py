@@ -24,11 +24,14 @@ class Corpus:
         tokens: int32 (N,), ids in ``vocabulary``.
         offsets: int64 (M + 1,), where each sentence starts in ``tokens``.
         vocabulary: the V tokens that the ids stand for.
+        spans: int32 (N, 2), the characters [start, end) of each token in its line of raw text; None if it was not
+            tokenized here.
     """
 
     tokens: np.ndarray
     offsets: np.ndarray
     vocabulary: Vocabulary
+    spans: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         if self.tokens.dtype != np.int32 or self.offsets.dtype != np.int64:
@@ -40,6 +43,8 @@ class Corpus:
             raise ValueError("Corpus offsets must rise from 0 to the number of tokens")
         if len(self.tokens) and not (self.tokens.min() >= 0 and self.tokens.max() < len(self.vocabulary)):
             raise ValueError("Corpus token ids must lie in [0, V)")
+        if self.spans is not None and self.spans.shape != (len(self.tokens), 2):
+            raise ValueError("Corpus spans must be the start and end of each token")
 
     @classmethod
     def from_sentences(cls, sentences: Iterable[Sequence[str]], vocabulary: Vocabulary | None = None) -> Corpus:
@@ -84,13 +89,19 @@ class Corpus:
         """The tokens of sentence m as strings."""
         return [self.vocabulary[i] for i in self[m]]
 
+    def spans_of(self, m: int) -> list[tuple[int, int]]:
+        """The characters [start, end) of each token of sentence m in its line of raw text; none if not known."""
+        if self.spans is None:
+            return []
+        return [(start, end) for start, end in self.spans[self.offsets[m] : self.offsets[m + 1]].tolist()]
+
     def take(self, sentences: np.ndarray) -> Corpus:
         """The corpus of these sentences (indices), in this order, with the same vocabulary."""
         lengths = self.lengths[sentences]
         offsets = np.zeros(len(lengths) + 1, np.int64)
         np.cumsum(lengths, out=offsets[1:])
         places = np.arange(offsets[-1]) + np.repeat(self.offsets[:-1][sentences] - offsets[:-1], lengths)
-        return Corpus(self.tokens[places], offsets, self.vocabulary)
+        return Corpus(self.tokens[places], offsets, self.vocabulary, _part(self.spans, places))
 
     def with_own_words(self) -> Corpus:
         """The same sentences with a vocabulary of the tokens that they have, in order of first appearance."""
@@ -99,15 +110,20 @@ class Corpus:
         ids = np.empty(len(used), np.int32)
         ids[order] = np.arange(len(used))
         words = Vocabulary.from_tokens(self.vocabulary[int(i)] for i in used[order])
-        return Corpus(ids[tokens], self.offsets, words)
+        return Corpus(ids[tokens], self.offsets, words, self.spans)
 
     def block(self, low: int, high: int) -> Corpus:
         """The sentences low <= m < high, with the same vocabulary; the tokens are a view."""
         offsets = self.offsets[low : high + 1]
-        return Corpus(self.tokens[offsets[0] : offsets[-1]], offsets - offsets[0], self.vocabulary)
+        part = slice(offsets[0], offsets[-1])
+        return Corpus(self.tokens[part], offsets - offsets[0], self.vocabulary, _part(self.spans, part))
 
     def __repr__(self) -> str:
         return f"Corpus({len(self)} sentences, {len(self.tokens)} tokens, {len(self.vocabulary)} types)"
+
+
+def _part(spans: np.ndarray | None, tokens: np.ndarray | slice) -> np.ndarray | None:
+    return None if spans is None else spans[tokens]
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,6 +208,8 @@ class Bitext:
         for side, corpus in (("source", self.source), ("target", self.target)):
             arrays[f"{side}_tokens"] = corpus.tokens
             arrays[f"{side}_offsets"] = corpus.offsets
+            if corpus.spans is not None:
+                arrays[f"{side}_spans"] = corpus.spans
         shared = self.source.vocabulary is self.target.vocabulary
         for side, corpus in (("source", self.source), ("target", self.target))[: 1 if shared else 2]:
             arrays[f"{side}_types"] = corpus.vocabulary.text
@@ -222,5 +240,6 @@ def _load_vocabulary(fields: Fields, side: str) -> Vocabulary:
 
 
 def _load_corpus(fields: Fields, side: str, vocabulary: Vocabulary) -> Corpus:
-    tokens = fields.get(f"{side}_tokens", np.int32)
-    return Corpus(tokens, fields.get(f"{side}_offsets", np.int64), vocabulary)
+    tokens, spans = fields.get(f"{side}_tokens", np.int32), f"{side}_spans"
+    known = fields.get(spans, np.int32, 2) if spans in fields.arrays else None
+    return Corpus(tokens, fields.get(f"{side}_offsets", np.int64), vocabulary, known)

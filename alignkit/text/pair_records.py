@@ -20,7 +20,7 @@ from alignkit.types import PathLike
 NAMES = (("src", "tgt"), ("src", "trg"), ("source", "target"))
 RECORDS = 1 << 12  # that are turned into lines at a time
 _REMEDY = "name the fields, as FILE:SOURCE,TARGET"
-_BREAKS = re.compile(r"[\t\r\n]+")
+_BREAKS = re.compile(r"[\t\r\n]")  # each becomes a space, so that characters keep their numbers
 
 
 def split_fields(path: PathLike) -> tuple[PathLike, tuple[str, ...]]:

@@ -18,9 +18,10 @@ from typing import IO, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from alignkit.errors import AlignkitError, InputError, check_list
-from alignkit.text.bitext import Bitext
+from alignkit.errors import AlignkitError, InputError, check_list, check_type
+from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.pair_records import record_lines, split_fields
+from alignkit.text.raw_text import tokenized_text
 from alignkit.text.reading import encode_text, file_parts, read_utf8, split_lines, valid_text, whole_lines
 from alignkit.text.tokenization import split_words
 from alignkit.types import PathLike
@@ -105,8 +106,8 @@ class SeparatedLines:
         return b"".join(line + b"\n" for line in sides[0]), b"".join(line + b"\n" for line in sides[1])
 
 
-#: ``|||`` as a token of its own
-BARS = SeparatedLines("|||", re.compile(rb"(?<![^ \t\n])\|\|\|(?![^ \t\r\n])"))
+#: ``|||`` as a token of its own, with the space on each side
+BARS = SeparatedLines("|||", re.compile(rb" ?(?<![^ \t\n])\|\|\|(?![^ \t\r\n]) ?"))
 TAB = SeparatedLines("tab", re.compile(rb"\t"))
 
 #: The first that recognizes a file reads it; ``TAB`` where none does.
@@ -141,17 +142,19 @@ class PairBatch:
         first: number of the first pair, from 1.
         source, target: the two sides.
         errors: those of malformed lines, which are blank pairs here.
+        encode: makes a corpus of a side.
     """
 
     first: int
     source: bytes
     target: bytes
     errors: tuple[InputError, ...] = ()
+    encode: Callable[[bytes], Corpus] = encode_text
 
     @property
     def bitext(self) -> Bitext:
         """The pairs, with vocabularies of their own."""
-        return Bitext(encode_text(self.source), encode_text(self.target))
+        return Bitext(self.encode(self.source), self.encode(self.target))
 
 
 @dataclass(frozen=True)
@@ -164,6 +167,7 @@ class PairFiles:
             "-" is standard input.
         encoding_errors: "strict" or "replace" (invalid UTF-8 becomes U+FFFD).
         lowercase: lower-case both sides (full Unicode).
+        tokenize: find the words of raw text (:mod:`alignkit.text.raw_text`); not for ``lines``.
 
     All methods raise InputError for unreadable, empty, damaged or invalid input, with file and line, and
     AlignkitError for unequal numbers of lines.
@@ -173,6 +177,17 @@ class PairFiles:
     target: PathLike | None = None
     encoding_errors: str = "strict"
     lowercase: bool = False
+    tokenize: bool = False
+
+    @property
+    def how(self) -> tuple[str, bool]:
+        """How to make text valid, and whether in lower case: raw text is lowered when its words are found."""
+        return self.encoding_errors, self.lowercase and not self.tokenize
+
+    @property
+    def encode(self) -> Callable[[bytes], Corpus]:
+        """What makes a corpus of valid text."""
+        return partial(tokenized_text, lowercase=self.lowercase) if self.tokenize else encode_text
 
     @property
     def paths(self) -> tuple[PathLike, ...]:
@@ -183,7 +198,7 @@ class PairFiles:
         """All pairs; with more than one thread, both sides are read at the same time."""
         readers = self._sides()
         with ThreadPoolExecutor(min(threads, 2)) as pool:
-            source, target = pool.map(lambda read: encode_text(read()), readers)
+            source, target = pool.map(lambda read: self.encode(read()), readers)
         self._check_counts(len(source), len(target))
         return Bitext(source, target)
 
@@ -225,20 +240,19 @@ class PairFiles:
                 side.extend(text[starts[m] : ends[m]] for m in chosen.tolist())
         # The last line of a file may lack its end.
         texts = [b"".join(line if line.endswith(b"\n") else line + b"\n" for line in side) for side in sides]
-        return Bitext(*map(encode_text, texts))
+        return Bitext(*map(self.encode, texts))
 
     def _sides(self) -> list[Callable[[], bytes]]:
         """What reads each side, as valid UTF-8."""
-        how = self.encoding_errors, self.lowercase
         if self.target is not None:
             if [os.fspath(path) for path in self.paths] == ["-", "-"]:
                 raise AlignkitError("standard input cannot be both sides; give it one SOURCE ||| TARGET text")
-            return [partial(read_utf8, path, *how) for path in self.paths]
+            return [partial(read_utf8, path, *self.how) for path in self.paths]
         data = b"".join(file_parts(split_fields(self.source)[0], -1))
         records = record_lines(self.source, [data], self.encoding_errors)
         known = pair_format([data]) if records is None else TAB
         text = data if records is None else b"".join(records)
-        return [partial(bytes, side) for side in known.sides(self.source, text, *how)]
+        return [partial(bytes, side) for side in known.sides(self.source, text, *self.how)]
 
     def _batches(self, bounds: Sequence[int]) -> Iterator[PairBatch]:
         """The pairs from each of these numbers to the next; those that a file lacks are left out."""
@@ -252,16 +266,16 @@ class PairFiles:
             parts: list[Iterable[bytes]] = [file_parts(path) for path in files] if records is None else [records]
         else:  # it can only be read whole
             parts, known = [[read()] for read in self._sides()], None
-        how = self.encoding_errors, self.lowercase
         for first, *texts in zip(bounds, *(line_blocks(each, bounds) for each in parts), strict=False):
             if known is not None:
-                yield PairBatch(first + 1, *known.sides(self.source, texts[0], *how, first + 1))
+                sides = known.sides(self.source, texts[0], *self.how, first + 1)
+                yield PairBatch(first + 1, *sides, encode=self.encode)
                 continue
             source, target = (
-                valid_text(path, text, *how, first + 1)
+                valid_text(path, text, *self.how, first + 1)
                 for path, text in zip((self.source, self.paths[-1]), texts, strict=True)
             )
-            yield PairBatch(first + 1, source, target)
+            yield PairBatch(first + 1, source, target, encode=self.encode)
 
     @property
     def read_once(self) -> PathLike | None:
@@ -335,6 +349,7 @@ def pair_batches(
     *,
     encoding_errors: str = "strict",
     lowercase: bool = False,
+    tokenize: bool = False,
     single: bool = False,
     skip: bool = False,
 ) -> Iterator[PairBatch]:
@@ -345,7 +360,7 @@ def pair_batches(
     Args:
         path: name of the stream, for messages.
         stream: plain, or compressed in any format that files may have.
-        encoding_errors, lowercase: as in :class:`PairFiles`.
+        encoding_errors, lowercase, tokenize: as in :class:`PairFiles`.
         single: one pair in each batch, instead of all that are there.
         skip: pass a malformed line on as a blank pair with its error, and go on after it.
 
@@ -354,6 +369,7 @@ def pair_batches(
             stream is empty or a damaged archive.
     """
     separated: SeparatedLines | None = None
+    reading = PairFiles(path, None, encoding_errors, lowercase, tokenize)
     first = 1
 
     def read(part: bytes) -> PairBatch:
@@ -362,8 +378,8 @@ def pair_batches(
         if found is None:
             content = next((line for line in part.split(b"\n") if line.strip(b" \t\r")), None)
             found = None if content is None else BARS if BARS.recognizes(content) else TAB
-        sides = (found or TAB).sides(path, part, encoding_errors, lowercase, first)
-        batch, separated = PairBatch(first, *sides), found
+        sides = (found or TAB).sides(path, part, *reading.how, first)
+        batch, separated = PairBatch(first, *sides, encode=reading.encode), found
         first += len(_line_ends(part))
         return batch
 
@@ -390,13 +406,14 @@ def read_bitext(
     *,
     encoding_errors: str = "strict",
     lowercase: bool = False,
+    tokenize: bool = False,
     threads: int = 2,
 ) -> Bitext:
-    """Read a bitext of whitespace tokens, each side with its own vocabulary.
+    """Read a bitext of whitespace tokens, or of the words of raw text, each side with its own vocabulary.
 
     Arguments and errors as :class:`PairFiles`; with more than one thread, both sides are read at the same time.
     """
-    return PairFiles(source, target, encoding_errors, lowercase).bitext(threads)
+    return PairFiles(source, target, encoding_errors, lowercase, tokenize).bitext(threads)
 
 
 def read_line_pairs(
@@ -412,6 +429,7 @@ def read_text(
     *,
     encoding_errors: str = "strict",
     lowercase: bool = False,
+    tokenize: bool = False,
     threads: int = 2,
 ) -> Bitext:
     """A text however it is given.
@@ -419,7 +437,8 @@ def read_text(
     Args:
         source, target: a bitext; files, as :class:`PairFiles` takes them; or two equally long sequences of
             sentences, strings of words with spaces between them or lists of words.
-        encoding_errors, lowercase, threads: as in :func:`read_bitext`.
+        encoding_errors, lowercase, tokenize, threads: as in :func:`read_bitext`. A bitext, or lists of words, are
+            taken as they are.
 
     Raises:
         InputError: a file cannot be read, or is damaged or invalid; or a string is a sentence, not a file.
@@ -433,7 +452,7 @@ def read_text(
             raise AlignkitError("a bitext has both sides already; give no target")
         return source
     if isinstance(source, str | os.PathLike) and (target is None or isinstance(target, str | os.PathLike)):
-        files = PairFiles(source, target, encoding_errors, lowercase)
+        files = PairFiles(source, target, encoding_errors, lowercase, tokenize)
         for path in files.paths:
             if isinstance(path, str) and len(path.split()) > 1 and not os.path.exists(path):
                 problem = "cannot be read: No such file or directory"
@@ -444,10 +463,23 @@ def read_text(
     sides = []
     for name, side in (("source", source), ("target", target)):
         check_list(side, f"{name} sentences must be a list")
-        sides.append([_words(f"{name} sentence {n}", each, lowercase) for n, each in enumerate(side, 1)])
+        sentences = list(side)
+        if tokenize and any(isinstance(each, str) for each in sentences):
+            sides.append(_raw_sentences(f"{name} sentences", sentences, encoding_errors, lowercase))
+            continue
+        words = [_words(f"{name} sentence {n}", each, lowercase) for n, each in enumerate(sentences, 1)]
+        sides.append(Corpus.from_sentences(words))
     if len(sides[0]) != len(sides[1]):
         raise AlignkitError(f"there are {len(sides[0])} source and {len(sides[1])} target sentences")
-    return Bitext.from_sentences(*sides)
+    return Bitext(*sides)
+
+
+def _raw_sentences(name: str, sentences: Iterable[Any], encoding_errors: str, lowercase: bool) -> Corpus:
+    """The words of sentences of raw text, whose line breaks are white space like any other."""
+    for each in sentences:
+        check_type(each, str, f"{name} must all be text, or all lists of words")
+    text = "".join(each.replace("\n", " ") + "\n" for each in sentences).encode("utf-8", "surrogatepass")
+    return tokenized_text(valid_text(name, text, encoding_errors), lowercase)
 
 
 def _words(name: str, sentence: str | Sequence[str], lowercase: bool) -> list[str]:

@@ -55,9 +55,9 @@ def test_however_it_comes_the_pairs_are_those_of_the_file(cuts, single):
 def test_a_line_is_answered_before_the_next_is_asked_for():
     stream = Slow([b"a |||", b" b\n", b"c ||| d\n", b"never"])
     batches = pair_batches("-", stream)
-    assert next(batches).source == b"a \n"
+    assert next(batches).source == b"a\n"
     assert len(stream.chunks) == 2
-    assert next(batches).target == b" d\n"
+    assert next(batches).target == b"d\n"
     assert stream.chunks == [b"never"]
 
 
@@ -90,7 +90,7 @@ def test_errors_have_their_line_and_come_after_the_pairs_before(bad, message):
 
 def test_the_first_line_decides_what_separates():
     batches = pair_batches("-", Slow([b"\n \n", b"a ||| b\tc\n", b"d\te\n"]))
-    assert [next(batches).target for _ in range(2)] == [b"\n\n", b" b\tc\n"]
+    assert [next(batches).target for _ in range(2)] == [b"\n\n", b"b\tc\n"]
     with pytest.raises(InputError, match=r"line 4: has 0 separators \(\|\|\|\)"):
         next(batches)
 

@@ -85,7 +85,8 @@ class HMM(FittedHMM, Aligner):
 
     def save(self, path: PathLike) -> None:
         """Writes the model; :func:`alignkit.load` reads it."""
-        save_arrays(path, KIND, VERSION, self.arrays(), self.header() | {"fold_case": self.fold_case})
+        header = self.header() | {"fold_case": self.fold_case} | self.about_text
+        save_arrays(path, KIND, VERSION, self.arrays(), header)
 
 
 def load_hmm(path: PathLike) -> HMM:

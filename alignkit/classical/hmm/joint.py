@@ -299,7 +299,7 @@ class JointHMM(Aligner):
         for n, (view, model) in enumerate(zip(self.views, self.models, strict=True)):
             arrays |= {f"{n}.{name}": array for name, array in (model.arrays() | view.arrays()).items()}
             headers.append({"model": model.header(), "view": view.header()})
-        save_arrays(path, KIND, VERSION, arrays, {"threshold": self.threshold, "parts": headers})
+        save_arrays(path, KIND, VERSION, arrays, {"threshold": self.threshold, "parts": headers} | self.about_text)
 
 
 def load_joint(path: PathLike) -> JointHMM:
