@@ -24,22 +24,22 @@ _SOLID = re.compile("[^\\s\u200b]+")
 #: What stays one word although Unicode has a boundary in it.
 _WHOLE = re.compile(
     r"""
-    (?:https?|ftp)://[^\s<>"]*[^\s<>"'.,;:!?)\]}]   # an address
+    (?:https?|ftp)://[^\s<>"]*[^\s<>"'.,;:!?)\]}] # an address
     | www\.[\w.-]+\w
     | (?<![\w.+-])[\w.+-]+@[\w-]+\.[\w.-]*\w
-    | (?<!\w)(?:[^\W\d_]{1,3}\.){2,}               # e.g. and U.S., with their last full stop
+    | (?<!\w)(?:[^\W\d_]{1,3}\.){2,}                # e.g. and U.S., with their last full stop
     | (?<!\w)(?:[A-ZÀ-ÖØ-Þ]|Mrs?|Ms|Dr|Prof|St)\.(?=\s)
     | (?<!\w)\w{1,4}\.(?=\s+[^\W\d_A-ZÀ-ÖØ-ÞΑ-ΩА-Я]) # etc. and 12. within a sentence
     | [^\W_](?:-[^\W_]+)+
-    | [^\W\d_]['\u2019](?=\d)                       # dell'8 marzo
-    | ([!-/:-@\[-`{-~…—])\1+                       # ... and --
+    | [^\W\d_]['\u2019](?=\d)                        # dell'8 marzo
+    | ([!-/:-@\[-`{-~…—])\1+                        # ... and --
     """,
     re.VERBOSE,
 )
 #: Where a word ends within what Unicode takes for one: do|n't, Moon|'s, l'|homme, dell'|arte.
 _APOSTROPHE = re.compile(
     r"""
-    (?<=\w)(?=n['\u2019]t\b | (?<!n)['\u2019](?:s|re|ve|ll|d|m)\b)
+    (?<=\w)(?=n['\u2019]t\b | ['\u2019](?:s|re|ve|ll|d|m)\b)
     | (?:(?<=[b-df-hj-np-tv-z]['\u2019])|(?<=qu['\u2019])) (?=[aeiouyhà-æè-ïò-öø-ýÿœ])
     """,
     re.VERBOSE | re.IGNORECASE,

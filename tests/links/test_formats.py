@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -24,6 +25,11 @@ from alignkit.text.pairs import read_line_pairs
 LINKS = Links.from_lists([[(0, 0), (0, 2), (2, 1)], [], [(1, 0), (0, 0)]])
 SOURCE = [["das", "ist", "gut"], [], ["a", "b"]]
 TARGET = [["this", "good", "is", "!"], ["nothing"], ["c"]]
+SPANS = [
+    ([(0, 3), (4, 7), (9, 12)], [(0, 4), (5, 9), (10, 12), (12, 13)]),
+    ([], [(0, 7)]),
+    ([(0, 1), (2, 3)], [(1, 2)]),
+]
 WHOLE = Alignment(
     LINKS, SOURCE, TARGET, np.array([0.5, 1, 1 / 3, 1e-05, 0.99999]), np.array([[-1.0], [math.nan], [-2.5]])
 )
@@ -43,6 +49,14 @@ def test_json_lines_can_be_read_as_a_text(tmp_path):
     assert second == {"src": [], "tgt": ["nothing"], "links": []}
     (tmp_path / "x").write_bytes(text)
     assert read_line_pairs(tmp_path / "x").target == [" ".join(words) for words in TARGET]
+
+
+def test_characters_of_raw_text():
+    whole = replace(WHOLE, spans=SPANS)
+    assert render(whole, "offsets") == b"0:3-0:4 0:3-10:12 9:12-5:9\n\n0:1-1:2 2:3-1:2\n"
+    first = json.loads(json_lines(whole).decode().splitlines()[0])
+    assert first["src_offsets"] == [[0, 3], [4, 7], [9, 12]]
+    assert [first["src_offsets"][s] for s, _, _ in first["links"]] == [[0, 3], [0, 3], [9, 12]]
 
 
 def test_giza():
@@ -72,11 +86,19 @@ def test_giza_of_a_reverse_model_is_that_of_the_exchanged_text():
 
 @pytest.mark.parametrize("output_format", OUTPUT_FORMATS)
 def test_every_format_has_its_lines_for_every_pair(output_format):
-    text = render(WHOLE, output_format)
+    whole = replace(WHOLE, spans=SPANS)
+    text = render(whole, output_format)
     assert text.count(b"\n") == OUTPUT_FORMATS[output_format].lines * len(LINKS)
     parts = [
         render(
-            Alignment(LINKS.block(m, m + 1), SOURCE[m : m + 1], TARGET[m : m + 1], probabilities, scores),
+            Alignment(
+                LINKS.block(m, m + 1),
+                SOURCE[m : m + 1],
+                TARGET[m : m + 1],
+                probabilities,
+                scores,
+                spans=SPANS[m : m + 1],
+            ),
             output_format,
             m + 1,
         )
@@ -92,6 +114,8 @@ def test_a_format_says_what_it_needs():
         render(Alignment(LINKS), "probabilities")
     with pytest.raises(AlignkitError, match="giza needs the words of every sentence pair"):
         render(Alignment(LINKS), "giza")
+    with pytest.raises(AlignkitError, match="offsets is for raw text; it goes only with --tokenize"):
+        render(WHOLE, "offsets")
     with pytest.raises(AlignkitError, match=f"unknown format 'xml'; known are {', '.join(OUTPUT_FORMATS)}"):
         render(Alignment(LINKS), "xml")
 

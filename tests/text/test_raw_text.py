@@ -80,7 +80,7 @@ def test_nothing_is_lost():
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("Don't, he said, I'm Tom's.", "Do n't , he said , I 'm Tom 's ."),
+        ("Don't, he said, I'm Tom's moon's.", "Do n't , he said , I 'm Tom 's moon 's ."),
         ("He CAN’T; they’ll go, it’s 'fine'", "He CA N’T ; they ’ll go , it ’s ' fine '"),
         ("L'homme de l’été qu'il, dell'arte, nell'804", "L' homme de l’ été qu' il , dell' arte , nell' 804"),
         ("O'Brien, П'ять, Ankara'da", "O'Brien , П'ять , Ankara'da"),
