@@ -46,11 +46,11 @@ _APOSTROPHE = re.compile(
 )
 
 
-def word_spans(line: str) -> list[tuple[int, int]]:
+def unicode_word_spans(line: str) -> list[tuple[int, int]]:
     """The words of a line of raw text, each as the characters [start, end); between them is only white space.
 
     >>> line = "They don't cost $1,000.50."
-    >>> [line[start:end] for start, end in word_spans(line)]
+    >>> [line[start:end] for start, end in unicode_word_spans(line)]
     ['They', 'do', "n't", 'cost', '$', '1,000.50', '.']
     """
     from icu4py.breakers import WordBreaker
@@ -82,7 +82,7 @@ def tokenized_text(data: bytes, lowercase: bool = False) -> Corpus:
     spans = array("i")
     for raw in BytesIO(data):
         line = raw.decode("utf-8")
-        found = word_spans(line)
+        found = unicode_word_spans(line)
         spans.extend(chain.from_iterable(found))
         words = " ".join([line[start:end] for start, end in found])
         lines.append((words.lower() if lowercase else words).encode() + b"\n")

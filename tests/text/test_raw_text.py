@@ -12,7 +12,7 @@ import pytest
 from alignkit.errors import AlignkitError, InputError
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import PairFiles, pair_batches, read_bitext, read_text
-from alignkit.text.raw_text import tokenized_text, word_spans
+from alignkit.text.raw_text import tokenized_text, unicode_word_spans
 
 pytest.importorskip("icu4py")
 
@@ -49,7 +49,7 @@ SPACES = [
 
 
 def words(line):
-    return [line[start:end] for start, end in word_spans(line)]
+    return [line[start:end] for start, end in unicode_word_spans(line)]
 
 
 def lines(count=1000):
@@ -65,7 +65,7 @@ def test_nothing_is_lost():
     """Between the words is white space only, so that they, put where they were, are the line again."""
     seen = 0
     for line in [*SCRIPTS.values(), *lines()]:
-        spans = word_spans(line)
+        spans = unicode_word_spans(line)
         ends = [end for _, end in spans]
         assert all(start < end for start, end in spans)
         assert all(end <= start for end, start in zip(ends, [start for start, _ in spans[1:]], strict=False))
@@ -155,7 +155,7 @@ def test_impossible_sentences():
 
 @pytest.mark.parametrize("piece", ["a", "a.", "a-", "a@", "'", "www."])
 def test_time_is_linear(piece):
-    assert word_spans(piece * 30_000)[-1][1] == len(piece) * 30_000
+    assert unicode_word_spans(piece * 30_000)[-1][1] == len(piece) * 30_000
 
 
 def test_lines_stay_lines():
