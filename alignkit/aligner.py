@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from alignkit.errors import AlignkitError, InputError, check_list
+from alignkit.errors import AlignkitError, InputError, check_list, check_type
 from alignkit.links.formats import Alignment
 from alignkit.links.from_scores import best_links
 from alignkit.links.heuristics import DEFAULT_METHOD, DEFAULT_THRESHOLD, HEURISTICS, find_heuristic
@@ -234,6 +234,7 @@ class Aligner(ABC):
         Raises:
             AlignkitError: the aligner has no translation table.
         """
+        check_type(word, str, "a word must be text")
         found: list[tuple[str, float]] = imported("alignkit.classical.lexicon:translations")(self, word, best)
         return found
 

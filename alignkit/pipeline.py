@@ -13,7 +13,6 @@ from functools import cached_property
 from io import TextIOBase
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
@@ -49,6 +48,7 @@ from alignkit.text.pairs import (
     sampled_pairs,
     shard_range,
 )
+from alignkit.text.reading import read_chunks
 from alignkit.types import PathLike, Progress, naming_options
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ class AlignedText:
             None.
         block: the number of pairs that are linked at a time; None: all.
         errors: those of malformed lines, which are pairs of blank sides here.
+        ids: what was given with each pair to tell it by, or None; empty: nothing with any.
     """
 
     bitext: Bitext
@@ -90,6 +91,7 @@ class AlignedText:
     fitted: tuple[Links, np.ndarray] | None = None
     block: int | None = None
     errors: tuple[InputError, ...] = ()
+    ids: tuple[Any, ...] = ()
 
     @cached_property
     def links(self) -> Links:
@@ -179,7 +181,7 @@ class AlignedText:
                 part = links.block(low, high)
                 values = None if known is None else known[links.offsets[low] : links.offsets[high]]
             text = self.bitext if step >= size else self.bitext.block(low, high)
-            yield self.aligner.alignment(text, part, values, **wanted)
+            yield replace(self.aligner.alignment(text, part, values, **wanted), ids=self.ids[low:high])
 
     def write(
         self, output: PathLike = "-", output_format: str = "pharaoh", sentence_scores: PathLike | None = None
@@ -239,14 +241,10 @@ def align(
     chosen, count = AlignSettings.of(settings, **options), thread_count(threads)
     if model is not None:
         linker = Linker(model, chosen, threads)
-        with Stage("reading"):
-            bitext = read_text(source, target, **linker.reading, threads=count)
-        return linker.linked(bitext)
+        return linker.linked(read_text(source, target, **linker.reading, threads=count))
     fit = Fit(chosen)
-    with Stage("reading"):
-        bitext = read_text(source, target, **fit.reading, threads=count)
-    with Stage("fitting", progress) as stage:
-        aligner = fit(bitext, count, stage)
+    bitext = read_text(source, target, **fit.reading, threads=count)
+    aligner = fit(bitext, count, progress)
     fitted = aligner.fitted_links_and_probabilities if isinstance(aligner, JointHMM) else None
     return AlignedText(bitext, aligner, fitted)
 
@@ -291,14 +289,12 @@ def align_blocks(
             raise AlignkitError("a text in blocks needs a model, or for the whole of it the size of a sample")
         share, fit = sample_share(fit_on), Fit(chosen)
         files = PairFiles(source, target, **fit.reading)
-        with Stage("reading"):
-            bounds = files.bounds(BLOCK, ADAPTED_ELEMENTS if chosen.fitting.chosen.is_joint else None)
+        bounds = files.bounds(BLOCK, ADAPTED_ELEMENTS if chosen.fitting.chosen.is_joint else None)
         count = int(bounds[-1])
         sample = sampled_pairs(count, share(count), seed)
         log.info("fitted on a sample of %d of %d pairs", len(sample), count)
         bitext = files.sample(sample)
-        with Stage("fitting", progress) as stage:
-            aligner = fit(bitext, thread_count(threads), stage, count)
+        aligner = fit(bitext, thread_count(threads), progress, count)
         linking = LinkSettings(adapt=isinstance(aligner, JointHMM))
         if isinstance(aligner, JointHMM):
             fitted = aligner.fitted_links_and_probabilities
@@ -309,8 +305,7 @@ def align_blocks(
     else:
         linker = Linker(model, chosen, threads)
         files = PairFiles(source, target, **linker.reading)
-        with Stage("reading"):
-            bounds = files.bounds(BLOCK, linker.elements)
+        bounds = files.bounds(BLOCK, linker.elements)
         count = int(bounds[-1])
         if linker.depends_on_block:
             low, high = shard_range(len(bounds) - 1, shard)
@@ -348,7 +343,8 @@ def align_stream(
     The model is loaded immediately; the stream is read while the result is iterated over.
 
     Args:
-        stream: lines ``source ||| target`` or source TAB target: a stream of bytes, or any iterable of lines.
+        stream: lines ``source ||| target``, source TAB target, or JSON, whose field ``id`` is kept: a stream of
+            bytes, or any iterable of lines.
         model, settings, **options: as in :func:`align`.
         threads: one by default: batches are small, and more threads would cost more than they gain.
         skip: go on after a malformed line: its pair is blank, and the error is among the ``errors`` of its
@@ -360,27 +356,24 @@ def align_stream(
     """
     chosen = AlignSettings.of(settings, **options)
     linker = Linker(model, chosen, threads)
-    name, text = _named_stream(stream)
-    # A network gets one pair at a time: else the last bits of an answer would depend on what came with its pair.
-    batches = pair_batches(name, text, **linker.reading, single=linker.depends_on_block, skip=skip)
-    return (replace(linker.linked_block(batch.bitext), errors=batch.errors) for batch in batches)
-
-
-def _named_stream(stream: IO[bytes] | Iterable[str | bytes]) -> tuple[str, Any]:
-    """A stream of bytes and its name in messages; lines, with or without their ends, become one."""
     if hasattr(stream, "read") and not isinstance(stream, TextIOBase):
-        return "-", stream
-    check_list(stream, "a stream must be one of bytes, or lines")
-    rest = iter(stream)
+        name, chunks = "-", read_chunks("-", stream, 0)
+    else:
+        check_list(stream, "a stream must be one of bytes, or lines")
+        name, chunks = "lines", map(_line, stream)
+    # A network gets one pair at a time: else the last bits of an answer would depend on what came with its pair.
+    batches = pair_batches(name, chunks, **linker.reading, single=linker.depends_on_block, skip=skip)
+    return (replace(linker.linked_block(batch.bitext), errors=batch.errors, ids=batch.ids) for batch in batches)
 
-    def read(size: int) -> bytes:
-        for line in rest:
-            check_type(line, (str, bytes), "a line must be text")
-            data = line.encode("utf-8", "surrogatepass") if isinstance(line, str) else line
-            return data.removesuffix(b"\n") + b"\n"
-        return b""
 
-    return "lines", SimpleNamespace(read=read)
+def _line(line: str | bytes) -> bytes:
+    """A line of a stream, which may lack its end, in UTF-8."""
+    check_type(line, (str, bytes), "a line must be text")
+    data = line.encode("utf-8", "surrogatepass") if isinstance(line, str) else line
+    data = data.removesuffix(b"\n")
+    if b"\n" in data:
+        raise AlignkitError(f"a line cannot have a line end within it: {abbreviated(repr(line))}")
+    return data + b"\n"
 
 
 def sample_share(size: int | str) -> Callable[[int], int]:
@@ -445,6 +438,10 @@ class Fit:
         """
         # The size of the whole text decides on a look at subwords, which takes time for every pair.
         self.share_of_text = 1.0 if pairs is None else len(bitext) / max(pairs, 1)
+        with Stage("fitting", progress) as stage:
+            return self._fitted(bitext, threads, stage)
+
+    def _fitted(self, bitext: Bitext, threads: int, progress: Progress) -> Aligner:
         linking = self.linking
         if linking.symmetrization is not None:
             check_memory(bitext, HMM if self.fitting.method == "hmm" else LEXICAL, models=2)
@@ -545,10 +542,8 @@ def _shown(start: Any) -> str:
     return os.fspath(start) if isinstance(start, str | os.PathLike) else f"the {start.name} model to start from"
 
 
-def _labelled(progress: Progress | None) -> Progress | None:
+def _labelled(progress: Progress) -> Progress:
     """Progress of the reverse direction."""
-    if progress is None:
-        return None
     return lambda done, total, message: progress(done, total, f"reverse, {message}")
 
 
@@ -622,6 +617,8 @@ def _usable(model: Model, linking: LinkSettings, threads: int | None) -> Aligner
         AlignkitError: it cannot be read, or a setting is not for it.
     """
     if isinstance(model, tuple | list):
+        if len(model) != 2:
+            raise AlignkitError(f"give one model, or a pair of opposite directions, not a list of {len(model)}")
         forward, reverse = (_loaded(each, threads) for each in model)
         return Symmetrized(forward, reverse, linking.symmetrization or DEFAULT_METHOD, linking.threshold, threads)
     if linking.symmetrization is not None:
@@ -654,6 +651,11 @@ def load(path: PathLike, threads: int | None = None) -> Aligner | Scores | Bitex
     return load_aligner(path, threads) if loader is None else loader(path)
 
 
+def counted(number: int, name: str) -> str:
+    """The number of some things, as ``1 pair`` or ``1,000 pairs``."""
+    return f"{number:,} {name}{'' if number == 1 else 's'}"
+
+
 class Written(NamedTuple):
     """What :func:`write_alignments` wrote: pairs, their links and target words, and lines that are empty.
 
@@ -674,7 +676,7 @@ class Written(NamedTuple):
         ]
         left_out = f" ({', '.join(empty)})" if empty else ""
         density = f" ({self.links / self.words:.2f} per target word)" if self.words else ""
-        return f"{self.pairs:,} pairs{left_out}, {self.links:,} links{density}"
+        return f"{counted(self.pairs, 'pair')}{left_out}, {counted(self.links, 'link')}{density}"
 
 
 def write_alignments(

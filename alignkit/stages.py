@@ -49,7 +49,7 @@ class Stage:
 
     def __enter__(self) -> Stage:
         Stage._open.append(self)
-        if len(Stage._open) == 1 and log.isEnabledFor(logging.INFO):
+        if log.isEnabledFor(logging.INFO):
             Thread(target=self._tell, name="alignkit-stage", daemon=True).start()
         return self
 
@@ -65,6 +65,6 @@ class Stage:
     def _tell(self) -> None:
         pause = FIRST
         while not self._ended.wait(pause):
-            for stage in Stage._told():
-                log.info("%s", stage)
+            if self in Stage._told():
+                log.info("%s", self)
             pause = LATER

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 #: Settings of a model that have an option of their own.
 OWN = ("iterations", "null")
+#: Seconds from which on the number of pairs a second means something.
+LEAST_TIMED = 0.1
 
 
 def estimation_options(settings: object) -> Callable[[Command], Command]:
@@ -206,8 +208,8 @@ def align_and_write(
         seconds = time.monotonic() - began
         names = [options.get(name) for name in ("output", "save_model", "save_scores", "sentence_scores", "trace")]
         made = "".join(f"; {name}" for name in names if name not in (None, "-"))
-        speed = f"{seconds:.1f} s ({written.pairs / seconds:,.0f} pairs/s)"
-        note(f"{written}, {speed}{made}", quiet and not written.malformed)
+        rate = f" ({written.pairs / seconds:,.0f} pairs/s)" if seconds >= LEAST_TIMED else ""
+        note(f"{written}, {seconds:.1f} s{rate}{made}", quiet and not written.malformed)
 
     files = options["output"] or "-", options["output_format"], options.get("sentence_scores")
     if model is not None and streamed:

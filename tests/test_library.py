@@ -174,6 +174,17 @@ def test_lists_are_links(aligned):
         (lambda a: alignkit.align(SOURCE, TARGET, start=5), "a model must be an aligner or its file, not 5"),
         (lambda a: alignkit.align_stream(5, a.aligner), "a stream must be one of bytes, or lines, not '5'"),
         (lambda a: list(alignkit.align_stream([None], a.aligner)), "a line must be text, not None"),
+        (
+            lambda a: list(alignkit.align_stream(["a ||| b\nc ||| d"], a.aligner)),
+            "a line cannot have a line end within it",
+        ),
+        (
+            lambda a: alignkit.align(SOURCE, TARGET, model=[a.aligner]),
+            "a pair of opposite directions, not a list of 1",
+        ),
+        (lambda a: alignkit.align(SOURCE, TARGET, model=[a.aligner] * 3), "not a list of 3"),
+        (lambda a: a.aligner.translations(5), "a word must be text, not 5"),
+        (lambda a: alignkit.align(["a \ud83d"], ["b"]), r"'.ud83d' has half a character; it is no text"),
         (lambda a: alignkit.fit_ibm1(SOURCE), "a text must be a Bitext"),
         (lambda a: alignkit.fit_hmm((SOURCE, TARGET)), "a text must be a Bitext"),
         (lambda a: a.aligner.links(SOURCE), "a text must be a Bitext"),

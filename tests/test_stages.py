@@ -52,6 +52,19 @@ def test_a_long_stage_says_how_far_it_is_again_and_again(lines, monkeypatch):
     assert Stage._open == []
 
 
+def test_a_stage_goes_on_to_speak_after_one_of_another_thread_has_ended(lines, monkeypatch):
+    monkeypatch.setattr(stages, "FIRST", 0.001)
+    monkeypatch.setattr(stages, "LATER", 0.001)
+    with Stage("first") as first:
+        second = Stage("second").__enter__()
+        first(1, 2)
+    with second:
+        Stage._open.remove(second)  # which ``with`` has entered again
+        lines.come = Semaphore(0)
+        while lines.wait() != "second: 0 s":
+            pass
+
+
 def test_short_work_says_nothing(lines):
     with Stage("fitting") as stage:
         stage(1, 2, "x")

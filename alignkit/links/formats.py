@@ -37,6 +37,7 @@ class Alignment:
         probabilities: float (K,), one for each link.
         sentence_scores: float64 (M, C): log p(target | source), natural logarithm, divided by the number of target
             words; with two directions, a second column with the same of the reverse direction.
+        ids: what was given with each pair to tell it by, or None; empty: nothing with any.
         is_reverse: true if they are those of a target-to-source model alone; the sentence scores are then log
             p(source | target), divided by the number of source words.
         spans: if the text is raw, the characters [start, end) of each source and of each target word in its line,
@@ -50,6 +51,7 @@ class Alignment:
     sentence_scores: np.ndarray | None = None
     is_reverse: bool = False
     spans: Sequence[tuple[Spans, Spans]] = ()
+    ids: Sequence[Any] = ()
 
     __repr__ = brief_repr
 
@@ -111,7 +113,8 @@ def giza(alignment: Alignment, first: int = 1) -> bytes:
 
 
 def json_lines(alignment: Alignment, first: int = 1) -> bytes:
-    """One object per sentence pair: lists ``src`` and ``tgt`` of words, and ``links`` of [s, t, probability].
+    """One object per sentence pair: its ``id`` if one was given, lists ``src`` and ``tgt`` of words, ``links``
+    of [s, t, probability], and the list ``scores`` of its sentence scores if there are any, null for a blank side.
 
     Of raw text, also lists ``src_offsets`` and ``tgt_offsets`` of [start, end), the characters of each word.
     """
@@ -119,12 +122,17 @@ def json_lines(alignment: Alignment, first: int = 1) -> bytes:
     rows = zip(alignment.links.pairs.tolist(), alignment.probabilities.tolist(), strict=True)
     items = [[*pair, float(f"{p:.4g}")] for pair, p in rows]
     lines, bounds = [], alignment.links.offsets.tolist()
-    for m, (x, y) in enumerate(zip(alignment.source, alignment.target, strict=True)):
-        record: dict[str, Any] = {"src": list(x), "tgt": list(y), "links": items[bounds[m] : bounds[m + 1]]}
+    ids = alignment.ids or [None] * len(alignment.source)
+    for m, (given, x, y) in enumerate(zip(ids, alignment.source, alignment.target, strict=True)):
+        record: dict[str, Any] = {} if given is None else {"id": given}
+        record |= {"src": list(x), "tgt": list(y), "links": items[bounds[m] : bounds[m + 1]]}
         if alignment.spans:
             record["src_offsets"], record["tgt_offsets"] = alignment.spans[m]
+        if alignment.sentence_scores is not None:
+            scores = alignment.sentence_scores[m].tolist()
+            record["scores"] = [None if math.isnan(score) else float(f"{score:.6g}") for score in scores]
         lines.append(json.dumps(record, ensure_ascii=False) + "\n")
-    return "".join(lines).encode()
+    return "".join(lines).encode("utf-8", "backslashreplace")  # half a character in an id
 
 
 @dataclass(frozen=True)
@@ -155,7 +163,7 @@ OUTPUT_FORMATS = {
     ),
     "giza": OutputFormat(giza, "the three lines per pair of GIZA++'s A3 files", lines=3, needs_words=True),
     "json": OutputFormat(
-        json_lines, "objects with words, links and posteriors", needs_probabilities=True, needs_words=True
+        json_lines, "objects with words, links, posteriors and scores", needs_probabilities=True, needs_words=True
     ),
     "offsets": OutputFormat(
         character_offsets,

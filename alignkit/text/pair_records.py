@@ -11,7 +11,7 @@ from io import BytesIO
 from itertools import chain, islice
 from typing import Any, Literal
 
-from alignkit.errors import InputError, first_line
+from alignkit.errors import InputError, abbreviated, first_line
 from alignkit.packages import need
 from alignkit.text.reading import valid_text
 from alignkit.types import PathLike
@@ -21,6 +21,7 @@ NAMES = (("src", "tgt"), ("src", "trg"), ("source", "target"))
 RECORDS = 1 << 12  # that are turned into lines at a time
 _REMEDY = "name the fields, as FILE:SOURCE,TARGET"
 _BREAKS = re.compile(r"[\t\r\n]")  # each becomes a space, so that characters keep their numbers
+_WORD = re.compile(r"[^ \t\r\n]+")
 
 
 def split_fields(path: PathLike) -> tuple[PathLike, tuple[str, ...]]:
@@ -51,50 +52,104 @@ def record_lines(path: PathLike, parts: Iterable[bytes], encoding_errors: str) -
     parts = iter(parts)
     first = next(parts, b"")
     head = re.match(rb"\s*([^\n]*)", first)[1]  # type: ignore[index]
-    lines = _text_lines(name, chain([first], parts), encoding_errors)
     if first.startswith(b"PAR1"):
-        records: Iterator[Any] = _parquet(name)
+        pairs = _pairs(name, _parquet(name), fields)
     elif delimiter := _delimiter(name, head, fields):
-        records = _table(name, lines, delimiter)
-    elif _is_object(head):
-        records = _json(name, lines)
+        lines = _text_lines(name, chain([first], parts), encoding_errors)
+        pairs = _pairs(name, _table(name, lines, delimiter), fields)
+    elif object_fields(head) is not None:
+        pairs = object_lines(name, chain([first], parts), fields, encoding_errors)
     elif fields:
         raise InputError(name, f"has no columns or fields {' and '.join(fields)}", remedy="name those that it has")
     else:
         return None
-    pairs = _pairs(name, records, fields)
     return iter(lambda: b"".join(islice(pairs, RECORDS)), b"")
 
 
-def _text_lines(path: PathLike, parts: Iterable[bytes], encoding_errors: str) -> Iterator[str]:
-    for number, line in enumerate((line for part in parts for line in BytesIO(part)), 1):
-        yield valid_text(path, line, encoding_errors, False, number).decode("utf-8")
+def object_lines(
+    path: PathLike, parts: Iterable[bytes], fields: tuple[str, ...], encoding_errors: str, first: int = 1
+) -> Iterator[bytes]:
+    """A line of source, tab and target for each line of JSON.
+
+    Args:
+        path, parts, encoding_errors: as of :func:`record_lines`.
+        fields: the names of both texts; (): as the first record has them.
+        first: the number of the first line.
+
+    Raises:
+        InputError: a line is no JSON, or has no such fields.
+    """
+    records = _json(path, _text_lines(path, parts, encoding_errors, first), first)
+    return _pairs(path, records, fields, first)
 
 
-def _pairs(path: PathLike, records: Iterator[Any], fields: tuple[str, ...]) -> Iterator[bytes]:
-    """A line for each record; one that is None, of a blank line, is a blank pair."""
+def object_fields(line: bytes) -> tuple[str, ...] | None:
+    """The names of both texts of a line of JSON, or more or fewer names if they cannot be told; None: it is no
+    object."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return _fields(_texts(record)) if isinstance(record, dict) else None
+
+
+def _texts(record: dict[str, Any]) -> dict[str, Any]:
+    """The part of a record that has the texts."""
+    inner = record.get("translation")
+    return inner if isinstance(inner, dict) else record
+
+
+def _fields(texts: dict[str, Any]) -> tuple[str, ...]:
+    names = next((each for each in NAMES if texts.keys() >= set(each)), ())
+    return names or tuple(name for name, value in texts.items() if isinstance(value, str))
+
+
+def _text_lines(path: PathLike, parts: Iterable[bytes], encoding_errors: str, first: int = 1) -> Iterator[str]:
+    for part in parts:
+        for line in BytesIO(valid_text(path, part, encoding_errors, False, first)):
+            yield line.decode("utf-8")
+        first += part.count(b"\n")
+
+
+def _pairs(
+    path: PathLike, records: Iterator[Any], fields: tuple[str, ...], first: int | None = None
+) -> Iterator[bytes]:
+    """A line for each record; one that is None, of a blank line, is a blank pair.
+
+    Args:
+        first: the number of the first record's line, if each has one of its own.
+    """
     number = 0
-    for number, record in enumerate(records, 1):
+    for number, record in enumerate(records, first or 1):
         if record is None:
             yield b"\t\n"
             continue
-        try:
-            inner = record.get("translation")
-            found = inner if isinstance(inner, dict) else record
-            fields = fields or next((each for each in NAMES if found.keys() >= set(each)), ())
-            fields = fields or tuple(name for name, value in found.items() if isinstance(value, str))
-            source, target = (_text(found[name]) for name in fields)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            problem = f"record {number} has no pair of texts ({', '.join(fields or NAMES[0])})"
-            raise InputError(path, problem, remedy=_REMEDY) from error
-        # Half a character, as "\ud83d", is legal in JSON; what reads the lines says that it is no text.
-        yield f"{source}\t{target}\n".encode("utf-8", "surrogatepass")
+        texts = _texts(record) if isinstance(record, dict) else {}
+        fields = fields or _fields(texts)
+        problem, remedy = f"no pair of texts ({', '.join(fields or NAMES[0])})", _REMEDY
+        if len(fields) == 2 and texts.keys() >= set(fields):
+            wrong = next((name for name in fields if not _is_text(texts[name])), None)
+            if wrong is None:
+                line = "\t".join(_BREAKS.sub(" ", _joined(texts[name])) for name in fields)
+                # Half a character, as "\ud83d", is legal in JSON; what reads the lines says that it is no text.
+                yield f"{line}\n".encode("utf-8", "surrogatepass")
+                continue
+            problem = f"{abbreviated(repr(texts[wrong]))} as {abbreviated(wrong)}"
+            remedy = "a sentence is text, a list of words without spaces, or null"
+        place = f"record {number} has" if first is None else "has"
+        raise InputError(path, f"{place} {problem}", line=first and number, remedy=remedy)
     if not number:
         raise InputError(path, "has no records")
 
 
-def _text(value: Any) -> str:
-    return _BREAKS.sub(" ", value if isinstance(value, str) else " ".join(value or []))
+def _is_text(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(isinstance(word, str) and _WORD.fullmatch(word) for word in value)
+    return value is None or isinstance(value, str)
+
+
+def _joined(value: str | list[str] | None) -> str:
+    return value if isinstance(value, str) else " ".join(value or ())
 
 
 def _delimiter(path: PathLike, head: bytes, fields: tuple[str, ...]) -> str | None:
@@ -124,15 +179,8 @@ def _table(path: PathLike, lines: Iterator[str], delimiter: str) -> Iterator[dic
         raise InputError(path, str(error), line=rows.line_num, remedy=remedy) from error
 
 
-def _is_object(head: bytes) -> bool:
-    try:
-        return isinstance(json.loads(head), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
-def _json(path: PathLike, lines: Iterator[str]) -> Iterator[Any]:
-    for number, line in enumerate(lines, 1):
+def _json(path: PathLike, lines: Iterator[str], first: int) -> Iterator[Any]:
+    for number, line in enumerate(lines, first):
         try:
             yield json.loads(line) if line.strip() else None
         except (ValueError, RecursionError) as error:

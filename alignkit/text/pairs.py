@@ -6,6 +6,7 @@ A new format of a file with both sides is a class with the members of :class:`Pa
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
@@ -14,13 +15,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import IO, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from alignkit.errors import AlignkitError, InputError, check_list, check_type
+from alignkit.stages import Stage
 from alignkit.text.bitext import Bitext, Corpus
-from alignkit.text.pair_records import record_lines, split_fields
+from alignkit.text.pair_records import object_fields, object_lines, record_lines, split_fields
 from alignkit.text.raw_text import tokenized_text
 from alignkit.text.reading import encode_text, file_parts, read_utf8, split_lines, valid_text, whole_lines
 from alignkit.text.tokenization import split_words
@@ -33,6 +35,10 @@ COUNTED_BLOCK = 1 << 16  # pairs that are counted or sampled at a time
 #: in HELD_OUT_SHARE.
 MOST_HELD_OUT, HELD_OUT_SHARE = 1000, 20
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+")  # only \n ends one
+LINE_FORMS = (
+    "give two files, or one form of lines: SOURCE ||| TARGET, or SOURCE<tab>TARGET, "
+    'or {"src": "SOURCE", "tgt": "TARGET"}'
+)
 #: Two files, or one with both sides and None.
 Files = tuple[PathLike, PathLike | None]
 #: One side of a text: a file, or sentences as strings or as lists of words.
@@ -99,7 +105,7 @@ class SeparatedLines:
                     path,
                     f"has {len(parts) - 1} separators ({self.name}) where one is needed",
                     line=number,
-                    remedy="give two files, or one with SOURCE ||| TARGET or SOURCE<tab>TARGET on each line",
+                    remedy=LINE_FORMS,
                 )
             for side, part in zip(sides, parts, strict=True):
                 side.append(part)
@@ -109,6 +115,34 @@ class SeparatedLines:
 #: ``|||`` as a token of its own, with the space on each side
 BARS = SeparatedLines("|||", re.compile(rb" ?(?<![^ \t\n])\|\|\|(?![^ \t\r\n]) ?"))
 TAB = SeparatedLines("tab", re.compile(rb"\t"))
+
+
+@dataclass(frozen=True)
+class JsonLines:
+    """Lines of JSON objects, of a stream.
+
+    Attributes:
+        fields: as of :func:`alignkit.text.pair_records.object_lines`.
+    """
+
+    fields: tuple[str, ...]
+
+    def sides(
+        self,
+        path: PathLike,
+        data: bytes,
+        encoding_errors: str = "strict",
+        lowercase: bool = False,
+        first_line: int = 1,
+    ) -> tuple[bytes, bytes]:
+        """As :meth:`SeparatedLines.sides`."""
+        lines = object_lines(path, [data], self.fields, encoding_errors, first_line)
+        return TAB.sides(path, b"".join(lines), encoding_errors, lowercase, first_line)
+
+    def ids(self, data: bytes) -> tuple[Any, ...]:
+        """The field ``id`` of each of the lines, None where there is none."""
+        return tuple(json.loads(line).get("id") if line.strip() else None for line in _LINE.findall(data))
+
 
 #: The first that recognizes a file reads it; ``TAB`` where none does.
 PAIR_FORMATS: tuple[PairFormat, ...] = (BARS,)
@@ -143,6 +177,7 @@ class PairBatch:
         source, target: the two sides.
         errors: those of malformed lines, which are blank pairs here.
         encode: makes a corpus of a side.
+        ids: of JSON lines, the field ``id`` of each pair or None; else empty.
     """
 
     first: int
@@ -150,6 +185,7 @@ class PairBatch:
     target: bytes
     errors: tuple[InputError, ...] = ()
     encode: Callable[[bytes], Corpus] = encode_text
+    ids: tuple[Any, ...] = ()
 
     @property
     def bitext(self) -> Bitext:
@@ -197,7 +233,7 @@ class PairFiles:
     def bitext(self, threads: int = 2) -> Bitext:
         """All pairs; with more than one thread, both sides are read at the same time."""
         readers = self._sides()
-        with ThreadPoolExecutor(min(threads, 2)) as pool:
+        with Stage("reading"), ThreadPoolExecutor(min(threads, 2)) as pool:
             source, target = pool.map(lambda read: self.encode(read()), readers)
         self._check_counts(len(source), len(target))
         return Bitext(source, target)
@@ -216,13 +252,16 @@ class PairFiles:
             elements: in a block, that is the sum of (T + 1)(L + 1) of its pairs, unless one pair has more.
         """
         self._check_read_again()
-        if self.target is not None:
-            self._check_counts(*(sum(len(_line_ends(part)) for part in file_parts(path)) for path in self.paths))
-        batches = self._batches(range(0, 1 << 62, COUNTED_BLOCK))
-        if elements is not None:
-            return _bounds((batch.bitext for batch in batches), elements)
-        count = sum(len(_line_ends(batch.source)) for batch in batches)
-        return np.array([*range(0, count, pairs), count])
+        with Stage("reading"):
+            if self.target is not None:
+                self._check_counts(
+                    *(sum(len(_line_ends(part)) for part in file_parts(path)) for path in self.paths)
+                )
+            batches = self._batches(range(0, 1 << 62, COUNTED_BLOCK))
+            if elements is not None:
+                return _bounds((batch.bitext for batch in batches), elements)
+            count = sum(len(_line_ends(batch.source)) for batch in batches)
+            return np.array([*range(0, count, pairs), count])
 
     def blocks(self, bounds: np.ndarray) -> Iterator[Bitext]:
         """The pairs from each of these numbers to the next, with vocabularies of their own."""
@@ -345,7 +384,7 @@ def _line_ends(text: bytes) -> np.ndarray:
 
 def pair_batches(
     path: PathLike,
-    stream: IO[bytes],
+    chunks: Iterable[bytes],
     *,
     encoding_errors: str = "strict",
     lowercase: bool = False,
@@ -353,13 +392,14 @@ def pair_batches(
     single: bool = False,
     skip: bool = False,
 ) -> Iterator[PairBatch]:
-    """Sentence pairs of a stream of lines ``source ||| target`` or source TAB target, as soon as they arrive.
+    """Sentence pairs of a stream of lines, as soon as they arrive.
 
-    The first line that is neither blank nor malformed decides which of the two separates the sides.
+    The first line that is neither blank nor malformed decides whether they are ``source ||| target``, source TAB
+    target, or JSON.
 
     Args:
         path: name of the stream, for messages.
-        stream: plain, or compressed in any format that files may have.
+        chunks: of any size, as of :func:`alignkit.text.reading.read_chunks`.
         encoding_errors, lowercase, tokenize: as in :class:`PairFiles`.
         single: one pair in each batch, instead of all that are there.
         skip: pass a malformed line on as a blank pair with its error, and go on after it.
@@ -368,22 +408,20 @@ def pair_batches(
         InputError: as for files; the pairs before the bad line have been passed on. With ``skip``, only if the
             stream is empty or a damaged archive.
     """
-    separated: SeparatedLines | None = None
+    form: SeparatedLines | JsonLines | None = None
     reading = PairFiles(path, None, encoding_errors, lowercase, tokenize)
     first = 1
 
     def read(part: bytes) -> PairBatch:
-        nonlocal separated, first
-        found = separated
-        if found is None:
-            content = next((line for line in part.split(b"\n") if line.strip(b" \t\r")), None)
-            found = None if content is None else BARS if BARS.recognizes(content) else TAB
+        nonlocal form, first
+        found = form or _form_of(part)
         sides = (found or TAB).sides(path, part, *reading.how, first)
-        batch, separated = PairBatch(first, *sides, encode=reading.encode), found
+        ids = found.ids(part) if isinstance(found, JsonLines) else ()
+        batch, form = PairBatch(first, *sides, encode=reading.encode, ids=ids), found
         first += len(_line_ends(part))
         return batch
 
-    for data in whole_lines(path, stream, 0):
+    for data in whole_lines(path, chunks):
         for part in _LINE.findall(data) if single else [data]:
             try:
                 yield read(part)
@@ -398,6 +436,15 @@ def pair_batches(
                         raise
                     yield PairBatch(first, b"\n", b"\n", (error,))
                     first += 1
+
+
+def _form_of(lines: bytes) -> SeparatedLines | JsonLines | None:
+    """The form of the lines of a stream, told by the first that is not blank; None: all are."""
+    line = next((line for line in lines.split(b"\n") if line.strip(b" \t\r")), None)
+    if line is None:
+        return None
+    fields = object_fields(line)
+    return JsonLines(fields) if fields is not None else BARS if BARS.recognizes(line) else TAB
 
 
 def read_bitext(

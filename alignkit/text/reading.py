@@ -68,13 +68,14 @@ def _unreadable(path: PathLike, error: OSError) -> InputError:
     return InputError(path, f"cannot be read: {error.strerror or error}")
 
 
-def whole_lines(path: PathLike, stream: IO[bytes], size: int) -> Iterator[bytes]:
+def whole_lines(path: PathLike, chunks: Iterable[bytes]) -> Iterator[bytes]:
     """A text without its byte order mark, cut after line ends only; the last part may lack its own.
 
-    Arguments and errors as :func:`read_chunks`; and InputError if the text is empty.
+    Raises:
+        InputError: the text is empty; or what :func:`read_chunks` raises, if the chunks come from there.
     """
     begun = False
-    for part in _cut_at_line_ends(read_chunks(path, stream, size)):
+    for part in _cut_at_line_ends(chunks):
         text = part if begun else part.removeprefix(BOM)
         if text:
             begun = True
@@ -101,10 +102,10 @@ def file_parts(path: PathLike, size: int | None = None) -> Iterator[bytes]:
 
     Args:
         path: the file.
-        size: as there; None: :data:`CHUNK`.
+        size: of the parts, as in :func:`read_chunks`; None: :data:`CHUNK`.
     """
     with open_input(path) as stream:
-        yield from whole_lines(path, stream, size or CHUNK)
+        yield from whole_lines(path, read_chunks(path, stream, size or CHUNK))
 
 
 def read_raw_lines(path: PathLike) -> Iterator[bytes]:

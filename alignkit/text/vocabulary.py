@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from alignkit.errors import check_list, check_type
+from alignkit.errors import AlignkitError, abbreviated, check_list, check_type
 from alignkit.types import equal_fields
 
 UNKNOWN = -1  #: the id of a token that is not in a vocabulary
@@ -51,7 +51,11 @@ class Vocabulary:
         tokens = list(tokens)
         for token in tokens:
             check_type(token, str, "a word must be text")
-        encoded = [token.encode("utf-8", "surrogatepass") for token in tokens]
+        try:
+            encoded = [token.encode("utf-8") for token in tokens]
+        except UnicodeEncodeError as error:
+            shown = abbreviated(ascii(error.object))
+            raise AlignkitError(f"{shown} has half a character; it is no text") from error
         if len(set(encoded)) != len(encoded):
             raise ValueError("a vocabulary cannot hold the same token twice")
         offsets = np.zeros(len(encoded) + 1, np.int64)

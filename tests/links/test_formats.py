@@ -45,8 +45,9 @@ def test_probabilities():
 def test_json_lines_can_be_read_as_a_text(tmp_path):
     text = json_lines(WHOLE)
     first, second, _ = map(json.loads, text.decode().splitlines())
-    assert first == {"src": SOURCE[0], "tgt": TARGET[0], "links": [[0, 0, 0.5], [0, 2, 1.0], [2, 1, 0.3333]]}
-    assert second == {"src": [], "tgt": ["nothing"], "links": []}
+    links = [[0, 0, 0.5], [0, 2, 1.0], [2, 1, 0.3333]]
+    assert first == {"src": SOURCE[0], "tgt": TARGET[0], "links": links, "scores": [-1]}
+    assert second == {"src": [], "tgt": ["nothing"], "links": [], "scores": [None]}
     (tmp_path / "x").write_bytes(text)
     assert read_line_pairs(tmp_path / "x").target == [" ".join(words) for words in TARGET]
 
@@ -57,6 +58,13 @@ def test_characters_of_raw_text():
     first = json.loads(json_lines(whole).decode().splitlines()[0])
     assert first["src_offsets"] == [[0, 3], [4, 7], [9, 12]]
     assert [first["src_offsets"][s] for s, _, _ in first["links"]] == [[0, 3], [0, 3], [9, 12]]
+
+
+def test_json_lines_keep_ids():
+    ids = [5, None, {"\ud83d": "\u00e4"}]
+    found = [json.loads(line) for line in json_lines(replace(WHOLE, ids=ids)).decode().splitlines()]
+    assert [next(iter(each)) for each in found] == ["id", "src", "id"]
+    assert [each.get("id") for each in found] == ids
 
 
 def test_giza():

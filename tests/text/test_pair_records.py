@@ -67,10 +67,10 @@ def test_fields_are_chosen_by_name(tmp_path):
     path = write(tmp_path / "x.jsonl", objects({"a": x, "b": "-", "c": y} for x, y in PAIRS))
     check(PairFiles(f"{path}:a,c"))
     with pytest.raises(
-        InputError, match=r"record 1 has no pair of texts .a, b, c.; name the fields, as FILE:SOURCE,TARGET"
+        InputError, match=r"line 1: has no pair of texts .a, b, c.; name the fields, as FILE:SOURCE,TARGET"
     ):
         read_line_pairs(path)
-    with pytest.raises(InputError, match=r"record 1 has no pair of texts .a, d."):
+    with pytest.raises(InputError, match=r"line 1: has no pair of texts .a, d."):
         read_line_pairs(f"{path}:a,d")
     check(PairFiles(f"{write(tmp_path / 'x.csv', table(',', ('de', 'en')))}:de,en"))
 
@@ -78,8 +78,17 @@ def test_fields_are_chosen_by_name(tmp_path):
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [
-        ("x", '{"src": "a", "tgt": "b"}\n{"src": "a"}\n', "record 2 has no pair of texts .src, tgt."),
-        ("x", '{"src": "a", "tgt": "b"}\n\n{"src": 1, "tgt": "b"}\n', "record 3 has no pair of texts"),
+        ("x", '{"src": "a", "tgt": "b"}\n{"src": "a"}\n', "line 2: has no pair of texts .src, tgt."),
+        (
+            "x",
+            '{"src": "a", "tgt": "b"}\n\n{"src": 1, "tgt": "b"}\n',
+            "line 3: has 1 as src; a sentence is text, a list of words",
+        ),
+        ("x", '{"src": "a", "tgt": {"b": "c"}}\n', "line 1: has {'b': 'c'} as tgt"),
+        ("x", '{"src": "a", "tgt": ["b c"]}\n', r"line 1: has \['b c'\] as tgt"),
+        ("x", '{"src": "a", "tgt": ["b", 5]}\n', r"line 1: has \['b', 5\] as tgt"),
+        ("x", '{"src": "a", "tgt": ["b", ""]}\n', r"line 1: has \['b', ''\] as tgt"),
+        ("x", '{"src": "a", "tgt": false}\n', "line 1: has False as tgt"),
         ("x", '{"src": "a", "tgt": "b"}\na b\n', "line 2: is not JSON: .*; the file was taken for JSON lines"),
         ("x", '{"src": "a", "tgt": "\\ud83d"}\n', "line 1: is not valid UTF-8"),
         ("x", b'{"src": "a", "tgt": "b"}\n{"src": "\xff", "tgt": "b"}\n', "line 2: is not valid UTF-8"),

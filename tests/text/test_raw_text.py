@@ -1,7 +1,6 @@
 # ruff: noqa: RUF001
 """Words of raw text and their places: nothing is lost, and every way to read a text gives the same."""
 
-import io
 import re
 from itertools import pairwise
 from random import Random
@@ -117,7 +116,7 @@ def test_every_way_to_read_a_text_gives_the_same(tmp_path, lowercase):
     both = "".join(f"{x} ||| {y}\n" for x, y in TEXT)
     (tmp_path / "both").write_text(both, encoding="utf-8")
     reading = PairFiles(tmp_path / "both", **how)
-    stream = pair_batches("-", io.BytesIO(both.encode()), single=True, **how)
+    stream = pair_batches("-", [both.encode()], single=True, **how)
     blocks = [batch.bitext for batch in stream], list(reading.blocks(reading.bounds(5)))
     for found in (read_bitext(tmp_path / "both", **how), read_text(*zip(*TEXT, strict=True), **how)):
         check(found, expected)

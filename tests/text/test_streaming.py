@@ -23,11 +23,15 @@ class Slow(io.RawIOBase):
         return self.chunks.pop(0) if self.chunks else b""
 
 
+def batches_of(stream, **how):
+    return pair_batches("-", read_chunks("-", stream, 0), **how)
+
+
 @given(st.lists(st.binary(min_size=1, max_size=8)))
 @settings(max_examples=100, deadline=None)
 def test_whole_lines_changes_no_byte_and_cuts_after_newlines(chunks):
     text = b"x" + b"".join(chunks)
-    parts = list(whole_lines("-", Slow([BOM, b"x", *chunks]), 0))
+    parts = list(whole_lines("-", [BOM, b"x", *chunks]))
     assert b"".join(parts) == text
     assert all(part.endswith(b"\n") for part in parts[:-1])
     assert all(parts)
@@ -42,7 +46,7 @@ def test_however_it_comes_the_pairs_are_those_of_the_file(cuts, single):
     data = TEXT.encode()
     bounds = [0, *sorted(cuts), len(data)]
     stream = Slow(data[a:b] for a, b in pairwise(bounds))
-    batches = list(pair_batches("-", stream, single=single))
+    batches = list(batches_of(stream, single=single))
     assert tuple(b"".join(sides) for sides in zip(*((b.source, b.target) for b in batches), strict=True)) == (
         BARS.sides("-", data)
     )
@@ -54,7 +58,7 @@ def test_however_it_comes_the_pairs_are_those_of_the_file(cuts, single):
 
 def test_a_line_is_answered_before_the_next_is_asked_for():
     stream = Slow([b"a |||", b" b\n", b"c ||| d\n", b"never"])
-    batches = pair_batches("-", stream)
+    batches = batches_of(stream)
     assert next(batches).source == b"a\n"
     assert len(stream.chunks) == 2
     assert next(batches).target == b"d\n"
@@ -64,17 +68,17 @@ def test_a_line_is_answered_before_the_next_is_asked_for():
 def test_compressed_and_bom():
     data = gzip.compress("\ufeffa\tb\n".encode() * 1000)
     chunks = [data[i : i + 9] for i in range(0, len(data), 9)]
-    source = b"".join(b.source for b in pair_batches("-", Slow(chunks)))
+    source = b"".join(b.source for b in batches_of(Slow(chunks)))
     # Only the first is a byte order mark, the others are letters.
     assert source == b"a\n" + "\ufeffa\n".encode() * 999
     with pytest.raises(InputError, match="standard input: damaged or truncated gzip"):
-        list(pair_batches("-", Slow(chunks[:-1])))
+        list(batches_of(Slow(chunks[:-1])))
 
 
 @pytest.mark.parametrize("chunks", [[], [b"\xef\xbb\xbf"], [gzip.compress(b"")]])
 def test_an_empty_stream_is_an_error_as_an_empty_file_is(chunks):
     with pytest.raises(InputError, match="standard input: is empty"):
-        list(pair_batches("-", Slow(chunks)))
+        list(batches_of(Slow(chunks)))
 
 
 @pytest.mark.parametrize(
@@ -82,21 +86,21 @@ def test_an_empty_stream_is_an_error_as_an_empty_file_is(chunks):
     [(b"no separator", "separators"), (b"a ||| b ||| c", "2 separators"), (b"\xff ||| b", "UTF-8")],
 )
 def test_errors_have_their_line_and_come_after_the_pairs_before(bad, message):
-    batches = pair_batches("-", Slow([b"a ||| b\nc ||| d\n", b"\n", bad + b"\n"]))
+    batches = batches_of(Slow([b"a ||| b\nc ||| d\n", b"\n", bad + b"\n"]))
     assert [next(batches).first for _ in range(2)] == [1, 3]
     with pytest.raises(InputError, match=f"standard input, line 4: .*{message}"):
         next(batches)
 
 
 def test_the_first_line_decides_what_separates():
-    batches = pair_batches("-", Slow([b"\n \n", b"a ||| b\tc\n", b"d\te\n"]))
+    batches = batches_of(Slow([b"\n \n", b"a ||| b\tc\n", b"d\te\n"]))
     assert [next(batches).target for _ in range(2)] == [b"\n\n", b"b\tc\n"]
     with pytest.raises(InputError, match=r"line 4: has 0 separators \(\|\|\|\)"):
         next(batches)
 
 
 def test_lowercase_and_replaced():
-    batch = next(pair_batches("-", Slow([b"\xc3\x84 ||| \xff\n"]), lowercase=True, encoding_errors="replace"))
+    batch = next(batches_of(Slow([b"\xc3\x84 ||| \xff\n"]), lowercase=True, encoding_errors="replace"))
     assert (batch.source.decode(), batch.target.decode()) == ("ä\n", "\ufffd\n")
 
 
@@ -130,7 +134,7 @@ def test_malformed_lines_are_skipped_and_no_other_changes(lines, cuts, single):
     data = b"x ||| y\n" + b"".join(lines)
     bounds = [0, *sorted(cut for cut in cuts if 0 < cut < len(data)), len(data)]
     stream = Slow(data[a:b] for a, b in pairwise(bounds))
-    batches = list(pair_batches("-", stream, single=single, skip=True))
+    batches = list(batches_of(stream, single=single, skip=True))
     repaired = b"x ||| y\n" + b"".join(b"\n" if line in MALFORMED else line for line in lines)
     found = tuple(b"".join(sides) for sides in zip(*((b.source, b.target) for b in batches), strict=True))
     assert found == BARS.sides("-", repaired)
@@ -139,7 +143,7 @@ def test_malformed_lines_are_skipped_and_no_other_changes(lines, cuts, single):
 
 
 def test_what_separates_is_decided_by_the_first_line_that_is_not_skipped():
-    batches = list(pair_batches("-", Slow([b"none\na\tb\tc\na ||| b\tc\nd\te\n"]), skip=True))
+    batches = list(batches_of(Slow([b"none\na\tb\tc\na ||| b\tc\nd\te\n"]), skip=True))
     assert [batch.source for batch in batches] == [b"\n", b"\n", b"a\n", b"\n"]
     assert batches[2].target == b"b\tc\n"
     assert [error.line for batch in batches for error in batch.errors] == [1, 2, 4]
@@ -148,4 +152,47 @@ def test_what_separates_is_decided_by_the_first_line_that_is_not_skipped():
 def test_a_damaged_archive_cannot_be_skipped():
     data = gzip.compress(b"a\tb\n" * 1000)[:-9]
     with pytest.raises(InputError, match="damaged or truncated gzip"):
-        list(pair_batches("-", Slow([data]), skip=True))
+        list(batches_of(Slow([data]), skip=True))
+
+
+OBJECTS = [
+    ('{"id": "\u00e4", "src": "a\\tb", "tgt": ["c", "d"]}', "a b", "c d", "\u00e4"),
+    ("", "", "", None),
+    ('{"tgt": null, "src": "x ||| y", "more": 5}', "x ||| y", "", None),
+    ('{"src": "e", "tgt": "f", "id": [7]}', "e", "f", [7]),
+]
+
+
+@given(st.sets(st.integers(1, 150)), st.booleans())
+@settings(max_examples=50, deadline=None)
+def test_objects_of_a_stream_keep_their_ids(cuts, single):
+    data = "\n".join(line for line, *_ in OBJECTS).encode()
+    bounds = [0, *sorted(cut for cut in cuts if cut < len(data)), len(data)]
+    batches = list(batches_of(Slow(data[a:b] for a, b in pairwise(bounds)), single=single))
+    source, target = (
+        b"".join(sides).decode() for sides in zip(*((b.source, b.target) for b in batches), strict=True)
+    )
+    ids = [each for batch in batches for each in batch.ids or [None] * batch.source.count(b"\n")]
+    assert list(zip(source.splitlines(), target.splitlines(), ids, strict=True)) == [tuple(r) for _, *r in OBJECTS]
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ("{", "is not JSON: .*object"),
+        ("5", "no pair of texts .src, tgt."),
+        ('{"src": "a"}', "no pair of texts .src, tgt."),
+        ('{"src": "a", "tgt": {"b": 1}}', "has {'b': 1} as tgt; a sentence is text, a list of words"),
+        ('{"src": ["a b"], "tgt": ""}', r"has \['a b'\] as src"),
+        ('{"src": "a", "tgt": "\\ud83d"}', "not valid UTF-8"),
+        ("a ||| b", "is not JSON"),
+    ],
+)
+def test_a_line_that_is_no_pair_is_named_and_the_others_are_answered(bad, message):
+    text = f'{{"src": "a", "tgt": "b", "id": 1}}\n{bad}\n{{"src": "c", "tgt": "d", "id": 3}}\n'.encode()
+    batches = batches_of(Slow([text]))
+    assert next(batches).ids == (1,)
+    with pytest.raises(InputError, match=f"standard input, line 2: .*{message}"):
+        next(batches)
+    batches = list(batches_of(Slow([text]), skip=True))
+    assert [(batch.source, batch.ids) for batch in batches] == [(b"a\n", (1,)), (b"\n", ()), (b"c\n", (3,))]

@@ -64,7 +64,7 @@ def test_a_stream_gives_what_each_pair_gives_alone(tokenizer):
     aligner = NeuralAligner(small_network(), tokenizer, small_settings(), 1, {}, "")
     source, target = random_lines(40, 5), random_lines(40, 6)
     data = "".join(f"{x} ||| {y}\n" for x, y in zip(source, target, strict=True)).encode()
-    batches = list(pair_batches("-", io.BytesIO(data), single=True))
+    batches = list(pair_batches("-", [data], single=True))
     assert len(batches) == 40
     texts = [Bitext(encode_text(batch.source), encode_text(batch.target)) for batch in batches]
     parts = [aligner.on_words().alignment(text, **ALL) for text in texts]
