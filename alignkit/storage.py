@@ -19,7 +19,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from alignkit.errors import AlignkitError, InputError
+from alignkit.errors import AlignkitError, InputError, abbreviated
 from alignkit.records import Record, plainly_shown, shown
 from alignkit.types import PathLike
 
@@ -238,7 +238,7 @@ def load_arrays(path: PathLike, kind: str, version: int) -> tuple[dict[str, np.n
                     native = array.astype(array.dtype.newbyteorder("="), copy=False)
                     arrays[name.removesuffix(".npy")] = native
     except Exception as error:  # as in read_header; a false shape, say, is a MemoryError
-        raise InputError(path, f"damaged: {error or type(error).__name__}") from error
+        raise InputError(path, f"damaged: {abbreviated(str(error), 200) or type(error).__name__}") from error
     # A wrong byte in a zip directory can hide the entries after it.
     if sorted(arrays) != header.pop("arrays", None):
         raise InputError(path, "damaged: its arrays are not those that its header names")
