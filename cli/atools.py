@@ -21,7 +21,7 @@ COMMANDS = [
 ]
 
 
-@alignkit_command("atools", "atools -i forward.links -j reverse.links -c grow-diag-final-and > links")
+@alignkit_command("atools", "alignkit atools -i forward.links -j reverse.links -c grow-diag-final-and")
 @click.option("-i", "--input_1", "first", type=TEXT, required=True, help="Links, source first.")
 @click.option("-j", "--input_2", "second", type=TEXT, help="Links of the other direction, source first; or gold.")
 @click.option("-c", "--command", "name", type=click.Choice(COMMANDS), required=True, help="What to do with them.")

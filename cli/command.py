@@ -13,7 +13,7 @@ from alignkit_cli.parameter_types import check_paths
 
 #: The groups of options in the help, each with the most used first; what is in none is the command's own.
 GROUPS = {
-    "Input": ("sample", "text", "valid", "training", "lowercase", "encoding_errors", "on_error"),
+    "Input": ("sample", "text", "valid", "training", "lowercase", "tokenize", "encoding_errors", "on_error"),
     "Model": (
         *("quality", "model", "models", "threshold", "symmetrization", "embeddings", "prior", "reverse"),
         *("iterations", "null", "preset", "architecture", "attention"),

@@ -94,8 +94,9 @@ def tokenize_option(command: Command) -> Command:
         ReadSettings,
         "tokenize",
         "--tokenize/--no-tokenize",
-        help="Raw text: find words and punctuation marks, which need no spaces between them (with the extra text, "
-        "which `alignkit doctor` says how to get). Links count these.  [default: no, or as the model was fitted]",
+        help="Split raw text into words and punctuation marks. Links count these, not what stands between "
+        "spaces. Needs the extra text; `alignkit doctor` says how to get it.  "
+        "[default: no, or as the model was fitted]",
     )(command)
 
 

@@ -47,7 +47,14 @@ def test_links_by_words_and_by_characters(aligned, tmp_path):
     ]
     places = [(records[0]["src_offsets"][s], records[0]["tgt_offsets"][t]) for s, t, _ in records[0]["links"]]
     assert " ".join(f"{a}:{b}-{c}:{d}" for (a, b), (c, d) in places) == OFFSETS[0]
-    assert records[2] == {"src": [], "tgt": ["x"], "links": [], "src_offsets": [], "tgt_offsets": [[0, 1]]}
+    assert records[2] == {
+        "scores": [None, None],
+        "src": [],
+        "tgt": ["x"],
+        "links": [],
+        "src_offsets": [],
+        "tgt_offsets": [[0, 1]],
+    }
 
 
 def test_without_raw_text_there_are_no_characters(tmp_path):

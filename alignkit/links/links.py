@@ -307,7 +307,9 @@ def _probability(path: PathLike, line: int, match: re.Match[str]) -> float:
     except ValueError:
         value = np.nan
     if not 0 <= value <= 1:
-        raise InputError(path, f"{abbreviated(repr(match[0]))} has no probability from 0 to 1 after its colon", line=line)
+        raise InputError(
+            path, f"{abbreviated(repr(match[0]))} has no probability from 0 to 1 after its colon", line=line
+        )
     return value
 
 

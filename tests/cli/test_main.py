@@ -54,11 +54,7 @@ def test_every_command_has_a_group_and_a_true_example():
     for name in COMMANDS:
         command = load_command(name)
         program, called, *words = split(command.example)
-        if name == "atools":  # a program of its own
-            words = [called, *words]
-            assert program == name
-        else:
-            assert (program, called) == ("alignkit", name)
+        assert (program, called) == ("alignkit", name)
         given, left, _ = command.make_parser(click.Context(command)).parse_args(words)
         assert not left, command.example
         assert all(isinstance(given.get(each.name), str | tuple) for each in command.params if each.required), name
