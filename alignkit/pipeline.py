@@ -13,7 +13,7 @@ from functools import cached_property
 from io import TextIOBase
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, overload
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast, overload
 
 import numpy as np
 
@@ -357,7 +357,7 @@ def align_stream(
     chosen = AlignSettings.of(settings, **options)
     linker = Linker(model, chosen, threads)
     if hasattr(stream, "read") and not isinstance(stream, TextIOBase):
-        name, chunks = "-", read_chunks("-", stream, 0)
+        name, chunks = "-", read_chunks("-", cast(IO[bytes], stream), 0)
     else:
         check_list(stream, "a stream must be one of bytes, or lines")
         name, chunks = "lines", map(_line, stream)

@@ -50,7 +50,7 @@ def atools(command: str, first: PathLike, second: PathLike | None = None) -> Ite
     for blocks in _blocks([first] if second is None else [first, second]):
         links = blocks[0]
         if command == "fmeasure":
-            both = symmetrize(*blocks, "intersection")
+            both = symmetrize(blocks[0], blocks[1], "intersection")
             sizes += [len(part.pairs) for part in (both, *blocks)]
         elif command == "display":
             for m, pairs in enumerate(links):

@@ -182,7 +182,7 @@ def _read_priors(lines: Iterable[str], path: Path, source_letters: slice, target
         raise InputError("priors_input", error.problem, line=error.line, remedy=error.remedy) from error
     totals: dict[tuple[str, str], float] = {}
     for (x, y), number in zip(words, numbers, strict=True):
-        if isinstance(number, tuple):
+        if not isinstance(number, float | int):
             raise InputError("priors_input", "has probabilities", remedy="give lines that write_priors wrote")
         pair = x.lower()[source_letters], y.lower()[target_letters]
         totals[pair] = totals.get(pair, 0) + number
