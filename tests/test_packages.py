@@ -61,6 +61,7 @@ WORKING = [
     ["cooc", *TEXT, "-o", "c.tsv"],
     ["phrases", *TEXT, "links"],
     ["terms", *TEXT, "links"],
+    ["atools", "-i", "gold", "-c", "convert"],
     ["compare", *TEXT],
     ["report", "--text", *TEXT, "-o", "r.html"],
     ["experiment", "--list"],

@@ -79,7 +79,7 @@ def test_outputs_that_cannot_be_written(alignkit, failure, write, tmp_path, name
     ending = (getattr(parameter.type, "endings", None) or ("",))[0]
     bad = [write("file", "") / f"x{ending}"]
     if isinstance(parameter.type, OutputPath):
-        bad += [tmp_path / "none" / f"x{ending}", tmp_path, tmp_path / "x.gz"]
+        bad += [tmp_path / "none" / f"x{ending}", tmp_path, tmp_path / ("x.xz" if parameter.type.gzip else "x.gz")]
     if ending:
         bad.append(tmp_path / "x.txt")
     for path in bad:
