@@ -59,6 +59,7 @@ ABLATION: dict[str, dict[str, Any]] = {
     "punctuation is linked like any word": {"punctuation": 1.0},
     "neither spelling nor punctuation": {"spelling": 0.0, "punctuation": 1.0},
     "at first, jumps of -1 and 1 are equally likely": {"centre": 0.0},
+    "no weights of last positions": {"ends": False},
     "no prior on jumps": {"transition_prior": 0.0},
     "lexical prior 1e-3": {"lexical_prior": 1e-3},
     "lexical prior 1e-2": {"lexical_prior": 1e-2},
@@ -74,6 +75,7 @@ ABLATION: dict[str, dict[str, Any]] = {
         "leave_one_out": False,
         "spelling": 0.0,
         "punctuation": 1.0,
+        "ends": False,
     },
 }
 #: What the tables' readers must know of the sets' texts.

@@ -30,21 +30,25 @@ def path_probability(path, emission, null, jump, start, p0):
     return probability
 
 
-def posteriors(emission, null, jump, start, p0):
+def posteriors(emission, null, jump, start, p0, end=lambda d: 1.0):
     """What the two passes find, by enumeration of all paths.
 
     Returns:
         (log-likelihood; posteriors (T, L); NULL's (T,); {jump: expected number}; {jump: the expected number of
-        jumps from where it was possible, divided by the weights there}; probabilities of first positions (L,)).
+        jumps from where it was possible, divided by the weights there}; probabilities of first positions (L,), and
+        of last ones, counted from the end (L,)). The weights of last positions are not in the likelihood.
     """
     T, L = len(emission), len(emission[0])
-    links, nulls, total = np.zeros((T, L)), np.zeros(T), 0.0
+    links, nulls, total, likelihood = np.zeros((T, L)), np.zeros(T), 0.0, 0.0
     jumps, shares = ({d: 0.0 for d in range(1 - L, L)} for _ in range(2))
-    first = np.zeros(L)
+    first, last = np.zeros(L), np.zeros(L)
     for path in paths(T, L):
         probability = path_probability(path, emission, null, jump, start, p0)
+        likelihood += probability
+        probability *= end(L - 1 - path[-1][0])
         total += probability
         first[path[0][0]] += probability
+        last[L - 1 - path[-1][0]] += probability
         for t, (j, is_null) in enumerate(path):
             if is_null:
                 nulls[t] += probability
@@ -57,7 +61,7 @@ def posteriors(emission, null, jump, start, p0):
                 for d in possible:
                     shares[d] += probability / sum(map(jump, possible))
     scaled = ({d: value / total for d, value in table.items()} for table in (jumps, shares))
-    return math.log(total), links / total, nulls / total, *scaled, first / total
+    return math.log(likelihood), links / total, nulls / total, *scaled, first / total, last / total
 
 
 def posteriors_by_matrices(emission, null, transition, initial, p0):

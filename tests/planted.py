@@ -57,13 +57,14 @@ def random_matrices(seed, pairs=30, longest=45, levels=0):
     ]
 
 
-def hmm_of_one_pair(emission, null, transition, initial, p0, fertility=None, **options):
+def hmm_of_one_pair(emission, null, transition, initial, p0, fertility=None, final=None, **options):
     """(HMM, bitext of one pair): L different source words, T different target words, and any parameters.
 
     Args:
         emission: (T, L), p(y_t | x_l); null: (T,), p(y_t | NULL), none below 1e-9.
         transition, initial: weights of jumps -100..100 and of first positions 0..100.
         fertility: (L, F), factors for one more link; none by default.
+        final: weights of last positions 0..100 from the end; all 1 by default.
     """
     from alignkit.classical.hmm.hmm import HMM
     from alignkit.classical.hmm.parameters import HMMParameters
@@ -74,10 +75,10 @@ def hmm_of_one_pair(emission, null, transition, initial, p0, fertility=None, **o
     columns = np.tile(np.arange(T, dtype=np.int32), L)
     table = PairTable(np.arange(L + 1, dtype=np.int64) * T, columns, values, T)
     fertility = np.ones((L, 1), np.float32) if fertility is None else fertility.astype(np.float32)
-    arrays = (array.astype(np.float32) for array in (null, fertility, transition, initial))
-    null, fertility, transition, initial = arrays
+    final = np.ones(len(initial)) if final is None else final
+    arrays = [array.astype(np.float32) for array in (null, fertility, transition, initial, final)]
     unseen = (np.zeros(size, np.float32) for size in (L, L + 1))
-    parameters = HMMParameters(values, *unseen, null, fertility, transition, initial, p0)
+    parameters = HMMParameters(values, *unseen, *arrays, p0)
     bitext = bitext_of([([f"x{j}" for j in range(L)], [f"y{t}" for t in range(T)])])
     return HMM(bitext.source.vocabulary, bitext.target.vocabulary, table, parameters, **options), bitext
 

@@ -2,6 +2,8 @@
 
 The hidden states of a target word are the source positions, and for each position NULL: a word of NULL's leaves
 the position as it was (Och and Ney 2003, section 2.1). Probabilities are scaled to sum to 1 at each target word.
+The position of the last target word is weighed by its distance from the end of the source sentence: a factor whose
+mean is 1. The likelihood leaves it out, and so is that of a distribution over target sentences.
 
 Matrices (T, L) are flat, their rows padded with zeros to ``stride``, a multiple of ``LANES``.
 """
@@ -46,6 +48,7 @@ class Transitions(NamedTuple):
     weights: np.ndarray  # float32 (2 N + 1,), of jumps -N..N; empty: all positions are equally likely
     reversed_weights: np.ndarray  # float32 (2 N + 1,), the same from N to -N
     initial: np.ndarray  # float32 (N,), weights of first positions
+    final: np.ndarray  # float32 (N,), weights of last positions, counted from the end of the sentence
     sums: np.ndarray  # float64 (2 N + 2,), of the first 0, 1, ... weights
     null_probability: float  # float32, p0
 
@@ -61,6 +64,8 @@ class TransitionCounts(NamedTuple):
     jump_shares: np.ndarray
     initial: np.ndarray
     initial_shares: np.ndarray
+    final: np.ndarray
+    final_shares: np.ndarray
 
 
 class PassSpace(NamedTuple):
@@ -71,6 +76,7 @@ class PassSpace(NamedTuple):
     scales: np.ndarray  # float32 (N,), what each row of them was divided by
     backward: np.ndarray  # float32 (N,), backward probabilities of one target word; in the end, of the first
     initial: np.ndarray  # float32 (N,), probabilities of first positions
+    final: np.ndarray  # float32 (N,), factors of last positions, whose mean is 1
     leave: np.ndarray  # float32 (N,), (1 - p0) / the sum of the weights of all jumps from a position
     row: np.ndarray  # float32 (N,)
     mass: np.ndarray  # float32 (N,)
@@ -156,12 +162,13 @@ def backward_pass(T, L, e, e_null, transitions, space):
     wide_ahead[:] = 0
     ahead = wide_ahead[stride : 2 * stride]
     least = NEGLIGIBLE if L > DENSE else ZERO
-    b[:stride] = 1
+    scale_row(space.final, ONE, b[:stride])
     for t in range(T - 1, -1, -1):
         before, here, after = (t - 1) * stride, t * stride, (t + 1) * stride
         e_row, share = e[here:after], ONE / space.scales[t]
         null, words, most = meet(space.forward[here:after], space.null_forward[here:after], b, share, e_row, ahead)
-        # 1 but for what negligible states did not pass on: all of it, where jumps are next to impossible.
+        # Of the last word the mean of its positions' factors; of others 1 but for what negligible states did not
+        # pass on: all of it, where jumps are next to impossible.
         whole = ONE / max(null + words, TINY)
         stay = p0 * e_null[t] * share * whole
         e_null[t] = null * whole
@@ -180,31 +187,38 @@ def backward_pass(T, L, e, e_null, transitions, space):
 
 
 @kernel
-def prepare_sentence(L, transitions, initial, leave):
-    """Fills initial and leave of :class:`PassSpace`, padded with zeros, for a sentence of L tokens."""
-    weights, _, initial_weights, sums, p0 = transitions
+def prepare_sentence(L, transitions, initial, final, leave):
+    """Fills initial, final and leave of :class:`PassSpace`, padded with zeros, for a sentence of L tokens."""
+    weights, _, initial_weights, final_weights, sums, p0 = transitions
     middle = (len(weights) - 1) // 2
     initial[: padded(L)] = 0
+    final[: padded(L)] = 0
     leave[: padded(L)] = 0
-    whole = 0.0
+    whole, whole_final = 0.0, 0.0
     for j in range(L):
         whole += initial_weights[j]
-    share = np.float32(1 / whole)
+        whole_final += final_weights[j]
+    share, factor = np.float32(1 / whole), np.float32(L / whole_final)
     low, high = sums[middle - L + 1 :], sums[middle + 1 :]
     for j in range(L):
         initial[j] = initial_weights[j] * share
+        final[j] = final_weights[L - 1 - j] * factor
         leave[j] = (ONE - p0) / np.float32(max(high[L - 1 - j] - low[L - 1 - j], 1e-30))
 
 
 @kernel
-def count_transitions(L, transitions, space, counts):
-    """Adds to ``counts`` what the two passes over a sentence of L tokens left in ``space``."""
-    weights, _, initial_weights, _, p0 = transitions
-    jumps, jump_shares, initial, initial_shares = counts
+def count_transitions(T, L, transitions, space, counts):
+    """Adds to ``counts`` what the two passes over a sentence pair left in ``space``."""
+    weights, _, initial_weights, final_weights, _, p0 = transitions
+    jumps, jump_shares, initial, initial_shares, final, final_shares = counts
     stride, middle = padded(L), (len(weights) - 1) // 2
-    whole = 0.0
+    whole, whole_final = 0.0, 0.0
+    last = (T - 1) * stride
+    f_row, g_row, ended = space.forward[last : last + L], space.null_forward[last : last + L], 0.0
     for j in range(L):
         whole += initial_weights[j]
+        whole_final += final_weights[j]
+        ended += (f_row[j] + g_row[j]) * space.final[j]
         share = space.departures[j] * space.leave[j] / (1 - p0)
         shares = jump_shares[middle - j :]
         for k in range(L):
@@ -215,6 +229,8 @@ def count_transitions(L, transitions, space, counts):
         found[d] += moves[d] * weight[d]
     for j in range(L):
         initial_shares[j] += 1 / whole
+        final_shares[j] += 1 / whole_final
+        final[L - 1 - j] += (f_row[j] + g_row[j]) * space.final[j] / max(ended, TINY)
 
 
 @kernel
@@ -229,51 +245,56 @@ def forward_backward(T, L, e, e_null, transitions, space, counts):
     """
     if len(transitions.weights) == 0 or float(T) * L * L > MOST_STEPS:
         return lexical_posteriors(T, L, e, e_null, transitions.null_probability)
-    prepare_sentence(L, transitions, space.initial, space.leave)
+    prepare_sentence(L, transitions, space.initial, space.final, space.leave)
     space.departures[: padded(L)] = 0
     space.moves[: 2 * padded(L)] = 0
     likelihood = forward_pass(T, L, e, e_null, transitions, space)
     backward_pass(T, L, e, e_null, transitions, space)
-    count_transitions(L, transitions, space, counts)
+    count_transitions(T, L, transitions, space, counts)
     return likelihood
 
 
 @allocating_kernel
-def widen_transitions(transition, initial, null_probability, most):
+def widen_transitions(transition, initial, final, null_probability, most):
     """(:class:`Transitions` for sentences of at most ``most`` tokens, their :class:`TransitionCounts`, zeros).
 
     Args:
-        transition: float32 (2 W + 1,), initial: float32 (W + 1,), weights, whose ends stand for all beyond them;
-            empty: all positions are equally likely.
+        transition: float32 (2 W + 1,), initial, final: float32 (W + 1,), weights, whose ends stand for all beyond
+            them; empty: all positions are equally likely.
     """
     size = 2 * most + 1 if len(transition) > 0 else 0
-    weights, starts, sums = np.zeros(size, np.float32), np.zeros(most, np.float32), np.zeros(size + 1)
+    weights, sums = np.zeros(size, np.float32), np.zeros(size + 1)
+    starts, ends = np.zeros(most, np.float32), np.zeros(most, np.float32)
     if size > 0:
         widen(transition, -most, most, weights)
         widen(initial, 0, most - 1, starts)
+        widen(final, 0, most - 1, ends)
         for k in range(size):
             sums[k + 1] = sums[k] + weights[k]
-    counts = TransitionCounts(np.zeros(size), np.zeros(size), np.zeros(most), np.zeros(most))
-    return Transitions(weights, weights[::-1].copy(), starts, sums, np.float32(null_probability)), counts
+    of_jumps, of_ends = np.zeros((2, size)), np.zeros((4, most))
+    counts = TransitionCounts(of_jumps[0], of_jumps[1], of_ends[0], of_ends[1], of_ends[2], of_ends[3])
+    return Transitions(weights, weights[::-1].copy(), starts, ends, sums, np.float32(null_probability)), counts
 
 
 @kernel
 def fold_counts(wide, most, counts):
-    """Adds :class:`TransitionCounts` of sentences of at most ``most`` tokens to those of jumps -W..W and first
-    positions 0..W, whose ends stand for all beyond them; empty ``counts``: there are no transitions."""
+    """Adds :class:`TransitionCounts` of sentences of at most ``most`` tokens to those of jumps -W..W and of first
+    and last positions 0..W, whose ends stand for all beyond them; empty ``counts``: there are no transitions."""
     if len(counts.initial) > 0:
         fold(wide.jumps, -most, counts.jumps)
         fold(wide.jump_shares, -most, counts.jump_shares)
         fold(wide.initial, 0, counts.initial)
         fold(wide.initial_shares, 0, counts.initial_shares)
+        fold(wide.final, 0, counts.final)
+        fold(wide.final_shares, 0, counts.final_shares)
 
 
 @allocating_kernel
 def pass_space(most, size):
     """:class:`PassSpace` for sentences of at most ``most`` tokens, a multiple of LANES, and ``size`` elements."""
-    matrices, rows = np.empty((2, size), np.float32), np.empty((13, most), np.float32)
+    matrices, rows = np.empty((2, size), np.float32), np.empty((14, most), np.float32)
     scales, backward, initial, leave = rows[0], rows[1], rows[2], rows[3]
     row, mass, leaving, departures = rows[4], rows[5], rows[6], rows[7]
     ahead, moves, places = rows[8:11].reshape(-1), rows[11:13].reshape(-1), np.empty(most, np.int32)
-    passes = matrices[0], matrices[1], scales, backward, initial, leave
+    passes = matrices[0], matrices[1], scales, backward, initial, rows[13], leave
     return PassSpace(*passes, row, mass, leaving, ahead, moves, departures, places)

@@ -207,7 +207,7 @@ def longest_pair(low, high, text):
 def direction_space(direction, most, size):
     """:class:`DirectionSpace` for sentences of at most ``most`` tokens and ``size`` elements, with zero counts."""
     matrices, p0 = np.empty((3, size), np.float32), direction.null_probability
-    transitions, counts = widen_transitions(direction.transition, direction.initial, p0, most)
+    transitions, counts = widen_transitions(direction.transition, direction.initial, direction.final, p0, most)
     return DirectionSpace(PairMatrices(matrices[0], matrices[1], matrices[2]), transitions, counts)
 
 
@@ -253,7 +253,7 @@ def expect_links(low, high, text, links, directions, shares, likelihood, counts)
         shares: :class:`Shares`, of each direction's posteriors in the expected links.
         likelihood: float64 (M,), filled: the sum of the log-likelihoods of the directions that ran.
         counts: the :class:`.forward_backward.TransitionCounts` of both directions, laid out as their
-            transition and initial weights; added to.
+            transition, initial and final weights; added to.
 
     Returns:
         the sum of the absolute changes of the expected links; 0 in the last E-step.

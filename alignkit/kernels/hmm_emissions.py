@@ -34,7 +34,8 @@ class DirectionArrays(NamedTuple):
     null_links: np.ndarray  # float32 (N_y,), NULL's posterior of each target token, read and then overwritten
     fertility: np.ndarray  # float32 (V_x, F), factors for one more link of a word with 0, 1, ...; F = 1: none
     transition: np.ndarray  # float32 (2 W + 1,), weights of jumps -W..W, the ends standing for all beyond them
-    initial: np.ndarray  # float32 (W + 1,), of first positions 0..W; both empty: all positions are equally likely
+    initial: np.ndarray  # float32 (W + 1,), of first positions 0..W; empty: all positions are equally likely
+    final: np.ndarray  # float32 (W + 1,), of last positions, 0..W from the end; empty if the others are
     null_probability: float  # float, p0
     # float, 1 if a link's own expectation, and that of the same link in copies of its sentence pair, is taken out
     # of the counts that judge it, else 0.

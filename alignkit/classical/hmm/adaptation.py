@@ -174,6 +174,7 @@ class AdaptedEstimation(HMMEstimation):
             fertility=taken(parameters.fertility, self.ids[side], unknown=1),
             transition=parameters.transition,
             initial=parameters.initial,
+            final=parameters.final,
         )
 
     def _background_null(self, side: int) -> np.ndarray:
@@ -198,6 +199,8 @@ class AdaptedEstimation(HMMEstimation):
             jump_shares=counts.jump_shares + jumps,
             initial=counts.initial + first * parameters.initial,
             initial_shares=counts.initial_shares + first,
+            final=counts.final + first * parameters.final,
+            final_shares=counts.final_shares + first,
         )
 
     def _count_fertilities(self) -> tuple[np.ndarray, ...]:

@@ -303,13 +303,15 @@ class HMMEstimation:
             null_total=1.0,
             transition=parameters.transition,
             initial=parameters.initial,
+            final=parameters.final,
         )
 
     def add_transitions(self) -> None:
         """From the next E-step on, positions depend on the one before (:attr:`HMMSettings.reach`)."""
-        transition, initial = first_weights(self.settings)
+        transition, initial, final = first_weights(self.settings)
         forward, reverse = (
-            direction._replace(transition=transition, initial=initial) for direction in self.directions
+            direction._replace(transition=transition, initial=initial, final=final)
+            for direction in self.directions
         )
         self.directions = forward, reverse
 
@@ -373,8 +375,8 @@ class HMMEstimation:
         )
         if self._has_transitions:
             counts = self._transition_counts(side)
-            transition, initial = _transition_weights(direction, counts, settings)
-            direction = direction._replace(transition=transition, initial=initial)
+            transition, initial, final = _transition_weights(direction, counts, settings)
+            direction = direction._replace(transition=transition, initial=initial, final=final)
         return direction
 
     def _null_counts(self, side: int) -> tuple[np.ndarray, float]:
@@ -386,7 +388,7 @@ class HMMEstimation:
         return null, float(null.sum())
 
     def _transition_counts(self, side: int) -> TransitionCounts:
-        """The last E-step's counts of a direction's jumps and first positions."""
+        """The last E-step's counts of a direction's jumps, first and last positions."""
         return self.expectation.transitions[side]
 
     def _count_fertilities(self) -> tuple[np.ndarray, ...]:
@@ -424,6 +426,7 @@ class HMMEstimation:
             direction.fertility,
             direction.transition,
             direction.initial,
+            direction.final,
             self.settings.null_probability,
         )
 
@@ -473,20 +476,21 @@ def estimate(
     return (*history, model.log_likelihood)
 
 
-def first_weights(settings: HMMSettings) -> tuple[np.ndarray, np.ndarray]:
-    """float32 (2 WIDTH + 1,), (WIDTH + 1,): weights of jumps and of first positions before any is counted."""
+def first_weights(settings: HMMSettings) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """float32 (2 WIDTH + 1,), 2 times (WIDTH + 1,): weights of jumps, of first and of last positions before any is
+    counted."""
     jumps, reach = np.arange(-WIDTH, WIDTH + 1), settings.reach if settings.reach > 0 else np.inf
     transition, initial = (
         np.maximum(np.exp(-np.abs(distance) / reach), LEAST).astype(np.float32)
         for distance in (jumps - settings.centre, jumps[WIDTH:])
     )
-    return transition, initial
+    return transition, initial, initial if settings.ends else np.ones_like(initial)
 
 
 def _transition_weights(
     direction: DirectionArrays, counts: TransitionCounts, settings: HMMSettings
-) -> tuple[np.ndarray, np.ndarray]:
-    """New transition and initial weights from their expected counts and pseudo-counts.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """New transition, initial and final weights from their expected counts and pseudo-counts.
 
     The weights of a sentence are normalised over the positions it has, so the expected log-likelihood is
     sum of n_d log w_d - sum of n_j log Z_j, whose logarithm is replaced by its tangent: the maximum of that
@@ -505,8 +509,9 @@ def _transition_weights(
         new = np.where(share > 0, new, expected)  # where nothing was possible
         return np.maximum(new / new.sum(), 1e-12).astype(np.float32)
 
-    transition, initial = first_weights(settings)
+    transition, initial, final = first_weights(settings)
     return (
         weights(counts.jumps, counts.jump_shares, direction.transition, transition),
         weights(counts.initial, counts.initial_shares, direction.initial, initial),
+        weights(counts.final, counts.final_shares, direction.final, final) if settings.ends else final,
     )

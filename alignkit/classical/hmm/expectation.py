@@ -63,6 +63,7 @@ def uniform_direction(states: int, emitted: int, tokens: int, null_probability: 
         fertility=np.ones((states, 1), np.float32),
         transition=np.empty(0, np.float32),
         initial=np.empty(0, np.float32),
+        final=np.empty(0, np.float32),
         null_probability=null_probability,
         leave_one_out=0.0,
     )
@@ -88,7 +89,7 @@ def expect(
     """
     text, shares = text_arrays(bitext, copies), shares._replace(is_last=is_last)
     likelihood = np.zeros(len(bitext), np.float64)
-    sizes = [size for each in directions for size in 2 * [len(each.transition)] + 2 * [len(each.initial)]]
+    sizes = [size for each in directions for size in 2 * [len(each.transition)] + 4 * [len(each.initial)]]
 
     def run(low: int, high: int) -> np.ndarray:
         sums = np.zeros(1 + sum(sizes))
@@ -103,9 +104,9 @@ def expect(
 
 
 def _transition_counts(numbers: np.ndarray, sizes: list[int]) -> tuple[TransitionCounts, TransitionCounts]:
-    """Both directions' counts, slices of one array; sizes: of the eight of them."""
+    """Both directions' counts, slices of one array; sizes: of the twelve of them."""
     parts = [numbers[low:high] for low, high in pairwise(accumulate(sizes, initial=0))]
-    return TransitionCounts(*parts[:4]), TransitionCounts(*parts[4:])
+    return TransitionCounts(*parts[:6]), TransitionCounts(*parts[6:])
 
 
 def expected_fertilities(bitext: Bitext, links: LinkArrays, threads: int) -> tuple[np.ndarray, np.ndarray]:

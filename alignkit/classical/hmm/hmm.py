@@ -30,7 +30,7 @@ from alignkit.text.bitext import Bitext
 from alignkit.text.units import lowercased
 from alignkit.types import PathLike, Progress, with_options
 
-KIND, VERSION = "alignkit.hmm", 3
+KIND, VERSION = "alignkit.hmm", 4
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -455,5 +455,6 @@ def _direction(
         null_total=1.0,
         transition=parameters.transition,
         initial=parameters.initial,
+        final=parameters.final,
         null_probability=parameters.null_probability,
     )

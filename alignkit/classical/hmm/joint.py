@@ -81,7 +81,7 @@ from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike, Progress, with_options
 
-KIND, VERSION = "alignkit.hmm-joint", 6
+KIND, VERSION = "alignkit.hmm-joint", 7
 #: Texts whose matrices have fewer elements (t, l) in all than this get all iterations whatever the quality: there
 #: they take no time worth saving.
 HURRIED_FROM = 2_000_000

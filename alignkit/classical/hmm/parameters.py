@@ -34,6 +34,7 @@ class HMMParameters:
         fertility: float32 (V_x, F), the factor for one more link of a word with 0, 1, ... others; F = 1: none.
         transition: float32 (2 W + 1,), weights of jumps -W..W, the ends standing for all beyond them.
         initial: float32 (W + 1,), weights of first positions, likewise.
+        final: float32 (W + 1,), weights of last positions, counted from the end; all 1: the end says nothing.
         null_probability: p0, that a word y is NULL's.
     """
 
@@ -44,6 +45,7 @@ class HMMParameters:
     fertility: np.ndarray
     transition: np.ndarray
     initial: np.ndarray
+    final: np.ndarray
     null_probability: float
 
     __repr__ = brief_repr
@@ -59,7 +61,7 @@ class HMMParameters:
             (array > 1.001).any() for array in (self.emission, self.emission_floor, self.emission_alike, self.null)
         ):
             raise ValueError("the probabilities of an HMM must lie between 0 and 1")
-        if any((array > LARGEST_WEIGHT).any() for array in (self.transition, self.initial)):
+        if any((array > LARGEST_WEIGHT).any() for array in (self.transition, self.initial, self.final)):
             raise ValueError(f"weights of transitions cannot exceed {LARGEST_WEIGHT:g}")
         if (
             self.fertility.ndim != 2
@@ -69,9 +71,9 @@ class HMMParameters:
             raise ValueError("fertility must have a row for each source word")
         if self.emission_alike.shape != (len(self.emission_floor) + 1,):
             raise ValueError("emission_alike must have a value for each source word, and one more")
-        if (len(self.transition), len(self.initial)) != (2 * WIDTH + 1, WIDTH + 1):
-            raise ValueError(f"transition and initial must have {2 * WIDTH + 1} and {WIDTH + 1} weights")
-        if not (self.transition.all() and self.initial.all()):
+        if (len(self.transition), len(self.initial), len(self.final)) != (2 * WIDTH + 1, WIDTH + 1, WIDTH + 1):
+            raise ValueError(f"transition must have {2 * WIDTH + 1} weights, initial and final {WIDTH + 1}")
+        if not (self.transition.all() and self.initial.all() and self.final.all()):
             raise ValueError("weights of transitions must be positive")
         if not 0 < self.null_probability < 1:
             raise ValueError("null_probability must lie between 0 and 1")

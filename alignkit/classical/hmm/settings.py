@@ -40,6 +40,8 @@ class HMMSettings:
         punctuation: factor of the evidence for each pair of a word that has a letter or digit with one that has
             none; 1: such pairs are like any other.
         fold_case: take words that differ in case only as one word.
+        ends: weigh last positions by their distance from the end, as first ones from the start. The likelihood,
+            which leaves that out, need not rise.
         likeness: exponent of the evidence from embeddings, if there is any
             (:class:`alignkit.classical.hmm.evidence.LevelRatios`).
     """
@@ -61,12 +63,13 @@ class HMMSettings:
     reach: float = 0.0
     centre: float = 0.0
     fold_case: bool = False
+    ends: bool = False
     likeness: float = 0.5
 
     @property
     def is_maximum_likelihood(self) -> bool:
         """True for plain EM, whose likelihood rises."""
-        return not any(self._priors) and not self.leave_one_out and self.punctuation == 1
+        return not any((*self._priors, self.leave_one_out, self.ends)) and self.punctuation == 1
 
     @property
     def _priors(self) -> tuple[float, ...]:
@@ -112,6 +115,7 @@ JOINT_SETTINGS = HMMSettings(
     spelling=1.0,
     punctuation=0.05,
     fold_case=True,
+    ends=True,
 )
 #: Of its quick variant, but for small texts (:func:`alignkit.classical.hmm.joint.fit_joint`).
 FAST_SETTINGS = replace(JOINT_SETTINGS, lexical_iterations=2, iterations=3)

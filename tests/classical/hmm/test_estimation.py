@@ -116,9 +116,9 @@ def test_the_reverse_direction_is_the_forward_one_of_the_reversed_text():
         assert np.allclose(one.T, other, atol=1e-4)
 
 
-def started(numbers, p0, settings=None):
+def started(numbers, p0, settings=None, final=None):
     """An estimation of a text of one pair that goes on from these parameters, before its first E-step."""
-    hmm, bitext = hmm_of_one_pair(*numbers, p0)
+    hmm, bitext = hmm_of_one_pair(*numbers, p0, final=final)
     model = HMMEstimation(bitext, settings or HMMSettings(null_probability=p0), FORWARD, 1, start=hmm)
     model.initialise()
     return model
@@ -131,10 +131,13 @@ def test_the_m_step_of_transitions(T, L):
     numbers = rng.random((T, L)), rng.random(T), rng.random(2 * WIDTH + 1) + 0.05, rng.random(WIDTH + 1) + 0.05
     numbers = tuple(array.astype(np.float32) for array in numbers)
     emission, null, transition, initial = numbers
-    model = started(numbers, 0.3)
+    final = (rng.random(WIDTH + 1) ** 3 + 0.01).astype(np.float32)
+    model = started(numbers, 0.3, HMMSettings(null_probability=0.3, ends=True), final)
     jump, start = (lambda d: float(transition[WIDTH + d])), (lambda j: float(initial[j]))
-    expected = naive.posteriors(emission.tolist(), null.tolist(), jump, start, 0.3)
+    end = lambda d: float(final[d])  # noqa: E731
+    expected = naive.posteriors(emission.tolist(), null.tolist(), jump, start, 0.3, end)
     model.e_step()
+    assert np.allclose(model.expected_links()[0], expected[1], atol=2e-3)
     assert model.log_likelihood == pytest.approx(expected[0], abs=1e-4)
     counts = model.expectation.transitions[0]
     for d, number in expected[3].items():
@@ -143,6 +146,7 @@ def test_the_m_step_of_transitions(T, L):
     model.m_step()
     parameters = model.parameters(0)
     assert np.allclose(parameters.initial[:L] / parameters.initial[:L].sum(), expected[5], atol=1e-3)
+    assert np.allclose(parameters.final[:L] / parameters.final[:L].sum(), expected[6], atol=1e-3)
     if T > 1:
         weights = np.array([expected[3][d] / expected[4][d] for d in range(1 - L, L)])
         found = parameters.transition[WIDTH + 1 - L : WIDTH + L]
