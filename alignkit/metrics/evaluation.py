@@ -82,8 +82,6 @@ def read_evaluated(
     bitext = read_bitext(*text) if text is not None else None
     shapes = bitext.shapes if bitext is not None else None
     known = parse_gold(gold, read_lines(gold), file_format=gold_format, base=gold_base, shapes=shapes)
-    if known.warning:
-        log.warning(known.warning)
     links, probabilities = _read_hypothesis(hypothesis, len(known.gold), checked=shapes is not None)
     if len(links) < len(known.gold):
         problem = f"has links for {len(links)} sentence pairs, {os.fspath(gold)} for {len(known.gold)}"
@@ -91,6 +89,8 @@ def read_evaluated(
     if shapes is not None:
         check_range(gold, known.gold.possible, shapes)
         check_range(hypothesis, links, shapes)
+    if known.warning:  # an error would be the only line
+        log.warning(known.warning)
     return EvaluatedLinks(known.gold, links, bitext, probabilities)
 
 
