@@ -227,6 +227,12 @@ def kept(output: Path) -> Labs:
     return labs | {"authors": [Kept(*both) for both in zip(tables["authors"], seeds, strict=True)]}
 
 
+def kept_states(output: Path) -> dict[str, dict[str, Any]]:
+    """The runs of the last call, from its papers.json."""
+    found: dict[str, dict[str, Any]] = json.loads((output / "papers.json").read_text())["runs"]
+    return found
+
+
 def kept_random(output: Path) -> Course:
     """What :func:`random_batches` found in the last call, from its papers.json."""
     found: Course = json.loads((output / "papers.json").read_text()).get("random", [])
@@ -256,6 +262,7 @@ def main(runs: Path, output: Path, bleu: bool, keep: bool, device: str, threads:
     found = {path.name: path for path in paths}
     labs = kept(output) if keep else measure(runs, found, bleu, device)
     states = {name: run_facts(path) for name, path in found.items()}
+    states = states or (kept_states(output) if keep else {})
     random = kept_random(output) if keep else random_batches(found, device)
     score = KeptScores(runs / "scores")
     saliency = kept_saliency(output) if keep else saliency_courses(found, device, score)

@@ -12,6 +12,8 @@ import numpy as np
 from alignkit.metrics.intervals import mean_interval
 
 SHORT = "our runs are not finished"
+#: An interval that is wider than this part of the authors' figure does not tell whether ours is the same.
+WIDE = 0.2
 
 
 @dataclass(frozen=True)
@@ -78,15 +80,16 @@ class Row:
     other_text: str = ""
 
     def cause(self) -> str:
-        """A measured cause of the difference, or "unexplained"."""
+        """What is known of the difference: its interval where that includes 0, a measured cause, or "unexplained"."""
         cell = self.theirs
         if self.unlike or cell.value != cell.value:
             return self.unlike
         digits = 0.05 if self.percent else 0.0005
         if cell.low - digits <= self.authors <= cell.high + digits:
-            if cell.high - cell.low > cell.value:
-                return f"undecided: our interval over {cell.over} is wide"
-            return f"none: within our interval over {cell.over}"
+            shown = "{:+.1f} [{:+.1f}, {:+.1f}]" if self.percent else "{:+.3f} [{:+.3f}, {:+.3f}]"
+            difference = shown.format(*(each - self.authors for each in (cell.value, cell.low, cell.high)))
+            verdict = "too wide to tell" if cell.high - cell.low > WIDE * self.authors else "consistent"
+            return f"{verdict}: differs by {difference}"
         if abs(cell.value - self.authors) < 2 * digits:
             return "none: the last digit"
         if self.measured:

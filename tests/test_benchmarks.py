@@ -123,14 +123,14 @@ def test_the_regression_is_compared_with_the_proxy_by_their_intervals(monkeypatc
 @pytest.mark.parametrize(
     ("values", "options", "cause"),
     [
-        ([0.30, 0.32], {}, "none: within our interval over 2 seeds"),
+        ([0.309, 0.313], {}, "consistent: differs by +0.001 [-0.024, +0.026]"),
         ([0.40, 0.41], {}, "unexplained"),
         ([0.40, 0.41], {"unfinished": True}, "our runs are not finished"),
         ([0.40, 0.41], {"unfinished": True, "measured": "the bias"}, "the bias"),
         ([0.35], {}, "unexplained"),
         ([0.3108], {}, "none: the last digit"),
         ([0.3112], {}, "unexplained"),
-        ([0.1, 0.5], {}, "undecided: our interval over 2 seeds is wide"),
+        ([0.30, 0.32], {}, "too wide to tell: differs by +0.000 [-0.127, +0.127]"),
         ([0.31], {"unlike": "another text"}, "another text"),
         ([], {"unlike": "another text"}, "another text"),
         ([], {}, ""),

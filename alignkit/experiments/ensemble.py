@@ -276,6 +276,15 @@ def token_accuracies(found: ForwardPass, target: Tensor) -> np.ndarray:
     return (found.logits.argmax(-1) == target).double().mean((1, 2)).numpy()
 
 
+def own_attention(found: ForwardPass, source: Tensor, target: Tensor) -> np.ndarray:
+    """float64 (S,): the mean attention, over heads and target tokens, to source tokens that are the same; without
+    attention, that of a uniform one."""
+    same = (target[..., :, None] == source[..., None, :]).double()
+    uniform = same.new_tensor(1 / source.shape[-1])
+    weights = torch.stack(found.weights).detach().mean(0).double() if found.weights else uniform
+    return (weights * same).sum(-1).mean((1, 2)).numpy()
+
+
 #: (generator, B) -> int64 source (B, L), previous (B, T) and target (B, T)
 Draw = Callable[[np.random.Generator, int], tuple[np.ndarray, np.ndarray, np.ndarray]]
 CONFIRMED = 2  #: consecutive measurements at which a network must have solved the task to stop
@@ -322,12 +331,14 @@ class MemberRun:
         accuracy: float64 (N,), token accuracy under teacher forcing, on new sequences.
         loss: float64 (N,), nats per token, on the same sequences.
         parameters: after the last step (S = 1).
+        attention: float64 (N,), :func:`own_attention` on the same sequences; empty if that was not measured.
     """
 
     steps: np.ndarray
     accuracy: np.ndarray
     loss: np.ndarray
     parameters: Parameters
+    attention: np.ndarray = field(default_factory=lambda: np.empty(0))
 
     def at(self, steps: np.ndarray) -> np.ndarray:
         """The accuracies at some of the measured steps; a network that stopped keeps its last."""
@@ -418,7 +429,7 @@ class _Group:
         self.plan, self.frozen, self.counter = plan, frozen, counter
         self.generators = [np.random.default_rng(seed) for seed in seeds]
         self.alive = list(range(len(starts)))
-        self.curves: list[list[tuple[int, float, float]]] = [[] for _ in starts]
+        self.curves: list[list[tuple[int, float, float, float]]] = [[] for _ in starts]
         self.last: list[Parameters] = [{} for _ in starts]
         self._set_parameters({name: value.clone() for name, value in stack(starts).items()})
 
@@ -434,14 +445,16 @@ class _Group:
 
         def loss(step: int) -> Tensor:
             nonlocal solved
-            found, target, each = self._forward(draw)
-            solved = self._measure(step, found, target, each) if step % self.plan.every == 0 else []
+            found, source, target = self._forward(draw)
+            each = losses(found, target)
+            solved = self._measure(step, found, source, target, each) if step % self.plan.every == 0 else []
             return each.sum()
 
         def measure(step: int) -> bool:
             if step == last and not solved:
                 with torch.no_grad():
-                    self._measure(step, *self._forward(draw))
+                    found, source, target = self._forward(draw)
+                    self._measure(step, found, source, target, losses(found, target))
             return bool(solved)
 
         def progress(done: int, total: int, _: str) -> None:
@@ -457,23 +470,23 @@ class _Group:
         return [self._member_run(curve, last) for curve, last in zip(self.curves, self.last, strict=True)]
 
     def _forward(self, draw: Draw) -> tuple[ForwardPass, Tensor, Tensor]:
-        """The networks' output for new sequences, their targets, and the loss of each network, (S,)."""
+        """The networks' output for new sequences, and these: sources and targets."""
         drawn = [draw(self.generators[i], self.plan.batch) for i in self.alive]
         source, previous, target = (torch.from_numpy(np.stack(part)) for part in zip(*drawn, strict=True))
-        found = forward(self.parameters, source, previous)
-        return found, target, losses(found, target)
+        return forward(self.parameters, source, previous), source, target
 
     @staticmethod
-    def _member_run(curve: list[tuple[int, float, float]], parameters: Parameters) -> MemberRun:
-        steps, accuracy, loss = zip(*curve, strict=True)
-        return MemberRun(np.array(steps), np.array(accuracy), np.array(loss), parameters)
+    def _member_run(curve: list[tuple[int, float, float, float]], parameters: Parameters) -> MemberRun:
+        steps, accuracy, loss, attention = (np.array(column) for column in zip(*curve, strict=True))
+        return MemberRun(steps, accuracy, loss, parameters, attention)
 
-    def _measure(self, step: int, found: ForwardPass, target: Tensor, each: Tensor) -> list[int]:
+    def _measure(self, step: int, found: ForwardPass, source: Tensor, target: Tensor, each: Tensor) -> list[int]:
         """Records all measurements; returns the places of the networks that solved the task."""
         accuracy, loss = token_accuracies(found, target), each.detach().double().numpy()
+        attention = own_attention(found, source, target)
         solved = []
         for place, i in enumerate(self.alive):
-            self.curves[i].append((step, float(accuracy[place]), float(loss[place])))
+            self.curves[i].append((step, *(float(column[place]) for column in (accuracy, loss, attention))))
             latest = self.curves[i][-CONFIRMED:]
             if len(latest) == CONFIRMED and all(point[1] >= self.plan.solved for point in latest):
                 solved.append(place)

@@ -197,6 +197,13 @@ def reached(run: MemberRun, level: float) -> float:
     return float(run.steps[above[0]]) if len(above) else float("nan")
 
 
+def left_uniform(run: MemberRun, level: float) -> float:
+    """The first measured step from which on attention to the own word is at least ``level``, or NaN."""
+    below = np.nonzero(run.attention < level)[0]
+    first = below[-1] + 1 if len(below) else 0
+    return float(run.steps[first]) if first < len(run.steps) else float("nan")
+
+
 def summary(runs: Sequence[MemberRun], learned: float) -> dict[str, object]:
     """Columns of a table: the failures among some networks, and when the others have learned."""
     failed = failures(runs, learned)

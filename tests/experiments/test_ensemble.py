@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from alignkit.errors import AlignkitError
 from alignkit.experiments import ensemble as networks
-from alignkit.experiments.ensemble import EnsembleLSTM, SequencePlan, train_ensemble
+from alignkit.experiments.ensemble import EnsembleLSTM, ForwardPass, SequencePlan, own_attention, train_ensemble
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 
 V, H, B, L, T = 12, 8, 5, 7, 6
@@ -185,3 +185,26 @@ def test_rounded_products_train_nearly_the_same():
 def test_impossible_settings(changes):
     with pytest.raises(AlignkitError, match=next(iter(changes))):
         SequencePlan(**changes)
+
+
+def test_attention_to_the_own_word():
+    """The mean over heads and tokens of what a plain loop sums up."""
+    rng = np.random.default_rng(0)
+    weights = [torch.from_numpy(rng.dirichlet(np.ones(4), (2, 3, 4))) for _ in range(2)]
+    source, target = (torch.from_numpy(rng.integers(3, 9, (2, 3, 4))) for _ in range(2))
+    expected = [
+        np.mean(
+            [
+                sum(float(head[s, b, t, j]) for j in range(4) if source[s, b, j] == target[s, b, t])
+                for head in weights
+                for b in range(3)
+                for t in range(4)
+            ]
+        )
+        for s in range(2)
+    ]
+    found = ForwardPass(torch.zeros(2, 3, 4, 9), tuple(weights))
+    assert own_attention(found, source, target) == pytest.approx(expected)
+    without = own_attention(ForwardPass(found.logits, ()), target, target)
+    same = (target[..., :, None] == target[..., None, :]).double()
+    assert without == pytest.approx(same.mean((1, 2, 3)).numpy())

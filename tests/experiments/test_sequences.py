@@ -9,7 +9,15 @@ import pytest
 
 from alignkit.errors import AlignkitError
 from alignkit.experiments.ensemble import MemberRun
-from alignkit.experiments.sequences import Sequences, contrast, count_table, curves, exact_count_table, reached
+from alignkit.experiments.sequences import (
+    Sequences,
+    contrast,
+    count_table,
+    curves,
+    exact_count_table,
+    left_uniform,
+    reached,
+)
 from alignkit.text.tokenization import BOS, EOS
 
 LENGTH, COUNT = 6, 4000
@@ -98,6 +106,12 @@ def test_chance_is_what_the_best_guesser_gets(sequences):
 def test_impossible_sequences(kind, types, length):
     with pytest.raises(AlignkitError, match=kind):
         Sequences(kind, types, length)
+
+
+def test_leaving_uniform_is_for_good():
+    run = MemberRun(np.arange(5), np.zeros(5), np.zeros(5), {}, np.array([0.1, 0.4, 0.1, 0.3, 0.9]))
+    assert [left_uniform(run, level) for level in (0.05, 0.3, 0.5)] == [0, 3, 4]
+    assert np.isnan(left_uniform(run, 0.95))
 
 
 def test_rows_and_first_step():
