@@ -80,7 +80,7 @@ class Row:
     other_text: str = ""
 
     def cause(self) -> str:
-        """What is known of the difference: its interval where that includes 0, a measured cause, or "unexplained"."""
+        """What is known of the difference: an interval that includes 0, a measured cause, or "unexplained"."""
         cell = self.theirs
         if self.unlike or cell.value != cell.value:
             return self.unlike

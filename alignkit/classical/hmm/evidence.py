@@ -162,11 +162,13 @@ def _plain_letters(text: str) -> dict[int, str]:
 class LevelRatios:
     """How much likelier each level of likeness is where there is a link than elsewhere, estimated with the links.
 
-    The levels of a sentence pair are not independent, so a ratio counts with an exponent.
+    The levels of a sentence pair are not independent, so a ratio counts with an exponent, which is the larger, the
+    more the levels tell: encoders know some languages less well than others.
 
     Args:
         levels: uint8 (P,), of every element of the text's matrices (:mod:`alignkit.embeddings.levels`).
-        exponent: of the ratios.
+        exponent: of the ratios, for each nat that the level of a link tells (the Kullback-Leibler divergence of
+            the levels of links from those of all elements); at most 1 in all.
     """
 
     def __init__(self, levels: np.ndarray, exponent: float) -> None:
@@ -190,7 +192,10 @@ class LevelRatios:
         self._set(linked / linked.sum() / self.shares)
 
     def _set(self, ratios: np.ndarray) -> None:
-        self.ratios[:LEVELS] = np.maximum(ratios, 1e-6) ** self.exponent
+        ratios = np.maximum(ratios, 1e-6)
+        linked = self.shares * ratios / (self.shares @ ratios)
+        told = float(linked @ np.log(linked / self.shares))
+        self.ratios[:LEVELS] = ratios ** min(self.exponent * told, 1.0)
 
 
 def _counted(levels: np.ndarray, elements: np.ndarray | None = None) -> np.ndarray:

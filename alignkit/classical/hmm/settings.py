@@ -42,7 +42,7 @@ class HMMSettings:
         fold_case: take words that differ in case only as one word.
         ends: weigh last positions by their distance from the end, as first ones from the start. The likelihood,
             which leaves that out, need not rise.
-        likeness: exponent of the evidence from embeddings, if there is any
+        likeness: exponent of the evidence from embeddings, if there is any, for each nat that it tells
             (:class:`alignkit.classical.hmm.evidence.LevelRatios`).
     """
 
@@ -64,7 +64,7 @@ class HMMSettings:
     centre: float = 0.0
     fold_case: bool = False
     ends: bool = False
-    likeness: float = 0.5
+    likeness: float = 0.4
 
     @property
     def is_maximum_likelihood(self) -> bool:

@@ -3,14 +3,15 @@
 import numpy as np
 import pytest
 from planted import bitext_of, random_pairs
+from scipy.stats import entropy
 
 from alignkit.classical.hmm import views as windows
 from alignkit.classical.hmm.estimation import HMMEstimation
-from alignkit.classical.hmm.evidence import LOG_RATIO, PRIOR_LINKS, LevelRatios
+from alignkit.classical.hmm.evidence import LOG_LIKENESS, LOG_RATIO, PRIOR_LINKS, LevelRatios
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.settings import HMMSettings
 from alignkit.classical.hmm.views import View, ViewedText, trained_views
-from alignkit.embeddings.levels import LEVELS, UNKNOWN
+from alignkit.embeddings.levels import LEVELS, STEP, UNKNOWN
 from alignkit.kernels.hmm_e_step import FORWARD, REVERSE
 from alignkit.kernels.packed_links import set_links
 
@@ -28,8 +29,11 @@ class Given:
 
 def test_ratios_are_shares_of_links_over_shares_of_all():
     levels = np.array([0, 0, 3, 3, 3, 9, UNKNOWN], np.uint8)
-    ratios = LevelRatios(levels, 0.5)
-    assert ratios.ratios[0] == pytest.approx(np.exp(LOG_RATIO[0] / 2), rel=1e-5)
+    ratios = LevelRatios(levels, 0.1)
+    first = np.exp(np.interp(STEP * np.arange(LEVELS), -LOG_LIKENESS, LOG_RATIO))
+    told = entropy(first * ratios.shares, ratios.shares)  # of both as distributions
+    assert ratios.ratios[:LEVELS] == pytest.approx(first ** (0.1 * told), rel=1e-4)
+    assert LevelRatios(levels, 1.0).ratios[0] == pytest.approx(first[0], rel=1e-4)  # no exponent above 1
     assert (np.diff(ratios.ratios[:LEVELS]) < 0).all()
     assert ratios.ratios[UNKNOWN] == 1
     links = np.array([1.0, 0.5, 0.0, 0.25, 0.0, 0.0, 1.0], np.float32)
@@ -41,7 +45,9 @@ def test_ratios_are_shares_of_links_over_shares_of_all():
     linked = np.zeros(LEVELS)
     linked[[0, 3]] = 1.5, 0.25
     expected = (linked + ratios.prior) / (1.75 + PRIOR_LINKS) / shares
-    assert ratios.ratios[:LEVELS] == pytest.approx(expected**0.5, rel=1e-5)
+    told = entropy(expected * shares, shares)
+    assert 0 < 0.1 * told < 1
+    assert ratios.ratios[:LEVELS] == pytest.approx(expected ** (0.1 * told), rel=1e-4)
     assert ratios.prior.sum() == pytest.approx(PRIOR_LINKS)
     assert ratios.ratios[UNKNOWN] == 1
 
