@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,7 @@ import torch
 from alignkit.errors import AlignkitError
 from alignkit.neural.batching import CPU, BatchSizes
 from alignkit.neural.losses import BagLoss
-from alignkit.neural.proxy import ProxyAligner, fit_proxy
+from alignkit.neural.proxy import ProxyAligner, _initial_weights, fit_proxy
 from alignkit.neural.settings import ProxySettings
 from alignkit.text.bitext import Bitext
 
@@ -135,3 +137,25 @@ def test_what_the_proxy_refuses(text: Bitext) -> None:
         fit_proxy(text.take(np.empty(0, np.int64)), text, SMALL)
     with pytest.raises(AlignkitError, match="no alpha scores; it has beta"):
         fit_proxy(text, text, SMALL, device="cpu").score(text, "alpha")
+
+
+def test_the_best_epoch_is_kept() -> None:
+    """Validation text that says the contrary of the training text: every epoch makes it worse."""
+    both = Bitext.from_sentences([["s0"], ["s1"]] * 16, [["t0"], ["t1"]] * 8 + [["t1"], ["t0"]] * 8)
+    sides = both.block(0, 16), both.block(16, 32)
+    settings = ProxySettings(embedding=8, batch=16, learning_rate=0.1, epochs=1)
+    first = fit_proxy(*sides, settings, device="cpu")
+    last = fit_proxy(*sides, replace(settings, epochs=5), device="cpu")
+    assert torch.equal(first.embedding, last.embedding)
+    assert first.loss == last.loss
+    assert not torch.equal(first.embedding, fit_proxy(sides[0], sides[0], replace(settings, epochs=5)).embedding)
+
+
+def test_weights_start_as_torchs_layers_do() -> None:
+    words = [[f"w{i}"] for i in range(3000)]
+    bitext = Bitext.from_sentences(words, words)
+    drawn = _initial_weights(bitext, ProxySettings(embedding=64, bias=True), torch.device("cpu"))
+    layers = torch.nn.Embedding(3000, 64).weight, *torch.nn.Linear(64, 3000).parameters()
+    for found, wanted in zip(drawn, layers, strict=True):
+        assert found.std().item() == pytest.approx(wanted.std().item(), rel=0.05)
+        assert found.abs().max().item() == pytest.approx(wanted.abs().max().item(), rel=0.2)

@@ -108,3 +108,22 @@ def test_a_model_of_too_many_letters_compares_none(monkeypatch):
     model, (bitext, _, rare) = fit_joint(text(seed=1)[0]), text(seed=2)
     monkeypatch.setattr(transliteration, "MOST_LETTERS", 5)
     assert found_of(model.links(bitext), rare) < 0.5
+
+
+@pytest.mark.parametrize("planted", [0.5, 0.9])
+def test_the_share_of_transliterations_is_found(planted, monkeypatch):
+    """Of words of any letters that are written by the code, the others being paired with words of their own."""
+    draw, shares, kept = random.Random(3), [], transliteration.expected_edits
+    words, others = (["".join(draw.choices("abdegiklmnoprstuvz", k=6)) for _ in range(400)] for _ in range(2))
+    coded = [word.translate(CODE) for word in (*words[: int(planted * 400)], *others[int(planted * 400) :])]
+    alphabet = alphabet_of(words, coded)
+    chances = np.full((2, len(alphabet)), 1 / 18)
+
+    def spy(pairs, words, share, *rest):
+        shares.append(share)
+        return kept(pairs, words, share, *rest)
+
+    monkeypatch.setattr(transliteration, "expected_edits", spy)
+    sides = SpelledWords(spelled(words, alphabet), spelled(coded, alphabet), chances)
+    learned_edits(np.arange(400).repeat(2).reshape(-1, 2), sides)
+    assert shares[-1] == pytest.approx(planted, abs=0.05)
