@@ -486,7 +486,8 @@ class _Group:
         attention = own_attention(found, source, target)
         solved = []
         for place, i in enumerate(self.alive):
-            self.curves[i].append((step, *(float(column[place]) for column in (accuracy, loss, attention))))
+            now = float(accuracy[place]), float(loss[place]), float(attention[place])
+            self.curves[i].append((step, *now))
             latest = self.curves[i][-CONFIRMED:]
             if len(latest) == CONFIRMED and all(point[1] >= self.plan.solved for point in latest):
                 solved.append(place)

@@ -268,9 +268,14 @@ def locality_claims(early: pd.DataFrame, end: pd.DataFrame, spread: int, runs: i
 
     def part(text: str, rows: pd.DataFrame, when: str, a: str, b: str, alike: bool = False) -> Claim:
         gap = (rows[a] - rows[b]) / rows[["keyword", "last"]].max(axis=1)
-        bounds = {"above": -ALIKE, "below": ALIKE} if alike else {"above": 0.0}
         statistic = f"gamma ({a}) - gamma ({b}), as a share of the larger of keyword and last, {when}"
-        return claim(f"{text} (section 6.1)", statistic, *averaged(gap), **bounds)
+        return claim(
+            f"{text} (section 6.1)",
+            statistic,
+            *averaged(gap),
+            above=-ALIKE if alike else 0.0,
+            below=ALIKE if alike else None,
+        )
 
     first, last = "when the keyword is first known, mean over runs", "at the last step, mean over runs"
     return (
