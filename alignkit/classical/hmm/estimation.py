@@ -267,7 +267,7 @@ class HMMEstimation:
         check_memory(bitext, HMM)
         self.bitext, self.settings, self.shares, self.threads = bitext, settings, shares, threads
         self.start = start
-        self.ratios = None if levels is None else LevelRatios(levels, settings.likeness)
+        self.ratios = None if levels is None else LevelRatios(levels, bitext.shapes, settings.likeness)
         self.sides = (bitext.source, bitext.target)
         self.types = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
         self.pairs = self._pair_evidence(prior)

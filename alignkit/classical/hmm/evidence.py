@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from alignkit.embeddings.levels import LEVELS, STEP
+from alignkit.embeddings.levels import LEVELS, STEP, UNKNOWN
 from alignkit.kernels.hmm_e_step import Likeness
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.kernels.packed_links import unpacked_links
@@ -28,6 +28,8 @@ UNREPEATED, STEEPNESS = 0.75, 4
 LOG_LIKENESS = -np.array([0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.25, 4.5, 6.5, 7.75])
 LOG_RATIO = np.array([7.5, 5.5, 4.5, 3.8, 3.2, 2.4, 1.8, 0.1, -1.4, -4.0, -4.5])
 PRIOR_LINKS = 200.0
+#: A level below this is of two tokens that are more alike than 1/e, each among all of the other's sentence.
+SURE = 4
 
 
 def leave_one_out_share(bitext: Bitext) -> float:
@@ -162,17 +164,17 @@ def _plain_letters(text: str) -> dict[int, str]:
 class LevelRatios:
     """How much likelier each level of likeness is where there is a link than elsewhere, estimated with the links.
 
-    The levels of a sentence pair are not independent, so a ratio counts with an exponent, which is the larger, the
-    more the levels tell: encoders know some languages less well than others.
+    An encoder knows some languages less well than others: the ratios count with an exponent that falls with the
+    share of target tokens to which a source token is much alike.
 
     Args:
         levels: uint8 (P,), of every element of the text's matrices (:mod:`alignkit.embeddings.levels`).
-        exponent: of the ratios, for each nat that the level of a link tells (the Kullback-Leibler divergence of
-            the levels of links from those of all elements); at most 1 in all.
+        shapes: int (M, 2), T and L of each matrix.
+        exponent: of the ratios if all target tokens have such a source token, and in proportion; at most 1 in all.
     """
 
-    def __init__(self, levels: np.ndarray, exponent: float) -> None:
-        self.levels, self.exponent = levels, exponent
+    def __init__(self, levels: np.ndarray, shapes: np.ndarray, exponent: float) -> None:
+        self.levels, self.exponent = levels, min(exponent * _share_of_sure(levels, shapes), 1.0)
         counts = _counted(levels) + 1
         self.shares = counts / counts.sum()
         first = np.interp(STEP * np.arange(LEVELS), -LOG_LIKENESS, LOG_RATIO)
@@ -192,10 +194,17 @@ class LevelRatios:
         self._set(linked / linked.sum() / self.shares)
 
     def _set(self, ratios: np.ndarray) -> None:
-        ratios = np.maximum(ratios, 1e-6)
-        linked = self.shares * ratios / (self.shares @ ratios)
-        told = float(linked @ np.log(linked / self.shares))
-        self.ratios[:LEVELS] = ratios ** min(self.exponent * told, 1.0)
+        self.ratios[:LEVELS] = np.maximum(ratios, 1e-6) ** self.exponent
+
+
+def _share_of_sure(levels: np.ndarray, shapes: np.ndarray) -> float:
+    """The share of rows, of those with any known level, that have one below :data:`SURE`; 0 if there are none."""
+    widths = np.repeat(shapes[:, 1], shapes[:, 0])
+    widths = widths[widths > 0].astype(np.int64)
+    if not len(widths):
+        return 0.0
+    best = np.minimum.reduceat(levels, np.cumsum(widths) - widths)
+    return float((best < SURE).sum() / max((best < UNKNOWN).sum(), 1))
 
 
 def _counted(levels: np.ndarray, elements: np.ndarray | None = None) -> np.ndarray:

@@ -42,7 +42,7 @@ class HMMSettings:
         fold_case: take words that differ in case only as one word.
         ends: weigh last positions by their distance from the end, as first ones from the start. The likelihood,
             which leaves that out, need not rise.
-        likeness: exponent of the evidence from embeddings, if there is any, for each nat that it tells
+        likeness: exponent of the evidence from embeddings, if there is any, where they know all words
             (:class:`alignkit.classical.hmm.evidence.LevelRatios`).
     """
 
@@ -64,7 +64,7 @@ class HMMSettings:
     centre: float = 0.0
     fold_case: bool = False
     ends: bool = False
-    likeness: float = 0.4
+    likeness: float = 1.2
 
     @property
     def is_maximum_likelihood(self) -> bool:
@@ -91,8 +91,8 @@ class HMMSettings:
             raise AlignkitError(f"the exponent of fertility must lie in [0, 1], not {self.fertility}")
         if any(letters < 1 for letters in self.affixes):
             raise AlignkitError(f"affixes must have at least 1 letter, not {min(self.affixes)}")
-        if not 0 <= self.likeness <= 1:
-            raise AlignkitError(f"the exponent of embeddings' evidence must lie in [0, 1], not {self.likeness}")
+        if not 0 <= self.likeness <= 2:
+            raise AlignkitError(f"the exponent of embeddings' evidence must lie in [0, 2], not {self.likeness}")
         if not 0 < self.punctuation <= 1:
             raise AlignkitError(f"the factor for punctuation must lie in (0, 1], not {self.punctuation}")
 
