@@ -213,7 +213,8 @@ def render(facts: dict[str, Any], found: list[Classification]) -> str:
     lines += [f"{facts['machine']}; " + ", ".join(f"{k} {v}" for k, v in facts["versions"].items()) + ".", ""]
     lines += [
         f"{counts}; {facts['reading']}. {facts['steps']} training steps per network (the paper: 4,000), otherwise "
-        f"the paper's settings; {len(found)} seed{'s' if several else ''} (the paper: 5). Validation texts are "
+        f"the paper's settings but for embeddings, which start at random here; {len(found)} "
+        f"seed{'s' if several else ''} (the paper: 5). Validation texts are "
         f"scored. beta_uf and alpha_fr are those of the logged step of the largest A(alpha, .) (A.7, A.6): "
         f"{', '.join(f'{each.uniform_step} and {each.frozen_step}' for each in found)}.",
         "",
