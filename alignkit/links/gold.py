@@ -11,7 +11,7 @@ import numpy as np
 
 from alignkit.errors import AlignkitError, InputError
 from alignkit.links.formats import GOLD_BASES, GOLD_FORMATS
-from alignkit.links.links import GoldLinks, Links, links_of_keys, parse_links
+from alignkit.links.links import GoldLinks, Links, check_range, links_of_keys, parse_links
 from alignkit.text.reading import read_lines, read_utf8, split_lines
 from alignkit.types import PathLike
 
@@ -216,7 +216,9 @@ def read_links(path: PathLike) -> Links:
     return links if links is not None else parse_links(path, split_lines(data)).possible
 
 
-def read_gold(path: PathLike, *, file_format: str = "auto", base: str = "auto") -> GoldLinks:
+def read_gold(
+    path: PathLike, *, file_format: str = "auto", base: str = "auto", shapes: np.ndarray | None = None
+) -> GoldLinks:
     """Read gold links, sure and possible.
 
     Args:
@@ -225,9 +227,13 @@ def read_gold(path: PathLike, *, file_format: str = "auto", base: str = "auto") 
             the first line.
         base: the number of the first token, ``0`` or ``1``; auto is 1 where index 0 never occurs
             (:func:`alignkit.links.gold.find_base`).
+        shapes: int (at least M, 2), T and L of the sentence pairs, if the text is known.
 
     Raises:
-        InputError: it cannot be read, or a line is not one of links.
+        InputError: it cannot be read, a line is not one of links, or a link is outside its pair.
         AlignkitError: unknown format or base.
     """
-    return parse_gold(path, read_lines(path), file_format=file_format, base=base).gold
+    gold = parse_gold(path, read_lines(path), file_format=file_format, base=base, shapes=shapes).gold
+    if shapes is not None:
+        check_range(path, gold.possible, shapes)
+    return gold

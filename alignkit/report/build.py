@@ -23,15 +23,13 @@ from alignkit.interop.projection import (
     word_shapes,
 )
 from alignkit.interop.score_formats import ExternalScores
-from alignkit.links.gold import parse_gold
-from alignkit.links.links import GoldLinks, check_range
+from alignkit.links.gold import read_gold
 from alignkit.metrics.error_classes import WordFacts, occurrences
 from alignkit.metrics.protocol import MetricSettings
 from alignkit.metrics.registry import MAIN, compare_by_all
 from alignkit.report.model import Report, ScoreSet, score_set
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
-from alignkit.text.reading import read_lines
 from alignkit.text.tokenization import encode_bitext, split_words
 from alignkit.time_course import Network, TimeCourseSettings, time_course
 from alignkit.types import PathLike, Progress, with_options
@@ -150,7 +148,7 @@ def build_report(inputs: ReportInputs | None = None, progress: Progress | None =
         tables=compare_by_all({each.name: each.scores for each in sets}, inputs),
         counts=occurrences(scored.training.source, bitext.source),
         time_course=_time_courses(inputs, scored, crop, progress),
-        gold=_gold(inputs.gold, shapes) if inputs.gold is not None else None,
+        gold=read_gold(inputs.gold, shapes=shapes) if inputs.gold is not None else None,
         words=_word_facts(scored) if inputs.gold is not None else None,
         specials=specials,
         marked=bool(scored.runs),
@@ -321,12 +319,6 @@ def _word_facts(scored: ScoredText) -> WordFacts:
     """The words of the pairs, and how often the text that was learned from has each."""
     specials = bool(scored.runs)
     return WordFacts.of(*(word_bitext(text, specials) for text in (scored.bitext, scored.training)))
-
-
-def _gold(path: PathLike, shapes: np.ndarray) -> GoldLinks:
-    found = parse_gold(path, read_lines(path), shapes=shapes).gold
-    check_range(path, found.possible, shapes)
-    return found
 
 
 def _facts(inputs: ReportInputs, scored: ScoredText) -> dict[str, Any]:

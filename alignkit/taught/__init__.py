@@ -1,0 +1,1 @@
+"""Aligners that learned from gold links which words of a phrase to link."""
