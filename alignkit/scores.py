@@ -70,6 +70,11 @@ class Scores:
         offsets = flat_offsets(shapes)
         return cls(np.zeros(offsets[-1], np.float32), offsets, shapes)
 
+    def block(self, low: int, high: int) -> Scores:
+        """Those of the sentence pairs low <= m < high, without a copy."""
+        offsets = self.offsets[low : high + 1]
+        return Scores(self.values[offsets[0] : offsets[-1]], offsets - offsets[0], self.shapes[low:high])
+
     @classmethod
     def from_matrices(cls, matrices: Iterable[np.ndarray]) -> Scores:
         """Scores of these (T, L) matrices."""

@@ -18,7 +18,17 @@ from alignkit_cli.group import COMMANDS
 from alignkit_cli.main import run
 
 ROOT = Path(__file__).parents[1]
-LEFT_OUT = ["torch", "entmax", "sacrebleu", "scipy", "sklearn", "matplotlib", "transformers", "pyarrow"]
+LEFT_OUT = [
+    "torch",
+    "entmax",
+    "sacrebleu",
+    "scipy",
+    "sklearn",
+    "matplotlib",
+    "transformers",
+    "pyarrow",
+    "lightgbm",
+]
 PROGRAM = """
 import contextlib, io, json, sys
 for name in {left_out}:

@@ -1,8 +1,8 @@
 """An aligner that learns from gold links of some sentence pairs which links an annotator makes.
 
-What EM cannot know is convention: which words of a phrase are linked. A classifier of possible links
-(:mod:`alignkit.taught.trees`) learns it, if cross-validation within the gold pairs shows that it errs less than the
-aligner does, with its own threshold or the best one.
+What EM cannot know is convention: which words of a phrase are linked. A classifier of possible links learns it
+(:mod:`alignkit.taught.trees`), and is used if cross-validation within the gold pairs shows that it errs less than
+the aligner does, with its own threshold or the best one.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ from alignkit.types import PathLike
 
 log = logging.getLogger(__name__)
 
-TAUGHT = "alignkit.taught", 1
+KIND, VERSION = "alignkit.taught", 1
 FOLDS = 5
+LEAST_PAIRS = 10  # fewer say too little of what is better
 THRESHOLDS = np.arange(0.2, 0.81, 0.02)
 #: Error rates are averaged over so many thresholds before the best is chosen: few pairs say little about one.
 SMOOTHED = 5
@@ -72,14 +73,14 @@ class Taught(Aligner):
         return self.inner.predicts
 
     def score(self, bitext: Bitext, kind: str = "alpha") -> Scores:
-        """alpha: the probability of every link by the classifier; other kinds: the scores of the aligner within."""
+        """alpha: the probability of every link by the classifier; other kinds: the scores of ``inner``."""
         self.check_kind(kind)
         if kind != "alpha":
             return self.inner.score(bitext, kind)
-        alpha, parts = probabilities(self.inner, bitext), [np.empty(0, np.float32)]
+        alpha, parts = _alpha(self.inner, bitext), [np.empty(0, np.float32)]
         for low in range(0, len(bitext), BLOCK):
             high = min(low + BLOCK, len(bitext))
-            cells = Cells(bitext.block(low, high), _block(alpha, low, high))
+            cells = Cells(bitext.block(low, high), alpha.block(low, high))
             parts.append(self.trees.probabilities(cells, thread_count(self.threads)).values)
         return Scores(np.concatenate(parts), alpha.offsets, alpha.shapes)
 
@@ -101,26 +102,21 @@ class Taught(Aligner):
 
     def save(self, path: PathLike) -> None:
         header = {"threshold": self.threshold, **self.trees.header(), **self.about_text}
-        save_nested(path, TAUGHT, {"aligner": self.inner}, header, self.trees.arrays())
+        save_nested(path, (KIND, VERSION), {"aligner": self.inner}, header, self.trees.arrays())
 
 
 def load_taught(path: PathLike) -> Taught:
     """Read what :meth:`Taught.save` wrote; raises InputError if it is missing, damaged or something else."""
-    with loaded(path, *TAUGHT) as (fields, header):
+    with loaded(path, KIND, VERSION) as (fields, header):
         (inner,) = load_nested(fields, header, "aligner")
         return Taught(inner, unpack_trees(fields, header), header.number("threshold", 0, 1))
 
 
-def probabilities(aligner: Aligner, bitext: Bitext) -> Scores:
+def _alpha(aligner: Aligner, bitext: Bitext) -> Scores:
     """The probability of every link; of the text that an aligner was fitted on, that which the fit found."""
     if isinstance(aligner, JointHMM) and aligner.has_fitted(bitext):
         return aligner.fitted_probabilities
     return aligner.score(bitext, "alpha")
-
-
-def _block(scores: Scores, low: int, high: int) -> Scores:
-    offsets = scores.offsets[low : high + 1]
-    return Scores(scores.values[offsets[0] : offsets[-1]], offsets - offsets[0], scores.shapes[low:high])
 
 
 class _Judged(NamedTuple):
@@ -148,12 +144,13 @@ def annotated(gold: GoldLinks) -> np.ndarray:
     """int64: the pairs that have gold links.
 
     Raises:
-        AlignkitError: there are fewer than five; LightGBM is missing.
+        AlignkitError: there are fewer than ten; LightGBM is missing.
     """
     need("lightgbm")
     known = np.flatnonzero(np.diff(gold.possible.offsets))
-    if len(known) < FOLDS:
-        raise AlignkitError(f"gold links of {len(known)} pairs are too few to learn from; give {FOLDS} or more")
+    if len(known) < LEAST_PAIRS:
+        problem = f"gold links of {len(known)} pairs are too few to learn from"
+        raise AlignkitError(f"{problem}; give {LEAST_PAIRS} or more")
     return known
 
 
@@ -191,15 +188,15 @@ def teach(aligner: Aligner, bitext: Bitext, gold: GoldLinks, threads: int | None
     aligner.check_kind("alpha")
     known = annotated(gold)
     gold, part, folds = gold.take(known), bitext.take(known), np.arange(len(known)) % FOLDS
-    all_scores = probabilities(aligner, bitext)
+    all_scores = _alpha(aligner, bitext)
     alpha = Scores.from_matrices(all_scores[int(m)] for m in known)
     words = Frequencies.of(bitext.source), Frequencies.of(bitext.target)
     trees, held_out = grown(Cells(part, alpha), gold, folds, words)
 
-    is_fitted = isinstance(aligner, JointHMM) and aligner.has_fitted(bitext)
-    own = links_above(alpha, aligner.threshold) if is_fitted else aligner.links(part)
-    ways = {"its own links": (None, _Judged.of(count_links(gold, own)))}
-    if isinstance(aligner, JointHMM):
+    is_joint = isinstance(aligner, JointHMM)
+    own = links_above(alpha, aligner.threshold) if isinstance(aligner, JointHMM) else aligner.links(part)
+    ways: dict[str, tuple[float | None, _Judged]] = {"its own links": (None, _Judged.of(count_links(gold, own)))}
+    if is_joint:
         ways["another threshold"] = _best_threshold(gold, alpha, folds)
     ways["a classifier"] = _best_threshold(gold, held_out, folds)
     found = {name: judged for name, (_, judged) in ways.items()}

@@ -1,7 +1,7 @@
 """Gradient-boosted trees that decide links, by LightGBM (Ke et al. 2017), in two passes.
 
-The second pass also sees what the first says of each link and of those around it. It learns from what trees say that
-have not seen the pair, as it will of other text (stacking, Wolpert 1992).
+The second pass also sees what the first says of each link and of those around it. It learns from what trees say
+that have not seen the pair, as it will of other text (stacking, Wolpert 1992).
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Trees:
         return found
 
     def header(self) -> dict[str, str]:
-        """The header of its file: a check sum of the trees, since LightGBM ends the process if they are damaged."""
+        """The header of its file: a checksum of the trees, since LightGBM ends the process if they are damaged."""
         return {"trees": sha256("".join(self.passes).encode()).hexdigest()}
 
 

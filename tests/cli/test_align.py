@@ -15,7 +15,7 @@ import alignkit_data
 from alignkit.classical.hmm import views
 from alignkit.links.formats import OUTPUT_FORMATS
 
-from .conftest import DIAGONAL
+from .conftest import DIAGONAL, SOURCE, TARGET
 
 
 @pytest.fixture(scope="module")
@@ -338,3 +338,31 @@ def test_the_case_of_a_text_does_not_matter_to_a_model_to_start_from(alignkit, f
         path.write_text(given.read_text().lower())
     failure(alignkit("align", "-q", *lower, "--start", many, "--keep-case"), "folds case")
     failure(alignkit("align", *upper, "--quality", "best", "--keep-case"), "leave out --keep-case")
+
+
+def test_gold_links_teach_what_is_saved_and_streamed(alignkit, write, tmp_path):
+    pytest.importorskip("lightgbm", reason="LightGBM, of the extra gold, is not installed")
+    paths = write("src", SOURCE * 4), write("tgt", TARGET * 4)
+    gold, model = write("gold", "\n".join([*DIAGONAL, "", *DIAGONAL[1:]]) + "\n"), tmp_path / "m.npz"
+    found = alignkit("align", *paths, "--gold", gold, "--save-model", model, "-v")
+    assert found.code == 0
+    assert len(found.lines) == 24
+    assert found.lines[:6] == DIAGONAL
+    assert "11 gold pairs; AER in cross-validation: " in found.err
+    assert len(alignkit("align", *paths, "--model", model, "-q").lines) == 24
+
+
+@pytest.mark.parametrize(
+    ("links", "message"),
+    [
+        ("0-0\n" * 25, "gold: has links for 25 sentence pairs, the text has 24"),
+        ("0-9\n" * 12, "gold, line 1: link 0-9 points outside a pair of 3 source and 3 target tokens"),
+        ("0-0\n\n0-0\n", "gold links of 2 pairs are too few to learn from; give 10 or more"),
+    ],
+)
+def test_gold_links_that_are_not_of_the_text(alignkit, write, links, message):
+    pytest.importorskip("lightgbm", reason="LightGBM, of the extra gold, is not installed")
+    found = alignkit("align", write("src", SOURCE * 4), write("tgt", TARGET * 4), "--gold", write("gold", links))
+    assert (found.code, found.out) == (2, b"")
+    assert message in found.err
+    assert found.err.count("\n") == 1
