@@ -77,9 +77,9 @@ from alignkit_cli.parameter_types import SHARE, TEXT, Checked, EmbeddingSource, 
     LinkSettings,
     "gold",
     type=TEXT,
-    help="Learn from gold links of the first pairs which words to link: a line of links (0-0 1?2, where ? marks a "
-    "possible link) for each pair, or a blank line for one that nobody has annotated. What is learned is used if "
-    "cross-validation within GOLD shows that it helps, and saved with --save-model. Needs the extra gold.",
+    help="Learn from gold links of the first pairs. FILE has a line of links (0-0 1p2, where p marks a possible "
+    "one) for each of them, or a blank line for one that nobody has annotated. What is learned is used if "
+    "cross-validation within FILE shows that it helps, and saved with --save-model. Needs the extra gold.",
 )
 @click.option(
     "--shard",

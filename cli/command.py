@@ -15,8 +15,8 @@ from alignkit_cli.parameter_types import check_paths
 GROUPS = {
     "Input": ("sample", "text", "valid", "training", "lowercase", "tokenize", "encoding_errors", "on_error"),
     "Model": (
-        *("quality", "model", "models", "threshold", "symmetrization", "embeddings", "prior", "reverse"),
-        *("iterations", "null", "preset", "architecture", "attention"),
+        *("quality", "model", "models", "threshold", "symmetrization", "embeddings", "gold", "prior"),
+        *("reverse", "iterations", "null", "preset", "architecture", "attention"),
         *("start", "keep_case", "adapt", "assignments"),
     ),
     "Output": (

@@ -65,8 +65,8 @@ def knowledge_options(command: Command) -> Command:
         FitSettings,
         "prior",
         type=TEXT,
-        help="Use a dictionary, or the lexicon of another text, as `alignkit lexicon`, Moses or eflomal write it. "
-        "Its probabilities count like some occurrences of each word.",
+        help="A dictionary, or the lexicon of a text. It is as `alignkit lexicon`, Moses or eflomal write it. Its "
+        "probabilities count like some occurrences of each word.",
     )
     start = setting_option(
         FitSettings,

@@ -16,6 +16,7 @@ _TAG = re.compile(
     re.VERBOSE,
 )
 _WORD = re.compile(r"[^ \t]+")
+_REFERENCE = re.compile(r"&#?\w+;")  # to a character
 #: Elements of HTML that have no content and need no end.
 _VOID = frozenset(
     ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"]
@@ -51,9 +52,10 @@ def without_punctuation(source: str, target: str, span: Span, place: Span) -> Sp
     start, end = place
     around = re.split(r"[ \t]", source[: span[0]])[-1], re.split(r"[ \t]", source[span[1] :], maxsplit=1)[0]
     for _ in around[0]:
-        start += end - start > 1 and is_punctuation(target[start])
+        start += end - start > 1 and is_punctuation(target[start]) and not _REFERENCE.match(target, start)
     for _ in around[1]:
-        end -= end - start > 1 and is_punctuation(target[end - 1])
+        is_whole = _REFERENCE.fullmatch(target, max(target.rfind("&", start, end), start), end)
+        end -= end - start > 1 and is_punctuation(target[end - 1]) and not is_whole
     return start, end
 
 

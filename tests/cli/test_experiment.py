@@ -103,7 +103,7 @@ def test_json_has_what_the_file_has(alignkit, tmp_path):
         (["copying", *TINY, "--set", "hidden=0"], "hidden must be above 0"),
         (["copying", *TINY, "--set", "pairs=0"], "pairs must be above 0"),
         (["permutation-function", "--set", "types=3"], "no subset sequences of 40 tokens from 3 types"),
-        (["locality", "--set", "length=3"], "length of at least 8"),
+        (["locality", "--set", "length=1"], "length of at least 2"),
         (["toy-classifier", "--set", "time=nan"], "'nan' is not a finite number"),
         (["toy-classifier", "--set", "step=0"], "step must be above 0"),
         (["toy-classifier", "--set", "time=-1"], "time must be above 0"),

@@ -6,7 +6,7 @@ import re
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from alignkit.errors import InputError
@@ -115,6 +115,8 @@ def parents(text):
 
 
 @settings(max_examples=40)
+@example("a<e0>a</e0>", ["a", "&amp;"], " ", {(0, 1)}, "hull")
+@example("<e0>a</e0>a", ["a", "&amp;"], " ", {(0, 1)}, "hull")
 @given(
     sources.map(numbered),
     words,
