@@ -36,7 +36,7 @@ LEAST_PAIRS = 10  # fewer say too little of what is better
 THRESHOLDS = np.arange(0.2, 0.81, 0.02)
 #: Error rates are averaged over so many thresholds before the best is chosen: few pairs say little about one.
 SMOOTHED = 5
-BLOCK = 5_000  # sentence pairs whose links are decided at a time
+BLOCK = 1_000  # sentence pairs whose links are decided at a time
 
 
 @dataclass(frozen=True, eq=False, repr=False)
