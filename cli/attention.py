@@ -6,11 +6,12 @@ from typing import Any
 
 import click
 
+from alignkit.errors import AlignkitError
 from alignkit.text.pairs import check_has_words
 from alignkit_cli.analysis_options import device_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import note, quiet_option, reading_of, reading_options, side_arguments, threads_option
-from alignkit_cli.parameter_types import NATURAL, OutputPath
+from alignkit_cli.parameter_types import NATURAL, Checked, OutputPath
 from alignkit_cli.progress import progress_bar
 
 
@@ -31,6 +32,11 @@ from alignkit_cli.progress import progress_bar
     metavar="WORDS",
     help='What the model expects before each source line, as ">>deu<<".',
 )
+@click.option(
+    "--template",
+    type=Checked("TEXT", "alignkit.heads.language_models:split_template"),
+    help="What a language model reads, as 'German: {source} English: {target}'.  [default: {source} = {target}]",
+)
 @click.option("--source-language", metavar="CODE", help="The language code of a multilingual model, as deu_Latn.")
 @click.option("--target-language", metavar="CODE", help="The same of the target.")
 @device_option
@@ -38,16 +44,19 @@ from alignkit_cli.progress import progress_bar
 @threads_option
 @quiet_option
 def command(model: str, output: str, quiet: bool, **options: Any) -> None:
-    """Save the cross-attention of a Hugging Face encoder-decoder model: every layer and head.
+    """Save the attention to the source of a model of Hugging Face: every layer and head.
 
-    The model (Marian, NLLB, mBART, T5, BART and others) is given both sides of the text and generates nothing: a
-    row is the attention while its target token is predicted. The file goes wherever scores are read, as
+    The model is given both sides of the text and generates nothing: a row is the attention while its target token
+    is predicted. Of an encoder-decoder (Marian, NLLB, mBART, T5, BART and others) it is cross-attention; of a
+    decoder-only language model (Llama, Qwen, Gemma, GPT-NeoX and others) that from the translation in a prompt to
+    the source. The file goes wherever scores are read, as
     FILE:LAYER.HEAD (FILE:LAYER.HEAD+1 for the shifted rows, those of the step after each token); `alignkit heads`
     finds the head that aligns best.
 
     Needs transformers; `alignkit doctor` says how to get it.
     """
     from alignkit.heads.hugging_face import cross_attention, load_pretrained
+    from alignkit.heads.language_models import TEMPLATE, translation_attention
     from alignkit.neural.devices import set_threads
     from alignkit.text.pairs import read_line_pairs
 
@@ -56,14 +65,18 @@ def command(model: str, output: str, quiet: bool, **options: Any) -> None:
     set_threads(options["threads"])
     languages = {name: options[name] for name in ("source_language", "target_language")}
     loaded = load_pretrained(model, **languages)
-    with progress_bar("attention", quiet) as bar:
-        heads = cross_attention(
-            *loaded,
-            *pairs,
-            layers=sorted(set(options["layers"])) or None,
-            prefix=options["prefix"],
-            device=options["device"],
-            progress=bar,
+    is_pair, template = loaded[0].config.is_encoder_decoder, options["template"]
+    if is_pair and template is not None:
+        raise AlignkitError(
+            "--template is for decoder-only language models; of this model, --prefix is the option"
         )
+    if not is_pair and options["prefix"]:
+        raise AlignkitError("--prefix is for encoder-decoders; write it into --template")
+    common: dict[str, Any] = {"layers": sorted(set(options["layers"])) or None, "device": options["device"]}
+    with progress_bar("attention", quiet) as bar:
+        if is_pair:
+            heads = cross_attention(*loaded, *pairs, prefix=options["prefix"], progress=bar, **common)
+        else:
+            heads = translation_attention(*loaded, *pairs, template=template or TEMPLATE, progress=bar, **common)
     heads.save(output)
     note(f"{output}: {len(heads)} sentence pairs, {heads.described}", quiet)

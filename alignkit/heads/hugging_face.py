@@ -39,19 +39,20 @@ class EncodedSide:
 def load_pretrained(
     model: PathLike, *, source_language: str | None = None, target_language: str | None = None
 ) -> tuple[Any, Any]:
-    """Load a model, with the attention implementation that can return its weights, and its tokenizer.
+    """Load an encoder-decoder or a decoder-only language model, with the attention implementation that can return
+    its weights, and its tokenizer.
 
     Args:
         model: a folder, or a name that transformers downloads.
         source_language, target_language: language codes of multilingual models, as ``deu_Latn``.
 
     Raises:
-        AlignkitError: transformers is not installed, there is no such model, or it is not an encoder-decoder.
+        AlignkitError: transformers is not installed, or there is no such model.
     """
     if _is_path(model) and not os.path.isdir(model):
         raise InputError(model, "there is no such folder", remedy="give one, or the name of a model as org/name")
     try:
-        from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+        from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
         from transformers.utils import logging
     except ImportError as error:
         raise missing("transformers") from error
@@ -60,10 +61,12 @@ def load_pretrained(
     try:
         with warnings.catch_warnings(action="ignore"):  # of packages that the tokenizer would like to have
             tokenizer = AutoTokenizer.from_pretrained(model, **{k: v for k, v in more.items() if v is not None})
-        found = AutoModelForSeq2SeqLM.from_pretrained(model, attn_implementation="eager")
+        is_pair = AutoConfig.from_pretrained(model).is_encoder_decoder
+        kind = AutoModelForSeq2SeqLM if is_pair else AutoModelForCausalLM
+        found = kind.from_pretrained(model, attn_implementation="eager")
     except Exception as error:  # transformers, its tokenizers and its hub raise errors of many kinds
         raise AlignkitError(
-            f"{model} cannot be loaded as an encoder-decoder of transformers: {first_line(error)}"
+            f"{model} cannot be loaded as a model of transformers that translates: {first_line(error)}"
         ) from error
     return found, tokenizer
 
