@@ -89,6 +89,7 @@ def ranking_json(found: HeadRanking) -> str:
         "shifted_minus_not": finite(found.difference),
         "means": records(found.means),
         "alignment_heads": [list(pair) for pair in found.alignment_heads],
+        "positions": finite(found.positions),
     }
     return to_json(found.table, "heads", facts)
 
@@ -127,7 +128,7 @@ def ranking_title(found: HeadRanking, settings: MetricSettings) -> str:
 
 
 def ranking_conclusions(found: HeadRanking) -> list[str]:
-    """Two sentences: on the shift of the best head, and on the mean of heads."""
+    """Three sentences: on positions alone, on the shift of the best head, and on the mean of heads."""
     metric, shift = found.metric, found.difference
     name = f"{shift['layer']}.{shift['head']}"
     worse = shift["difference"] > 0 if metric.reference == "gold" else shift["difference"] < 0
@@ -142,4 +143,9 @@ def ranking_conclusions(found: HeadRanking) -> list[str]:
     value = f"{metric.symbol} {metric.text(float(means[metric.name].iloc[0]))} %"
     listed = ", ".join(f"{layer}.{head}" for layer, head in found.alignment_heads)
     of = f"the mean of {size} heads" if size > 1 else "one head"
-    return [f"Shift: {verdict}; {change}.", f"alignment_heads: {listed} ({of}, not shifted: {value})."]
+    alone = ", ".join(f"{each} {metric.text(value)} %" for each, value in found.positions.items())
+    return [
+        f"By positions alone: {alone}.",
+        f"Shift: {verdict}; {change}.",
+        f"alignment_heads: {listed} ({of}, not shifted: {value}).",
+    ]

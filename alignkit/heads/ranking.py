@@ -59,6 +59,7 @@ class HeadRanking:
         means: the metric of the mean of the best heads: shift, heads (their number), the metric's value.
         difference: of the best head, shifted minus not shifted, with ``low`` and ``high``.
         alignment_heads: (layer, head) of the heads whose mean is best without a shift.
+        positions: the metric of what positions alone give, of the diagonal and of the first source word.
     """
 
     metric: Metric
@@ -66,6 +67,7 @@ class HeadRanking:
     means: pd.DataFrame
     difference: dict[str, float]
     alignment_heads: list[tuple[int, int]]
+    positions: dict[str, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +170,26 @@ def rank_heads(
         means,
         _difference(heads, found, order[0][1], judge.metric.name),
         [heads.heads[k] for k in best],
+        {
+            name: judge.measure(scores).values[judge.metric.name]
+            for name, scores in position_scores(bitext.shapes).items()
+        },
     )
+
+
+def position_scores(shapes: np.ndarray) -> dict[str, Scores]:
+    """Scores of M pairs by positions alone: ``diagonal``, the nearer a source word stands to the place that is as
+    far along its sentence as the target word along its own; and ``first word``, the nearer to the start.
+
+    Args:
+        shapes: int (M, 2), T and L of each pair.
+    """
+    found: dict[str, list[np.ndarray]] = {"diagonal": [], "first word": []}
+    for T, L in shapes.tolist():
+        places, along = np.arange(L) + 0.5, (np.arange(T) + 0.5) * (L / max(T, 1))
+        found["diagonal"].append(1 / (1 + np.abs(places - along[:, None])))
+        found["first word"].append(np.tile(1 / (1 + places), (T, 1)))
+    return {name: Scores.from_matrices(matrices) for name, matrices in found.items()}
 
 
 def _of_text(heads: AttentionHeads, bitext: Bitext) -> AttentionHeads:

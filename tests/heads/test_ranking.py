@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from alignkit.errors import AlignkitError, InputError
-from alignkit.heads.ranking import rank_heads, write_alignment_heads
+from alignkit.heads.ranking import position_scores, rank_heads, write_alignment_heads
 from alignkit.interop.heads import AttentionHeads, HeadChoice
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import AER
@@ -234,3 +234,24 @@ def test_a_head_in_evaluate_and_compare(files, capsys, by_gold):
     assert values["gold.alpha", "late.alpha"]["agreement"] > 0.8
     assert run_program(["compare", *texts, "--scores", f"late={head}", "-q"]) == 0
     assert "late.alpha" in capsys.readouterr().out
+
+
+def test_positions_alone_are_what_a_loop_finds(planted, by_gold):
+    _, bitext, gold_links = planted
+    wrong = {"diagonal": 0, "first word": 0}
+    total = 0
+    for m, (T, L) in enumerate(bitext.shapes.tolist()):
+        gold = {tuple(link) for link in gold_links.sure[m].tolist()}
+        total += T + len(gold)
+        for t in range(T):
+            place = (t + 0.5) * L / T
+            nearest = min(range(L), key=lambda s: (abs(s + 0.5 - place), s))
+            for name, s in (("diagonal", nearest), ("first word", 0)):
+                wrong[name] -= 2 * ((s, t) in gold)
+    expected = {name: 1 + value / total for name, value in wrong.items()}
+    assert by_gold.positions == pytest.approx(expected)
+
+
+def test_the_diagonal_of_a_pair_of_unequal_lengths():
+    diagonal = position_scores(np.array([[2, 5], [4, 2]]))["diagonal"]
+    assert [matrix.argmax(axis=1).tolist() for matrix in diagonal] == [[1, 3], [0, 0, 1, 1]]
