@@ -439,8 +439,19 @@ class WordLevel(Aligner):
         self.inner.save(path)
 
 
+class Around(Aligner):
+    """An aligner of whitespace words that asks another one, with its threads, and reads raw text as that does."""
+
+    inner: Aligner
+    threads: int | None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "inner", self.inner.with_threads(self.threads))
+        object.__setattr__(self, "raw_text", self.inner.raw_text)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Reversed(Aligner):
+class Reversed(Around):
     """An aligner fitted from target to source, as one from source to target.
 
     Attributes:
@@ -450,10 +461,6 @@ class Reversed(Aligner):
 
     inner: Aligner
     threads: int | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "inner", self.inner.with_threads(self.threads))
-        object.__setattr__(self, "raw_text", self.inner.raw_text)
 
     @property
     def name(self) -> str:

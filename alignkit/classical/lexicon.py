@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from alignkit.aligner import Aligner, Symmetrized
+from alignkit.aligner import Aligner, Around, Symmetrized
 from alignkit.classical.hmm.joint import JointHMM
 from alignkit.classical.hmm.parameters import FittedHMM
 from alignkit.classical.lexical_model import LexicalModel, PairTable
@@ -85,8 +85,8 @@ def lexicon_of(aligner: Aligner) -> LexicalModel:
     """
     if isinstance(aligner, Symmetrized):
         return lexicon_of(aligner.forward)
-    if isinstance(inner := getattr(aligner, "inner", None), Aligner):
-        return lexicon_of(inner)
+    if isinstance(aligner, Around):
+        return lexicon_of(aligner.inner)
     if isinstance(aligner, JointHMM):
         return aligner.words
     if not isinstance(aligner, LexicalModel):

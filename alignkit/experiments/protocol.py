@@ -138,12 +138,12 @@ def share_claim(
     return claim(text, statistic, count / total, wilson(count, total), above=above, below=below)
 
 
-def averaged(values: Any) -> tuple[float, tuple[float, float]]:
-    """The mean of independent values (runs, sentences) without NaN, and its 95 % interval.
+def averaged(values: Any, least: float = -math.inf, most: float = math.inf) -> tuple[float, tuple[float, float]]:
+    """The mean of independent values (runs, sentences) without NaN, and its 95 % interval within these bounds.
 
     >>> averaged([1.0, 2.0, 3.0, float("nan")])[0]
     2.0
     """
     sample = np.asarray(values, np.float64).ravel()
     sample = sample[~np.isnan(sample)]
-    return float(sample.mean()) if len(sample) else float("nan"), mean_interval(sample)
+    return float(sample.mean()) if len(sample) else float("nan"), mean_interval(sample, least, most)

@@ -273,12 +273,6 @@ def rank_slopes(doses: Sequence[float], steps: np.ndarray) -> np.ndarray:
     return np.array(found, np.float64)
 
 
-def _bounded(correlations: np.ndarray) -> tuple[float, tuple[float, float]]:
-    """The mean and its 95 % interval, which ends where a correlation must."""
-    mean, (low, high) = averaged(correlations)
-    return mean, (max(low, -1.0), min(high, 1.0))
-
-
 def written_lexicon_claims(
     conditions: Sequence[Condition], graded: Sequence[Condition], settings: WrittenLexiconSettings
 ) -> tuple[Claim, ...]:
@@ -303,7 +297,7 @@ def written_lexicon_claims(
         claim(
             "... the earlier, the more of it was written",
             f"rank correlation of dose and {unit} within seeds",
-            *_bounded(rank_slopes(*doses)),
+            *averaged(rank_slopes(*doses), -1.0, 1.0),
             below=0.0,
         ),
         earlier("As many steps that teach no words do less", most, flat),
@@ -327,7 +321,7 @@ def written_lexicon_claims(
         claim(
             "The larger the contrast of the co-occurrence table, the earlier attention emerges",
             f"rank correlation of contrast and {unit} within seeds",
-            *_bounded(rank_slopes(*contrasts)),
+            *averaged(rank_slopes(*contrasts), -1.0, 1.0),
             below=0.0,
         ),
     )

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from alignkit.aligner import Aligner, load_nested, save_nested, scores_of_links
+from alignkit.aligner import Aligner, Around, load_nested, save_nested, scores_of_links
 from alignkit.classical.hmm.joint import JointHMM
 from alignkit.errors import AlignkitError
 from alignkit.links.from_scores import links_above
@@ -40,7 +40,7 @@ BLOCK = 1_000  # sentence pairs whose links are decided at a time
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Taught(Aligner):
+class Taught(Around):
     """An aligner whose links a classifier decides.
 
     Attributes:
@@ -54,10 +54,6 @@ class Taught(Aligner):
     trees: Trees
     threshold: float
     threads: int | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "inner", self.inner.with_threads(self.threads))
-        object.__setattr__(self, "raw_text", self.inner.raw_text)
 
     @property
     def name(self) -> str:
@@ -193,10 +189,9 @@ def teach(aligner: Aligner, bitext: Bitext, gold: GoldLinks, threads: int | None
     words = Frequencies.of(bitext.source), Frequencies.of(bitext.target)
     trees, held_out = grown(Cells(part, alpha), gold, folds, words)
 
-    is_joint = isinstance(aligner, JointHMM)
     own = links_above(alpha, aligner.threshold) if isinstance(aligner, JointHMM) else aligner.links(part)
     ways: dict[str, tuple[float | None, _Judged]] = {"its own links": (None, _Judged.of(count_links(gold, own)))}
-    if is_joint:
+    if isinstance(aligner, JointHMM):
         ways["another threshold"] = _best_threshold(gold, alpha, folds)
     ways["a classifier"] = _best_threshold(gold, held_out, folds)
     found = {name: judged for name, (_, judged) in ways.items()}

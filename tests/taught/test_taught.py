@@ -81,11 +81,9 @@ def test_what_is_saved_links_as_before(taught, tmp_path):
 
 def test_damaged_trees_are_an_error(taught, tmp_path, monkeypatch):
     aligner = taught[3]
-    changed = aligner.trees.passes[0].replace("leaf_value=", "leaf_value=9", 1)
     monkeypatch.setattr(type(aligner.trees), "header", lambda self: {"trees": "0" * 64})
     aligner.save(tmp_path / "m.npz")
     monkeypatch.undo()
-    assert changed != aligner.trees.passes[0]
     with pytest.raises(InputError, match="not those that were saved"):
         load_aligner(tmp_path / "m.npz")
 
