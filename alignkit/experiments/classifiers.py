@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from alignkit.errors import AlignkitError
+from alignkit.experiments.curves import follow
 from alignkit.experiments.networks import bitext_lines
 from alignkit.experiments.protocol import ExperimentSettings
 from alignkit.metrics.intervals import ratio
 from alignkit.metrics.kendall import sum_tau
+from alignkit.neural.aligners import ClassifierAligner
 from alignkit.neural.networks.classifier import Classifier
-from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores
 from alignkit.neural.settings import (
     ClassifierRunSettings,
     ClassifierSettings,
@@ -132,6 +132,7 @@ def train_in_memory(
     *,
     prepare: Callable[[Classifier], None] | None = None,
     loss: Loss = label_loss,
+    look: Callable[[ClassifierAligner], None] | None = None,
 ) -> Classifier:
     """Trains a classifier on the CPU; the same seed gives the same initial weights and the same batches.
 
@@ -140,6 +141,7 @@ def train_in_memory(
         settings: of :func:`classifier_settings`.
         progress: of the steps.
         prepare, loss: as in :func:`alignkit.neural.training.classification.ClassificationTask`.
+        look: as in :func:`alignkit.experiments.curves.follow`.
 
     Returns:
         the classifier after the last step, which does not depend on held-out text.
@@ -148,20 +150,11 @@ def train_in_memory(
         split.training, split.held, settings, split.tokenizer, prepare=prepare, loss=loss, device="cpu"
     )
     trainer = Trainer(task)
-    trainer.run(progress=progress)
+    if look is None:
+        trainer.run(progress=progress)
+    else:
+        follow(trainer, look, progress)
     return trainer.network.eval()
-
-
-class Outputs(NamedTuple):
-    """Log-odds of the second label, float64 (M,), and attention of M sentences."""
-
-    logits: np.ndarray
-    alpha: Scores
-
-
-def outputs(network: Classifier, text: LabelledText) -> Outputs:
-    """The outputs of a classifier for every sentence."""
-    return Outputs(classifier_logits(network, text), classifier_scores(network, text, "alpha"))
 
 
 def sentence_taus(u: Scores, v: Scores) -> np.ndarray:

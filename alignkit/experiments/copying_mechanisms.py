@@ -14,7 +14,7 @@ seed. "Fails" is as in ``copying``: a token accuracy below ``learned`` at the la
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -94,9 +94,10 @@ def run_copying_mechanisms(settings: CopyingMechanismsSettings, progress: Progre
                 runs.append(train_mechanism(name, seed, settings))
                 progress(sum(map(len, found.values())), total, name)
     rows = pd.concat([_rows(name, runs) for name, runs in found.items()], ignore_index=True)
+    measured = {name: [one.run for one in runs] for name, runs in found.items()}
     return Result(
         pd.DataFrame([_row(name, runs, settings) for name, runs in found.items()]),
-        copying_mechanisms_claims({name: [one.run for one in runs] for name, runs in found.items()}, settings),
+        tuple(copying_mechanisms_claims(measured, settings)),
         {"accuracy": rows},
         lambda figure: _draw(figure, found, settings),
     )
@@ -170,23 +171,19 @@ def _row(name: str, runs: Sequence[AttentionRun], settings: CopyingMechanismsSet
 
 def copying_mechanisms_claims(
     found: Mapping[str, Sequence[MemberRun]], settings: CopyingMechanismsSettings
-) -> tuple[Claim, ...]:
+) -> Iterator[Claim]:
     """That each other mechanism fails more often than softmax; none if softmax was not trained."""
-    if SOFTMAX not in found:
-        return ()
     why = {
         **dict.fromkeys(SPARSE, "no gradient outside its support"),
         "straight-through": "one position, softmax's gradient in place of its own",
         "gumbel": "one position with noise, softmax's gradient in place of its own",
         "reinforce": "one sampled position, a gradient of samples",
     }
-    judged = []
-    for name in found:
+    for name in found if SOFTMAX in found else ():
         if name != SOFTMAX:
             reason = why.get(name.partition(":")[0])
             text = f"{name}{f' ({reason})' if reason else ''} fails on permutations more often than softmax"
-            judged.append(failure_difference(text, found, name, SOFTMAX, settings, above=0.0))
-    return tuple(judged)
+            yield failure_difference(text, found, name, SOFTMAX, settings, above=0.0)
 
 
 def _draw(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from alignkit.metrics.agreement import count_agreement
 from alignkit.metrics.intervals import resampled_sums
@@ -56,6 +57,21 @@ def half_way(steps: np.ndarray, curves: np.ndarray) -> np.ndarray:
             share = (middle - curve[k - 1]) / (curve[k] - curve[k - 1])
             found[c] = steps[k - 1] + share * (steps[k] - steps[k - 1])
     return found
+
+
+def half_way_rows(raw: pd.DataFrame, by: Sequence[str], curves: Sequence[str]) -> pd.DataFrame:
+    """:func:`half_way` of each of the curves, a row per group.
+
+    Args:
+        raw: a row per group and step, with the columns of ``by``, ``step`` and the curves.
+        by: the columns that name a group.
+        curves: columns with values that rise.
+    """
+    rows = []
+    for group, part in raw.groupby(list(by), sort=False):
+        found = half_way(part["step"].to_numpy(np.float64), part[list(curves)].to_numpy())
+        rows.append(dict(zip((*by, *curves), (*group, *found), strict=True)))
+    return pd.DataFrame(rows)
 
 
 @dataclass(eq=False)

@@ -1,4 +1,4 @@
-"""``deceptive-attention`` (blog post "Understanding Attention Training via Output Relevance").
+"""``deceptive-attention`` (slides "Understanding Attention Training via Output Relevance").
 
 Network P is trained as usual. Network Q is trained to give P's predictions with attention far from P's:
 
@@ -14,6 +14,7 @@ differ by, nobody calls a difference in kind.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import permutations
 from typing import NamedTuple
@@ -25,10 +26,8 @@ from scipy.special import expit
 from alignkit.errors import AlignkitError
 from alignkit.experiments.classifiers import (
     ClassifierPlan,
-    Outputs,
     Split,
     classifier_settings,
-    outputs,
     read_split,
     sentence_taus,
     train_in_memory,
@@ -36,7 +35,7 @@ from alignkit.experiments.classifiers import (
 from alignkit.experiments.protocol import Claim, Figure, Result, averaged, claim
 from alignkit.metrics.divergence import jensen_shannon
 from alignkit.neural.networks.classifier import Classifier
-from alignkit.neural.scoring.classifier import classifier_scores
+from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores
 from alignkit.neural.training.classification import adversarial_loss, copy_but_attention
 from alignkit.scores import Scores
 from alignkit.types import Progress, named_progress, no_progress
@@ -88,7 +87,7 @@ def run_deceptive_attention(settings: DeceptiveAttentionSettings, progress: Prog
     for seed, other in permutations(range(settings.seeds), 2):
         frames.append(_compare(OTHER, seed, split, own[other], own[seed]))
     for seed, P in enumerate(trained):
-        teacher = outputs(P, split.training)
+        teacher = classifier_logits(P, split.training), classifier_scores(P, split.training, "alpha")
         copying = classifier_settings(settings, split, seed + 1000, settings.copy_epochs)
         for number, weight in enumerate(settings.weights):
             place = settings.seeds + seed * len(settings.weights) + number
@@ -97,7 +96,7 @@ def run_deceptive_attention(settings: DeceptiveAttentionSettings, progress: Prog
                 copying,
                 named_progress(progress, f"lambda {weight:g}", place, parts),
                 prepare=None if settings.fresh else copy_but_attention(P),
-                loss=adversarial_loss(teacher.logits, teacher.alpha, weight),
+                loss=adversarial_loss(*teacher, weight),
             )
             frames.append(_compare(f"{weight:g}", seed, split, _measure(Q, split), own[seed]))
     raw = pd.concat(frames, ignore_index=True)
@@ -111,7 +110,7 @@ def run_deceptive_attention(settings: DeceptiveAttentionSettings, progress: Prog
     )
     return Result(
         table,
-        deceptive_attention_claims(raw),
+        tuple(deceptive_attention_claims(raw)),
         {"sentences": raw.round(5)},
         lambda figure: _draw(figure, table),
         remarks,
@@ -119,30 +118,31 @@ def run_deceptive_attention(settings: DeceptiveAttentionSettings, progress: Prog
 
 
 class Measured(NamedTuple):
-    """A network on the held-out sentences: its outputs, and the influence of each word (leave-one-out)."""
+    """For M sentences log-odds of the second label (M,), attention, and the influence of each word."""
 
-    outputs: Outputs
+    logits: np.ndarray
+    alpha: Scores
     influence: Scores
 
 
 def _measure(network: Classifier, split: Split) -> Measured:
-    return Measured(outputs(network, split.held), classifier_scores(network, split.held, "loo"))
+    alpha, influence = (classifier_scores(network, split.held, kind) for kind in ("alpha", "loo"))
+    return Measured(classifier_logits(network, split.held), alpha, influence)
 
 
-def _compare(name: str, seed: int, split: Split, now: Measured, teacher: Measured) -> pd.DataFrame:
+def _compare(name: str, seed: int, split: Split, now: Measured, own: Measured) -> pd.DataFrame:
     """A row per held-out sentence: a network's prediction and attention against P's and against influence."""
-    (logits, alpha), own = now.outputs, teacher.outputs
     return pd.DataFrame(
         {
             "lambda": name,
             "seed": seed,
             "sentence": range(len(split.held)),
-            "right": ((logits > 0) == (split.held.labels == 1)).astype(float),
-            "same": ((logits > 0) == (own.logits > 0)).astype(float),
-            "TVD": np.abs(expit(own.logits) - expit(logits)),
-            "JSD": [jensen_shannon(p[0], q[0]) for p, q in zip(own.alpha, alpha, strict=True)],
-            "tau influence": sentence_taus(alpha, now.influence),
-            "tau P": sentence_taus(alpha, own.alpha),
+            "right": ((now.logits > 0) == (split.held.labels == 1)).astype(float),
+            "same": ((now.logits > 0) == (own.logits > 0)).astype(float),
+            "TVD": np.abs(expit(own.logits) - expit(now.logits)),
+            "JSD": [jensen_shannon(p[0], q[0]) for p, q in zip(own.alpha, now.alpha, strict=True)],
+            "tau influence": sentence_taus(now.alpha, now.influence),
+            "tau P": sentence_taus(now.alpha, own.alpha),
         }
     )
 
@@ -152,57 +152,33 @@ def _per_sentence(raw: pd.DataFrame, name: str, column: str) -> pd.Series:
     return values
 
 
-def deceptive_attention_claims(raw: pd.DataFrame) -> tuple[Claim, ...]:
-    """The claims at every lambda above 0, from a row per network and sentence."""
-    names = [name for name in raw["lambda"].unique() if name not in ("P", OTHER)]
-    usual = _per_sentence(raw, "P", "tau influence")
-    found = [
-        claim(
-            "The usual network's attention correlates with influence",
-            "Kendall's tau of attention and influence, P, mean over sentences",
-            *averaged(usual),
-            above=0.0,
-        )
-    ]
-    for name in names:
-        if float(name) > 0:
-            found += _claims_at(raw, name)
-    return tuple(found)
+def deceptive_attention_claims(raw: pd.DataFrame) -> Iterator[Claim]:
+    """The claims at every lambda above 0, from a row per network and sentence.
 
-
-def _claims_at(raw: pd.DataFrame, name: str) -> tuple[Claim, ...]:
-    """Similar predictions, unharmed accuracy, and attention that is neither P's nor follows influence."""
+    At each: similar predictions, unharmed accuracy, and attention that is neither P's nor follows influence.
+    """
 
     def against(other: str, column: str) -> tuple[float, tuple[float, float]]:
         return averaged(_per_sentence(raw, name, column) - _per_sentence(raw, other, column))
 
-    at = f"lambda {name}"
-    return (
-        claim(
-            f"At {at}, Q's predictions are similar to P's: it shares more of them than another usual network does",
-            "share of P's predictions, Q minus networks of other seeds",
-            *against(OTHER, "same"),
-            above=0.0,
-        ),
-        claim(
-            f"... and its accuracy is unharmed (lower by less than {HARMLESS})",
-            "accuracy of Q minus that of P",
-            *against("P", "right"),
-            above=-HARMLESS,
-        ),
-        claim(
-            "... with attention further from P's than another usual network's is",
-            "JSD from P's attention, Q minus networks of other seeds, nats",
-            *against(OTHER, "JSD"),
-            above=0.0,
-        ),
-        claim(
-            "... and anti-correlated with influence",
-            "Kendall's tau of Q's attention and its influence, mean over sentences",
-            *averaged(_per_sentence(raw, name, "tau influence")),
-            below=0.0,
-        ),
-    )
+    text = "The usual network's attention correlates with influence"
+    statistic = "Kendall's tau of attention and influence, P, mean over sentences"
+    yield claim(text, statistic, *averaged(_per_sentence(raw, "P", "tau influence")), above=0.0)
+    for name in raw["lambda"].unique():
+        if name in ("P", OTHER) or float(name) == 0:
+            continue
+        text = f"At lambda {name}, Q's predictions are similar to P's"
+        statistic = "share of P's predictions, Q minus networks of other seeds"
+        more = "it shares more of them than another usual network does"
+        yield claim(f"{text}: {more}", statistic, *against(OTHER, "same"), above=0.0)
+        text = f"... and its accuracy is unharmed (lower by less than {HARMLESS})"
+        yield claim(text, "accuracy of Q minus that of P", *against("P", "right"), above=-HARMLESS)
+        text = "... with attention further from P's than another usual network's is"
+        statistic = "JSD from P's attention, Q minus networks of other seeds, nats"
+        yield claim(text, statistic, *against(OTHER, "JSD"), above=0.0)
+        statistic = "Kendall's tau of Q's attention and its influence, mean over sentences"
+        taus = averaged(_per_sentence(raw, name, "tau influence"))
+        yield claim("... and anti-correlated with influence", statistic, *taus, below=0.0)
 
 
 def _draw(figure: Figure, table: pd.DataFrame) -> None:

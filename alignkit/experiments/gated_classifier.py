@@ -14,19 +14,24 @@ A(r at the end, r at a step), r_l = (2y - 1) beta_l; and beside them how far att
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from alignkit.experiments.classifiers import ClassifierPlan, Split, classifier_settings, read_split
-from alignkit.experiments.curves import follow, half_way
+from alignkit.experiments.classifiers import (
+    ClassifierPlan,
+    Split,
+    classifier_settings,
+    read_split,
+    train_in_memory,
+)
+from alignkit.experiments.curves import half_way_rows
 from alignkit.experiments.protocol import Claim, Figure, Result, averaged, claim
 from alignkit.metrics.agreement import agreement
 from alignkit.neural.aligners import ClassifierAligner
 from alignkit.neural.scoring.classifier import classifier_scores
-from alignkit.neural.training.classification import ClassificationTask
-from alignkit.neural.training.trainer import Trainer
 from alignkit.scores import Scores
 from alignkit.types import Progress, named_progress, no_progress
 
@@ -62,14 +67,12 @@ def relevance_and_attention(
         alpha, relevance = (classifier_scores(network.network, split.held, k) for k in ("alpha", "relevance"))
         seen.append((network.step, network.metrics["valid.accuracy"], alpha, relevance))
 
-    task = ClassificationTask(split.training, split.held, plan, split.tokenizer, device="cpu")
-    follow(Trainer(task), look, progress)
-    last = dict(zip(CURVES, seen[-1][2:], strict=True))
+    train_in_memory(split, plan, progress, look=look)
     rows = []
-    for step, accuracy, alpha, relevance in seen:
-        row = {"seed": seed, "step": step, "accuracy": accuracy, "from uniform": distance_from_uniform(alpha)}
-        for name, scores in zip(CURVES, (alpha, relevance), strict=True):
-            row[name] = agreement(last[name], scores, resamples=0).agreement
+    for step, accuracy, *scores in seen:
+        row = {"seed": seed, "step": step, "accuracy": accuracy, "from uniform": distance_from_uniform(scores[0])}
+        for name, last, now in zip(CURVES, seen[-1][2:], scores, strict=True):
+            row[name] = agreement(last, now, resamples=0).agreement
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -77,14 +80,12 @@ def relevance_and_attention(
 def run_gated_classifier(settings: GatedClassifierSettings, progress: Progress = no_progress) -> Result:
     """Follows attention and relevance of every seed."""
     split = read_split(settings)
-    frames = [
-        relevance_and_attention(
-            split, settings, seed, named_progress(progress, f"seed {seed}", seed, settings.seeds)
-        )
-        for seed in range(settings.seeds)
-    ]
+    frames = []
+    for seed in range(settings.seeds):
+        part = named_progress(progress, f"seed {seed}", seed, settings.seeds)
+        frames.append(relevance_and_attention(split, settings, seed, part))
     raw = pd.concat(frames, ignore_index=True)
-    halves = half_way_steps(raw)
+    halves = half_way_rows(raw, ["seed"], CURVES)
     remarks = (
         "attention, relevance: A(u, v), u being that of the last step and v that of the step; from uniform: total "
         "variation distance of attention from 1/L.",
@@ -93,45 +94,27 @@ def run_gated_classifier(settings: GatedClassifierSettings, progress: Progress =
     )
     return Result(
         raw.drop(columns="seed").groupby("step", as_index=False).mean(),
-        gated_classifier_claims(raw, halves),
+        tuple(gated_classifier_claims(raw, halves)),
         {"steps": raw.round(5), "halves": halves.round(3)},
         lambda figure: _draw(figure, raw),
         remarks,
     )
 
 
-def half_way_steps(raw: pd.DataFrame) -> pd.DataFrame:
-    """The half-way steps of attention and relevance, a row per seed."""
-    rows = []
-    for seed, part in raw.groupby("seed"):
-        found = half_way(part.step.to_numpy(np.float64), part[list(CURVES)].to_numpy())
-        rows.append({"seed": seed, **dict(zip(CURVES, found, strict=True))})
-    return pd.DataFrame(rows)
-
-
-def gated_classifier_claims(raw: pd.DataFrame, halves: pd.DataFrame) -> tuple[Claim, ...]:
+def gated_classifier_claims(raw: pd.DataFrame, halves: pd.DataFrame) -> Iterator[Claim]:
     """The claims, over seeds."""
     known = halves[np.isfinite(halves[list(CURVES)]).all(axis=1)]
+    learned = f"mean over seeds ({len(known)} of {len(halves)} learn both)"
+    statistic = f"log2 of half-way steps, attention over relevance, {learned}"
+    later = averaged(np.log2(known.attention / known.relevance))
+    yield claim("Relevance is learned first, attention after", statistic, *later, above=0.0)
     shares = []
     for half, (_, part) in zip(halves.relevance, raw.groupby("seed"), strict=True):
         if np.isfinite(half):
             far = part["from uniform"].to_numpy()
             shares.append((np.interp(half, part.step, far) - far[0]) / (far[-1] - far[0]))
-    return (
-        claim(
-            "Relevance is learned first, attention after",
-            f"log2 of half-way steps, attention over relevance, mean over seeds ({len(known)} of {len(halves)} "
-            "learn both)",
-            *averaged(np.log2(known.attention / known.relevance)),
-            above=0.0,
-        ),
-        claim(
-            "When relevance is half-way, attention has hardly left uniform: less than half of its final distance",
-            "share of the final distance from uniform, mean over seeds",
-            *averaged(shares),
-            below=0.5,
-        ),
-    )
+    text = "When relevance is half-way, attention has hardly left uniform: less than half of its final distance"
+    yield claim(text, "share of the final distance from uniform, mean over seeds", *averaged(shares), below=0.5)
 
 
 def _draw(figure: Figure, raw: pd.DataFrame) -> None:

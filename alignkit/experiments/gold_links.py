@@ -12,6 +12,7 @@ As usual for alignment, the text with gold links is part of the training text, w
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ import pandas as pd
 
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
-from alignkit.experiments.curves import follow, half_way
+from alignkit.experiments.curves import follow, half_way_rows
 from alignkit.experiments.networks import NetworkPlan, bitext_lines
 from alignkit.experiments.protocol import Claim, Figure, Result, averaged, claim
 from alignkit.links.from_scores import best_links
@@ -163,7 +164,7 @@ def run_gold_links(settings: GoldLinksSettings, progress: Progress = no_progress
     )
     return Result(
         _table(raw),
-        gold_links_claims(raw, halves, settings.warmup),
+        tuple(gold_links_claims(raw, halves, settings.warmup)),
         {"steps": raw.round(5), "halves": halves.round(3)},
         lambda figure: _draw(figure, raw),
         remarks,
@@ -197,12 +198,8 @@ def _measured_run(
 
 def half_way_errors(raw: pd.DataFrame) -> pd.DataFrame:
     """The steps at which the error rates of alpha and beta have fallen half-way, a row per network."""
-    rows = []
-    for (name, unit, seed), part in raw.groupby(["set", "unit", "seed"], sort=False):
-        steps, right = part["step"].to_numpy(np.float64), 1 - part[list(KINDS)].to_numpy()
-        alpha, beta = half_way(steps, right)
-        rows.append({"set": name, "unit": unit, "seed": seed, "alpha": alpha, "beta": beta})
-    return pd.DataFrame(rows)
+    right = raw.assign(**{kind: 1 - raw[kind] for kind in KINDS})
+    return half_way_rows(right, ("set", "unit", "seed"), KINDS)
 
 
 def _table(raw: pd.DataFrame) -> pd.DataFrame:
@@ -218,48 +215,31 @@ def _table(raw: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def gold_links_claims(raw: pd.DataFrame, halves: pd.DataFrame, warmup: int) -> tuple[Claim, ...]:
+def gold_links_claims(raw: pd.DataFrame, halves: pd.DataFrame, warmup: int) -> Iterator[Claim]:
     """The claims, from a row per step and from the half-way steps; intervals are over networks.
 
     Which of alpha and beta is learned first is only asked without warm-up, which would decide it.
     """
     last = raw[raw.step == raw.groupby(["set", "unit"]).step.transform("max")]
-    by_unit = last.pivot_table(index=["set", "seed"], columns="unit", values="alpha")
-    both = halves[np.isfinite(halves["alpha"]) & np.isfinite(halves["beta"])]
     networks = "mean over networks, one per set, unit and seed"
-    first = claim(
-        "The lexical probe is right first, attention after",
-        f"log2 of half-way steps, alpha over beta, {networks} that learn both ({len(both)} of {len(halves)})",
-        *averaged(np.log2(both["alpha"] / both["beta"])),
-        above=0.0,
-    )
-    return (
-        claim(
-            "In the end attention is right more often than the lexical probe",
-            f"AER of alpha minus AER of beta, last step, {networks}",
-            *averaged(last["alpha"] - last["beta"]),
-            below=0.0,
-        ),
-        *(() if warmup else (first,)),
-        claim(
-            "Attention ends with fewer errors than IBM 1",
-            f"AER of alpha minus AER of IBM 1, last step, {networks}",
-            *averaged(last["alpha"] - last["ibm1"]),
-            below=0.0,
-        ),
-        claim(
-            "The lexical probe ends with fewer errors than IBM 1",
-            f"AER of beta minus AER of IBM 1, last step, {networks}",
-            *averaged(last["beta"] - last["ibm1"]),
-            below=0.0,
-        ),
-        claim(
-            "Attention over subwords ends with fewer errors than attention over words",
-            "AER of alpha, subwords minus words, last step, mean over sets and seeds",
-            *averaged(by_unit["subwords"] - by_unit["words"]),
-            below=0.0,
-        ),
-    )
+
+    def fewer(text: str, one: str, other: str, column: str) -> Claim:
+        statistic = f"AER of {one} minus AER of {other}, last step, {networks}"
+        return claim(text, statistic, *averaged(last[one] - last[column]), below=0.0)
+
+    yield fewer("In the end attention is right more often than the lexical probe", "alpha", "beta", "beta")
+    if not warmup:
+        both = halves[np.isfinite(halves["alpha"]) & np.isfinite(halves["beta"])]
+        learned = f"{networks} that learn both ({len(both)} of {len(halves)})"
+        statistic = f"log2 of half-way steps, alpha over beta, {learned}"
+        later = averaged(np.log2(both["alpha"] / both["beta"]))
+        yield claim("The lexical probe is right first, attention after", statistic, *later, above=0.0)
+    yield fewer("Attention ends with fewer errors than IBM 1", "alpha", "IBM 1", "ibm1")
+    yield fewer("The lexical probe ends with fewer errors than IBM 1", "beta", "IBM 1", "ibm1")
+    by_unit = last.pivot_table(index=["set", "seed"], columns="unit", values="alpha")
+    text = "Attention over subwords ends with fewer errors than attention over words"
+    statistic = "AER of alpha, subwords minus words, last step, mean over sets and seeds"
+    yield claim(text, statistic, *averaged(by_unit["subwords"] - by_unit["words"]), below=0.0)
 
 
 def _draw(figure: Figure, raw: pd.DataFrame) -> None:

@@ -26,7 +26,7 @@ that the paper's statement lacks. For log theta there is no such factor: d log t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -122,12 +122,8 @@ def expected_error(words: int, width: int) -> float:
 def compared(measured: Tensor, table: Tensor) -> tuple[float, float, float]:
     """Correlation over all entries, slope of the line through 0, and error |measured - table| / |table|."""
     x, y = table.double().flatten(), measured.double().flatten()
-    both = torch.stack([x, y])
-    return (
-        float(torch.corrcoef(both)[0, 1]),
-        float(x.dot(y) / x.dot(x)),
-        float((y - x).norm() / x.norm()),
-    )
+    correlation = torch.corrcoef(torch.stack([x, y]))[0, 1]
+    return float(correlation), float(x.dot(y) / x.dot(x)), float((y - x).norm() / x.norm())
 
 
 @torch.inference_mode()
@@ -146,11 +142,8 @@ def run_initial_gradient(settings: InitialGradientSettings, progress: Progress =
             generator = torch.Generator().manual_seed(seed)
             e, W = (torch.randn(size, width, generator=generator) * width**-0.5 for size in sizes)
             dz, dtheta = initial_derivatives(bitext, e, W)
-            row: dict[str, float] = {
-                "width": width,
-                "seed": seed,
-                "predicted error": expected_error(sum(sizes), width),
-            }
+            row: dict[str, float] = {"width": width, "seed": seed}
+            row["predicted error"] = expected_error(sum(sizes), width)
             for name, measured in (("logit", dz), ("theta", dtheta)):
                 names = (f"{name} {what}" for what in ("correlation", "slope", "error"))
                 row |= dict(zip(names, compared(measured, table), strict=True))
@@ -163,68 +156,37 @@ def run_initial_gradient(settings: InitialGradientSettings, progress: Progress =
         "are over all entries of the table, against 2 (C - row mean of C); an error is relative to its norm. The "
         "statement is correct for logits (and log-probabilities); for probabilities it lacks the factor 1/O."
     )
-    return Result(
-        means, initial_gradient_claims(raw), {"draws": raw}, lambda figure: _draw(figure, raw), (remark,)
-    )
+    claims = tuple(initial_gradient_claims(raw))
+    return Result(means, claims, {"draws": raw}, lambda figure: _draw(figure, raw), (remark,))
 
 
-#: (claim, statistic, column of the raw rows, above, below), all at the largest width
-_CLAIMS: tuple[tuple[str, str, str, float, float | None], ...] = (
-    (
-        "The derivative of the logits at initialisation is that of the centred co-occurrence table (4.1)",
-        "correlation of d logit with 2 (C - row mean)",
-        "logit correlation",
-        0.9,
-        None,
-    ),
-    (
-        "... with factor 2: d logit = 2 (C - row mean) in the limit (A.2)",
-        "slope of d logit on 2 (C - row mean)",
-        "logit slope",
-        0.95,
-        1.05,
-    ),
-    (
-        "... with the relative error that equation (2) of the module predicts",
-        "relative error of d logit over its prediction",
-        "error ratio",
-        0.95,
-        1.05,
-    ),
-    (
-        "The same statement for the probabilities: d theta = 2 (C - row mean)",
-        "slope of d theta on 2 (C - row mean)",
-        "theta slope",
-        0.95,
-        1.05,
-    ),
-    (
-        "The correct statement for the probabilities: d theta = 2 (C - row mean) / O",
-        "O times the slope of d theta on 2 (C - row mean)",
-        "theta slope x O",
-        0.9,
-        1.1,
-    ),
-)
-
-
-def initial_gradient_claims(raw: pd.DataFrame) -> tuple[Claim, ...]:
-    """The claims, from a row per width and seed."""
+def initial_gradient_claims(raw: pd.DataFrame) -> Iterator[Claim]:
+    """The claims, from a row per width and seed; all but the last at the largest width."""
     widest = raw[raw.width == raw.width.max()]
-    widest = widest.assign(**{"error ratio": widest["logit error"] / widest["predicted error"]})
-    at = f"at width {int(raw.width.max())}, mean over seeds"
-    judged = [
-        claim(text, f"{statistic}, {at}", *averaged(widest[column]), above=above, below=below)
-        for text, statistic, column, above, below in _CLAIMS
-    ]
-    steps = [
-        np.polyfit(np.log(part.width), np.log(part["logit error"]), 1)[0]
-        for _, part in raw.groupby("seed")
-        if len(part) > 1
-    ]
+    over = f"at width {int(raw.width.max())}, mean over seeds"
+    table = "2 (C - row mean)"
+    text = "The derivative of the logits at initialisation is that of the centred co-occurrence table (4.1)"
+    statistic = f"correlation of d logit with {table}, {over}"
+    yield claim(text, statistic, *averaged(widest["logit correlation"]), above=0.9)
+    text = f"... with factor 2: d logit = {table} in the limit (A.2)"
+    statistic = f"slope of d logit on {table}, {over}"
+    yield claim(text, statistic, *averaged(widest["logit slope"]), above=0.95, below=1.05)
+    text = "... with the relative error that equation (2) of the module predicts"
+    statistic = f"relative error of d logit over its prediction, {over}"
+    yield claim(
+        text, statistic, *averaged(widest["logit error"] / widest["predicted error"]), above=0.95, below=1.05
+    )
+    text = f"The same statement for the probabilities: d theta = {table}"
+    statistic = f"slope of d theta on {table}, {over}"
+    yield claim(text, statistic, *averaged(widest["theta slope"]), above=0.95, below=1.05)
+    text = f"The correct statement for the probabilities: d theta = {table} / O"
+    statistic = f"O times the slope of d theta on {table}, {over}"
+    yield claim(text, statistic, *averaged(widest["theta slope x O"]), above=0.9, below=1.1)
     text = "The error is proportional to the inverse square root of the width"
     statistic = "slope of log relative error on log width, mean over seeds"
-    return (*judged, claim(text, statistic, *averaged(steps), above=-0.55, below=-0.45))
+    groups = [part for _, part in raw.groupby("seed") if len(part) > 1]
+    slopes = [np.polyfit(np.log(part.width), np.log(part["logit error"]), 1)[0] for part in groups]
+    yield claim(text, statistic, *averaged(slopes), above=-0.55, below=-0.45)
 
 
 def _draw(figure: Figure, raw: pd.DataFrame) -> None:
@@ -239,8 +201,7 @@ def _draw(figure: Figure, raw: pd.DataFrame) -> None:
         axes.set_xlabel("width d")
     right.plot(groups["predicted error"].mean(), "k--", lw=1, label="predicted")
     right.set_yscale("log")
-    left.set_ylim(0, 1.02)
-    left.set_ylabel("correlation with 2 (C - row mean)")
+    left.set(ylim=(0, 1.02), ylabel="correlation with 2 (C - row mean)")
     right.set_ylabel("relative error of d logit")
-    left.legend()
-    right.legend()
+    for axes in (left, right):
+        axes.legend()

@@ -9,6 +9,7 @@ training and its highest, interpolated between measured steps; its interval is a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -63,6 +64,7 @@ def run_ktiw_drives_attention(settings: KtiwSettings, progress: Progress = no_pr
         curves = [from_training(replace(settings, seed=seed), text, progress) for seed in seeds]
     raw = pd.concat(map(frame_of, curves), ignore_index=True)
     halves = pd.DataFrame(map(half_way_row, curves))
+    gains = pd.DataFrame([row for one in curves for row in gains_of(one)])
     remarks = (
         f"{len(curves[0].rows)} held-out pairs. A curve that rises by less than {LEARNED} was not learned "
         "(half-way step inf); the first claim is about the runs that learned both.",
@@ -70,7 +72,7 @@ def run_ktiw_drives_attention(settings: KtiwSettings, progress: Progress = no_pr
     )
     return Result(
         raw.drop(columns="run").groupby("step", as_index=False).mean(),
-        ktiw_drives_attention_claims(halves, pd.DataFrame([row for one in curves for row in gains_of(one)])),
+        tuple(ktiw_drives_attention_claims(halves, gains)),
         {"steps": raw.round(5), "halves": halves},
         lambda figure: _draw(figure, raw, halves),
         remarks,
@@ -144,35 +146,19 @@ def from_directory(settings: KtiwSettings, progress: Progress) -> AgreementCurve
     return curves
 
 
-def ktiw_drives_attention_claims(halves: pd.DataFrame, gains: pd.DataFrame) -> tuple[Claim, ...]:
+def ktiw_drives_attention_claims(halves: pd.DataFrame, gains: pd.DataFrame) -> Iterator[Claim]:
     """The claims, from the rows of :func:`half_way_row` and :func:`gains_of`."""
     both = halves[np.isfinite(halves.ratio)]
     # If the interval of one run is unknown, so is that of all.
-    low, high = both.low.min(skipna=False), both.high.max(skipna=False)
-    ends = {}
-    for curve, part in gains.groupby("curve"):
-        ends[curve] = part.gain.mean(), (part.low.min(), part.high.max())
-    return (
-        claim(
-            "Lexical knowledge comes first, attention after",
-            "half-way step of A(alpha, ibm1.beta) over that of A(beta, ibm1.beta), least of the runs",
-            float(both.ratio.min()),
-            (low, high),
-            above=1.0,
-        ),
-        claim(
-            "At the end attention agrees with IBM 1 above chance",
-            "A(alpha, ibm1.beta) minus chance at the last step, mean; union of the runs' intervals",
-            *ends["alpha", "ibm1.beta"],
-            above=0.05,
-        ),
-        claim(
-            "At the end lexical knowledge agrees with IBM 1 above chance",
-            "A(beta, ibm1.beta) minus chance at the last step, mean; union of the runs' intervals",
-            *ends["beta", "ibm1.beta"],
-            above=0.05,
-        ),
-    )
+    interval = both.low.min(skipna=False), both.high.max(skipna=False)
+    statistic = "half-way step of A(alpha, ibm1.beta) over that of A(beta, ibm1.beta), least of the runs"
+    text = "Lexical knowledge comes first, attention after"
+    yield claim(text, statistic, float(both.ratio.min()), interval, above=1.0)
+    for kind, name in (("alpha", "attention"), ("beta", "lexical knowledge")):
+        part = gains[gains.curve == (kind, "ibm1.beta")]
+        text = f"At the end {name} agrees with IBM 1 above chance"
+        statistic = f"A({kind}, ibm1.beta) minus chance at the last step, mean; union of the runs' intervals"
+        yield claim(text, statistic, part.gain.mean(), (part.low.min(), part.high.max()), above=0.05)
 
 
 def _draw(figure: Figure, raw: pd.DataFrame, halves: pd.DataFrame) -> None:

@@ -10,7 +10,7 @@ agrees with IBM 1 by 0.05 more than at its start has learned something else, and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,7 +98,7 @@ def run_ktiw_per_head(settings: KtiwPerHeadSettings, progress: Progress = no_pro
     )
     return Result(
         table,
-        ktiw_per_head_claims(halves),
+        tuple(ktiw_per_head_claims(halves)),
         {"steps": raw, "halves": table},
         lambda figure: _draw(figure, raw),
         (remark,),
@@ -162,47 +162,41 @@ class HalfWays:
         return pd.DataFrame(rows).round(3)
 
 
-def ktiw_per_head_claims(halves: HalfWays) -> tuple[Claim, ...]:
+def ktiw_per_head_claims(halves: HalfWays) -> Iterator[Claim]:
     """The claims: of the mean of all heads, of each head, and of the heads' own lexicons."""
     probe, own = halves.over_probe, halves.ratios
-    by_probe, by_own = (np.isfinite(ratios[0, :-1]) for ratios in (probe, own))
-    judged = [
-        claim(
-            "In a transformer, too, lexical knowledge comes first, attention after",
-            "half-way step of A(mean alpha, ibm1.beta) over that of A(beta, ibm1.beta)",
-            float(probe[0, -1]),
-            _interval(probe[:, -1:], lambda part: part[:, 0]),
-            above=1.0,
-        ),
-        claim(
-            "It comes before the attention of every head that learns to align",
-            f"least of {by_probe.sum()} heads: half-way step of A(head's alpha, ibm1.beta) over that of A(beta, "
-            "ibm1.beta)",
-            float(probe[0, :-1][by_probe].min()) if by_probe.any() else float("nan"),
-            _interval(probe[:, :-1][:, by_probe], lambda part: part.min(1)),
-            above=1.0,
-        ),
-        claim(
-            "A head's own lexicon (OV circuit) comes before its attention, in more than half of the heads that "
-            "learn both",
-            f"share of {by_own.sum()} heads whose alpha has the later half-way step",
-            float((own[0, :-1][by_own] > 1).mean()) if by_own.any() else float("nan"),
-            _interval(own[:, :-1][:, by_own], lambda part: (part > 1).mean(1)),
-            above=0.5,
-        ),
-    ]
-    return tuple(judged)
+    text = "In a transformer, too, lexical knowledge comes first, attention after"
+    statistic = "half-way step of A(mean alpha, ibm1.beta) over that of A(beta, ibm1.beta)"
+    yield claim(text, statistic, *_measured(probe[:, -1:], lambda part: part[:, 0]), above=1.0)
+    each = probe[:, :-1][:, np.isfinite(probe[0, :-1])]
+    statistic = (
+        f"least of {each.shape[1]} heads: half-way step of A(head's alpha, ibm1.beta) over that of A(beta, "
+        "ibm1.beta)"
+    )
+    text = "It comes before the attention of every head that learns to align"
+    yield claim(text, statistic, *_measured(each, lambda part: part.min(1)), above=1.0)
+    each = own[:, :-1][:, np.isfinite(own[0, :-1])]
+    text = (
+        "A head's own lexicon (OV circuit) comes before its attention, in more than half of the heads that "
+        "learn both"
+    )
+    statistic = f"share of {each.shape[1]} heads whose alpha has the later half-way step"
+    yield claim(text, statistic, *_measured(each, lambda part: (part > 1).mean(1)), above=0.5)
 
 
-def _interval(ratios: np.ndarray, statistic: Any) -> tuple[float, float]:
-    """The 95 % interval of a statistic of ratios (1 + resamples, heads), over resamples that have all heads.
+def _measured(ratios: np.ndarray, statistic: Any) -> tuple[float, tuple[float, float]]:
+    """A statistic of ratios (1 + resamples, heads), and its 95 % interval, over resamples that have all heads.
 
-    It is unknown if more than one resample in twenty lacks a head, whose curve then does not rise for certain.
+    The interval is unknown if more than one resample in twenty lacks a head, whose curve then does not rise for
+    certain; without heads there is no value either.
     """
+    unknown = float("nan"), float("nan")
+    if not ratios.shape[1]:
+        return float("nan"), unknown
+    value = float(statistic(ratios[:1])[0])
     whole = ratios[1:][np.isfinite(ratios[1:]).all(1)]
-    if not ratios.shape[1] or len(whole) < 0.95 * (len(ratios) - 1):
-        return float("nan"), float("nan")
-    return percentile_interval(statistic(whole))
+    enough = len(whole) >= 0.95 * (len(ratios) - 1)
+    return value, percentile_interval(statistic(whole)) if enough else unknown
 
 
 def _draw(figure: Figure, raw: pd.DataFrame) -> None:

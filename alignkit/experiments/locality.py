@@ -17,7 +17,7 @@ larger of gamma_l* and gamma_L. "Early" is the first measurement with gamma_l* o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -167,76 +167,46 @@ def run_locality(settings: LocalitySettings, progress: Progress = no_progress) -
     spread = spread_steps(rows)
     moments = {"start": rows[rows.step == 0], "keyword known": at_early}
     moments |= {"observation 3": rows.merge(spread, on=["run", "step"]), "end": at_end}
-    table = _table(moments)
+    known = f"the keyword is known in {len(early)} of {settings.seeds} runs"
     return Result(
-        table,
-        locality_claims(at_early, at_end, len(spread), settings.seeds),
+        _table(moments),
+        tuple(locality_claims(at_early, at_end, len(spread), settings.seeds)),
         {"gamma": rows},
         lambda figure: _draw(figure, curve, float(early.step.median())),
-        ()
-        if len(early) == settings.seeds
-        else (f"the keyword is known in {len(early)} of {settings.seeds} runs",),
+        () if len(early) == settings.seeds else (known,),
     )
 
 
 def train(settings: LocalitySettings, progress: Progress = no_progress) -> pd.DataFrame:
     """Rows (run, step, accuracy, loss, gamma at each of :data:`PLACES`) of every network."""
-    # Small networks are faster together; large ones would not fit into the cache.
-    together = 1 if settings.hidden >= 128 else settings.seeds
-    chunks = [range(settings.seeds)[low : low + together] for low in range(0, settings.seeds, together)]
     rows = []
-    for number, seeds in enumerate(chunks):
-        part = named_progress(progress, "", number, len(chunks))
-        rows += _train_chunk(KeywordNetworks(settings, seeds), settings, part)
+    for seed in range(settings.seeds):
+        rows += _train_one(settings, seed, named_progress(progress, "", seed, settings.seeds))
     return pd.DataFrame(rows).sort_values(["step", "run"], ignore_index=True)
 
 
-def _train_chunk(
-    networks: KeywordNetworks, settings: LocalitySettings, progress: Progress
-) -> list[dict[str, float]]:
-    streams = [np.random.default_rng([seed, 0]) for seed in networks.seeds]
-    tests = [
-        draw_sequences(np.random.default_rng([seed, 1]), settings.measured, settings) for seed in networks.seeds
-    ]
-    rows = []
+def _train_one(settings: LocalitySettings, seed: int, progress: Progress) -> list[dict[str, float]]:
+    network, stream = KeywordNetworks(settings, [seed]), np.random.default_rng([seed, 0])
+    words, place, positive = draw_sequences(np.random.default_rng([seed, 1]), settings.measured, settings)
+    rows: list[dict[str, float]] = []
 
+    @torch.no_grad()
     def measure(step: int) -> None:
-        if step % settings.every == 0 or step == settings.steps:
-            rows.extend(_measure(networks, tests, step))
+        if step % settings.every and step != settings.steps:
+            return
+        log_odds = (network.readout(words[None])[0].double() + network.p["offset"].double()).numpy()
+        logits = log_odds.mean(1)
+        found = {"accuracy": ((logits > 0) == positive).mean()}
+        found["loss"] = np.logaddexp(0, np.where(positive, -logits, logits)).mean()
+        found |= gammas(log_odds[positive], place[positive])
+        rows.append({"run": seed, "step": step, **{name: round(float(x), 5) for name, x in found.items()}})
 
     def loss(step: int) -> Tensor:
-        drawn = [draw_sequences(stream, settings.batch, settings) for stream in streams]
-        words, _, positive = (np.stack(part) for part in zip(*drawn, strict=True))
-        return networks.loss(words, positive)
+        drawn, _, keyword = draw_sequences(stream, settings.batch, settings)
+        return network.loss(drawn[None], keyword[None])
 
-    optimiser = adam(networks.p.values(), settings.learning_rate, fused=False)
+    optimiser = adam(network.p.values(), settings.learning_rate, fused=False)
     descend(optimiser, loss, settings.steps, measure=measure, progress=progress)
-    return rows
-
-
-@torch.no_grad()
-def _measure(
-    networks: KeywordNetworks, tests: list[tuple[np.ndarray, np.ndarray, np.ndarray]], step: int
-) -> list[dict[str, float]]:
-    readouts = networks.readout(np.stack([words for words, _, _ in tests])).double().numpy()
-    offsets = networks.p["offset"].double().numpy()
-    rows = []
-    for number, (_, place, positive) in enumerate(tests):
-        log_odds = readouts[number] + offsets[number]
-        logits = log_odds.mean(1)
-        loss = np.logaddexp(0, np.where(positive, -logits, logits)).mean()
-        found = {
-            "accuracy": ((logits > 0) == positive).mean(),
-            "loss": loss,
-            **gammas(log_odds[positive], place[positive]),
-        }
-        rows.append(
-            {
-                "run": networks.seeds[number],
-                "step": step,
-                **{name: round(float(value), 5) for name, value in found.items()},
-            }
-        )
     return rows
 
 
@@ -262,37 +232,27 @@ def _table(moments: dict[str, pd.DataFrame]) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
-def locality_claims(early: pd.DataFrame, end: pd.DataFrame, spread: int, runs: int) -> tuple[Claim, ...]:
+def locality_claims(early: pd.DataFrame, end: pd.DataFrame, spread: int, runs: int) -> Iterator[Claim]:
     """The claims, from a row per run when the keyword is first known and at the last step, and from the number of
     runs in which observation 3 holds at some step."""
 
-    def part(text: str, rows: pd.DataFrame, when: str, a: str, b: str, alike: bool = False) -> Claim:
+    def part(text: str, rows: pd.DataFrame, a: str, b: str, alike: bool = False) -> Claim:
         gap = (rows[a] - rows[b]) / rows[["keyword", "last"]].max(axis=1)
-        statistic = f"gamma ({a}) - gamma ({b}), as a share of the larger of keyword and last, {when}"
-        return claim(
-            f"{text} (section 6.1)",
-            statistic,
-            *averaged(gap),
-            above=-ALIKE if alike else 0.0,
-            below=ALIKE if alike else None,
+        when = "when the keyword is first known" if rows is early else "at the last step"
+        statistic = (
+            f"gamma ({a}) - gamma ({b}), as a share of the larger of keyword and last, {when}, mean over runs"
         )
+        least, most = (-ALIKE, ALIKE) if alike else (0.0, None)
+        return claim(f"{text} (section 6.1)", statistic, *averaged(gap), above=least, below=most)
 
-    first, last = "when the keyword is first known, mean over runs", "at the last step, mean over runs"
-    return (
-        part("hypothesis 2, early: the keyword's state above the next", early, first, "keyword", "after"),
-        part("hypothesis 2, early: the next state above the mean", early, first, "after", "mean"),
-        part("hypothesis 2, early: the last state like the mean", early, first, "last", "mean", alike=True),
-        part("observation 3, late: the last state above the one after the keyword", end, last, "last", "after"),
-        part("observation 3, late: the one after the keyword above the mean", end, last, "after", "mean"),
-        part("observation 3, late: the mean like the keyword's state", end, last, "mean", "keyword", alike=True),
-        share_claim(
-            "observation 3 holds as a whole at some step, in more than half of the runs (section 6.1)",
-            "share of runs",
-            spread,
-            runs,
-            above=0.5,
-        ),
-    )
+    yield part("hypothesis 2, early: the keyword's state above the next", early, "keyword", "after")
+    yield part("hypothesis 2, early: the next state above the mean", early, "after", "mean")
+    yield part("hypothesis 2, early: the last state like the mean", early, "last", "mean", alike=True)
+    yield part("observation 3, late: the last state above the one after the keyword", end, "last", "after")
+    yield part("observation 3, late: the one after the keyword above the mean", end, "after", "mean")
+    yield part("observation 3, late: the mean like the keyword's state", end, "mean", "keyword", alike=True)
+    text = "observation 3 holds as a whole at some step, in more than half of the runs (section 6.1)"
+    yield share_claim(text, "share of runs", spread, runs, above=0.5)
 
 
 def _draw(figure: Figure, curve: pd.DataFrame, early: float) -> None:

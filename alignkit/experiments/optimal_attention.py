@@ -32,7 +32,8 @@ trained attention and from uniform attention, which need not come near it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -226,12 +227,8 @@ def ascend_logits(problems: list[Problem], alpha: Tensor, rate: float, steps: tu
     a, found = alpha.log(), []
     for step in range(1, steps[-1] + 1):
         alpha = torch.softmax(a, 1)
-        parts = alpha.split([len(problem.y) for problem in problems])
-        slopes = []
-        for problem, part in zip(problems, parts, strict=True):
-            p = torch.softmax(torch.addmm(problem.base, part, problem.Z), 1)
-            slopes.append(problem.Z[:, problem.y].t() - p @ problem.Z.t())
-        g = torch.cat(slopes)
+        _, shares = _value(problems, alpha)
+        g = torch.cat([each.Z[:, each.y].t() - p @ each.Z.t() for each, p in zip(problems, shares, strict=True)])
         a = a + rate * alpha * (g - (alpha * g).sum(1, keepdim=True))
         if step in steps:
             found.append(torch.softmax(a, 1))
@@ -250,91 +247,59 @@ def probabilities(problem: Problem, alpha: torch.Tensor) -> torch.Tensor:
     return shares.gather(1, problem.y.unsqueeze(1)).squeeze(1)
 
 
-def optimal_scores(
-    aligner: NeuralAligner, bitext: Bitext, tolerance: float, progress: Progress = no_progress
-) -> tuple[Scores, pd.DataFrame]:
-    """alpha_opt of all rows of a bitext, and per row ``value`` (log p(y_t) there) and duality ``gap``, nats.
+@dataclass(frozen=True, eq=False)
+class BestAttention:
+    """What the best attention of the rows of a bitext is, and what its search led to.
+
+    Attributes:
+        scores: ``alpha_opt``; :data:`PLAIN`, N(h_l)[y_t], the probability of the right word from h_l alone; and
+            attention after steps of gradient ascent on its logits, by :func:`path_name`.
+        rows: per row its ``pair``, and at the best attention ``value`` (log p(y_t)) and duality ``gap``, nats.
+    """
+
+    scores: dict[str, Scores]
+    rows: pd.DataFrame
+
+
+def search_attention(
+    aligner: NeuralAligner, bitext: Bitext, settings: OptimalAttentionSettings, progress: Progress = no_progress
+) -> BestAttention:
+    """Finds the best attention of all rows of a bitext.
 
     Raises:
         AlignkitError: the network's logits are not linear in its context.
     """
-    rows: list[pd.DataFrame] = []
-
-    def solve(pairs: list[int], problems: list[Problem]) -> Tensor:
-        alpha, values, gaps = best_attention(problems, tolerance)
-        owners = np.repeat(pairs, [len(problem.y) for problem in problems])
-        rows.append(pd.DataFrame({"pair": owners, "value": values.cpu(), "gap": gaps.cpu()}))
-        return alpha
-
-    return _scores_of(aligner, bitext, solve, progress), pd.concat(rows, ignore_index=True)
-
-
-def ascended_scores(
-    aligner: NeuralAligner,
-    bitext: Bitext,
-    start: Scores | None,
-    settings: OptimalAttentionSettings,
-    progress: Progress = no_progress,
-) -> dict[int, Scores]:
-    """The attention after ``ascent_steps`` of gradient ascent on its logits, by number of steps.
-
-    Args:
-        aligner, bitext, progress: as in :func:`optimal_scores`.
-        start: attention of the pairs; None for uniform attention.
-        settings: of the ascent.
-    """
-    paths: list[list[Tensor]] = []
-
-    def climb(pairs: list[int], problems: list[Problem]) -> Tensor:
-        shape = sum(len(problem.y) for problem in problems), len(problems[0].Z)
-        alpha = torch.full(shape, 1 / shape[1], dtype=torch.float64)
-        if start is not None:
-            alpha = torch.from_numpy(np.concatenate([start[m] for m in pairs]).astype(np.float64))
-        # Weights of exactly 0 would never move.
-        alpha = (alpha.clamp(min=1e-12) / alpha.clamp(min=1e-12).sum(1, keepdim=True)).to(problems[0].Z.device)
-        paths.append(ascend_logits(problems, alpha, settings.ascent_rate, settings.ascent_steps))
-        return paths[-1][0]
-
-    first = _scores_of(aligner, bitext, climb, progress)
-    found = {settings.ascent_steps[0]: first}
-    for place, steps in enumerate(settings.ascent_steps[1:], 1):
-        ready = iter([path[place] for path in paths])
-        found[steps] = _scores_of(aligner, bitext, lambda *_, ready=ready: next(ready))
-    return found
-
-
-def lexical_scores_without_state(aligner: NeuralAligner, bitext: Bitext) -> Scores:
-    """N(h_l)[y_t]: the probability of the right word from h_l alone, without the decoder's state s_t."""
-
-    def alone(pairs: list[int], problems: list[Problem]) -> Tensor:
-        bias = aligner.network.output.bias.double()
-        return torch.cat([torch.softmax(each.Z + bias, 1)[:, each.y].t() for each in problems])
-
-    return _scores_of(aligner, bitext, alone)
-
-
-def _scores_of(
-    aligner: NeuralAligner,
-    bitext: Bitext,
-    rows: Callable[[list[int], list[Problem]], Tensor],
-    progress: Progress = no_progress,
-) -> Scores:
-    """Scores whose rows are a function of the pairs of a batch, which have one L, and of their problems."""
     network = aligner.network
     if not isinstance(network, EncoderDecoder) or network.settings.output != "sum":
         raise AlignkitError("the best attention is a convex problem only for a network with output = sum")
+    own = aligner.score(bitext, "alpha")
     offsets = flat_offsets(bitext.shapes)
-    values = np.zeros(offsets[-1], np.float32)
-    batcher, done = Batcher(bitext, device_of(network)), 0
+    values: dict[str, np.ndarray] = defaultdict(lambda: np.zeros(offsets[-1], np.float32))
+    rows, done = [], 0
+    batcher = Batcher(bitext, device_of(network))
     with evaluation_mode(network):
         for pairs in scoring_batches(bitext, BatchSizes(32, 1 << 14)):
             batch = batcher(pairs)
-            found = rows(pairs.tolist(), _problems(network, batch)).split(batch.target_lengths.tolist())
-            for m, part in zip(pairs.tolist(), found, strict=True):
-                values[offsets[m] : offsets[m + 1]] = part.flatten().cpu().numpy()
+            problems = _problems(network, batch)
+            alpha, value, gap = best_attention(problems, settings.tolerance)
+            owners = np.repeat(pairs, batch.target_lengths)
+            rows.append(pd.DataFrame({"pair": owners, "value": value.cpu(), "gap": gap.cpu()}))
+            bias = network.output.bias.double()
+            plain = [torch.softmax(each.Z + bias, 1)[:, each.y].t() for each in problems]
+            found = {"alpha_opt": alpha, PLAIN: torch.cat(plain)}
+            trained = torch.from_numpy(np.concatenate([own[m] for m in pairs]).astype(np.float64))
+            for start, weights in (("alpha", trained), ("uniform", torch.full_like(trained, 1 / alpha.shape[1]))):
+                weights = weights.clamp(min=1e-12).to(alpha.device)  # those of exactly 0 would never move
+                weights = weights / weights.sum(1, keepdim=True)
+                path = ascend_logits(problems, weights, settings.ascent_rate, settings.ascent_steps)
+                found |= {path_name(start, n): each for n, each in zip(settings.ascent_steps, path, strict=True)}
+            for name, weights in found.items():
+                for m, part in zip(pairs, weights.split(batch.target_lengths.tolist()), strict=True):
+                    values[name][offsets[m] : offsets[m + 1]] = part.flatten().cpu().numpy()
             done += len(pairs)
             progress(done, len(bitext), "best attention")
-    return Scores(values, offsets, bitext.shapes)
+    scores = {name: Scores(each, offsets, bitext.shapes) for name, each in values.items()}
+    return BestAttention(scores, pd.concat(rows, ignore_index=True))
 
 
 def _problems(network: EncoderDecoder, batch: Batch) -> list[Problem]:
@@ -352,28 +317,22 @@ def _problems(network: EncoderDecoder, batch: Batch) -> list[Problem]:
 def run_optimal_attention(settings: OptimalAttentionSettings, progress: Progress = no_progress) -> Result:
     """Finds the best attention for the held-out text, and compares it with beta and with the trained attention."""
     aligner, bitext = _network(settings, progress)
-    best, found = optimal_scores(aligner, bitext, settings.tolerance, progress)
-    scores = {"alpha_opt": best} | {kind: aligner.score(bitext, kind) for kind in ("alpha", "beta")}
-    scores[PLAIN] = lexical_scores_without_state(aligner, bitext)
-    paths = {}
-    for name, start in (("alpha", scores["alpha"]), ("uniform", None)):
-        for steps, each in ascended_scores(aligner, bitext, start, settings, progress).items():
-            paths[path_name(name, steps)] = each
+    found = search_attention(aligner, bitext, settings, progress)
+    scores = found.scores | {kind: aligner.score(bitext, kind) for kind in ("alpha", "beta")}
+    paths = [path_name(start, steps) for start in ("alpha", "uniform") for steps in settings.ascent_steps]
     pairs = [(u, v) for u in ("alpha_opt", "alpha", *paths) for v in ("beta", PLAIN)]
     pairs += [("beta", "alpha_opt"), ("alpha_opt", "alpha")]
-    scores |= paths
     agreements = {(u, v): agreement(scores[u], scores[v]) for u, v in pairs}
     table = pd.DataFrame([{"u": u, "v": v, **vars(a)} for (u, v), a in agreements.items()])
-    problem = counterexample(*settings.counterexample)
-    logs = aligner.log_probabilities(bitext)
+    rows, logs = found.rows, aligner.log_probabilities(bitext)
     remarks = (
-        f"{len(bitext)} pairs, {len(found)} target tokens; published A(alpha_opt, beta): {PUBLISHED}.",
-        f"The largest duality gap is {found.gap.max():.2g} nats. Mean log p(y): {found.value.mean():.3f} with the "
-        f"best attention, {logs.sum() / len(found):.3f} with the network's own.",
+        f"{len(bitext)} pairs, {len(rows)} target tokens; published A(alpha_opt, beta): {PUBLISHED}.",
+        f"The largest duality gap is {rows.gap.max():.2g} nats. Mean log p(y): {rows.value.mean():.3f} with the "
+        f"best attention, {logs.sum() / len(rows):.3f} with the network's own.",
         f"{PLAIN}: the probability of y_t from h_l alone, without the decoder's state s_t.",
     )
-    judged = (*_counterexample_claims(problem), *optimal_attention_claims(agreements))
-    return Result(table, judged, {"tokens": found.round(6)}, lambda figure: _draw(figure, table), remarks)
+    claims = *_counterexample_claims(settings.counterexample), *optimal_attention_claims(agreements)
+    return Result(table, claims, {"tokens": rows.round(6)}, lambda figure: _draw(figure, table), remarks)
 
 
 def _network(settings: OptimalAttentionSettings, progress: Progress) -> tuple[NeuralAligner, Bitext]:
@@ -386,69 +345,38 @@ def _network(settings: OptimalAttentionSettings, progress: Progress) -> tuple[Ne
     return aligner, take_pairs(valid, settings.scored)
 
 
-def _counterexample_claims(problem: Problem) -> tuple[Claim, ...]:
+def _counterexample_claims(numbers: tuple[float, ...]) -> Iterator[Claim]:
+    problem = counterexample(*numbers)
     alpha, value, gap = best_attention([problem], 1e-9)
     beta = probabilities(Problem(problem.Z, problem.base.expand(3, 3), problem.y.expand(3)), torch.eye(3).double())
-    favourite = int(beta.argmax())
-    return (
-        claim(
-            "There are sentences for which the best attention ignores the word with the largest beta (A.1)",
-            "the best attention to the word with the largest beta, three words",
-            float(alpha[0, favourite]),
-            (0.0, float(alpha[0, favourite])),
-            below=1e-3,
-        ),
-        claim(
-            "... and gives the right word a higher probability than that word alone",
-            "p(y) of the best attention minus the largest beta",
-            float(value.exp() - beta.max()),
-            (float(value.exp() - beta.max()), float((value + gap).exp() - beta.max())),
-            above=0.0,
-        ),
-    )
+    text = "There are sentences for which the best attention ignores the word with the largest beta (A.1)"
+    weight = float(alpha[0, int(beta.argmax())])
+    statistic = "the best attention to the word with the largest beta, three words"
+    yield claim(text, statistic, weight, (0.0, weight), below=1e-3)
+    text = "... and gives the right word a higher probability than that word alone"
+    gain, most = (float(each.exp() - beta.max()) for each in (value, value + gap))
+    yield claim(text, "p(y) of the best attention minus the largest beta", gain, (gain, most), above=0.0)
 
 
-def optimal_attention_claims(agreements: Mapping[tuple[str, str], Agreement]) -> tuple[Claim, ...]:
+def optimal_attention_claims(agreements: Mapping[tuple[str, str], Agreement]) -> Iterator[Claim]:
     """The claims about the network, from the agreements of the table."""
-    found = agreements["alpha_opt", "beta"]
-    interval = (found.low, found.high)
-    own = agreements["alpha", "beta"]
+    best, own = agreements["alpha_opt", "beta"], agreements["alpha", "beta"]
+    measured = best.agreement, (best.low, best.high)
+    text = "beta is high where the best attention is, far above chance (A.1)"
+    statistic = f"A(alpha_opt, beta), chance {best.chance:.3f}"
+    yield claim(text, statistic, *measured, above=best.chance + 0.1)
+    text = "... but the two are not the same; judged as: for more than one token in twenty"
+    yield claim(text, "A(alpha_opt, beta)", *measured, below=0.95)
     published = f"Published: A(alpha_opt, beta) = {PUBLISHED} on Multi30k; judged as: within 0.1"
-    return (
-        claim(
-            "beta is high where the best attention is, far above chance (A.1)",
-            f"A(alpha_opt, beta), chance {found.chance:.3f}",
-            found.agreement,
-            interval,
-            above=found.chance + 0.1,
-        ),
-        claim(
-            "... but the two are not the same; judged as: for more than one token in twenty",
-            "A(alpha_opt, beta)",
-            found.agreement,
-            interval,
-            below=0.95,
-        ),
-        *(
-            claim(
-                f"{published}; {'exact maximum' if u == 'alpha_opt' else u}, {v}",
-                f"A({u}, {v})",
-                each.agreement,
-                (each.low, each.high),
-                above=PUBLISHED - 0.1,
-                below=PUBLISHED + 0.1,
-            )
-            for (u, v), each in agreements.items()
-            if v in ("beta", PLAIN) and u != "alpha"
-        ),
-        claim(
-            "The network's own attention agrees with beta less than the best attention does",
-            "A(alpha, beta) minus A(alpha_opt, beta), from the outer ends of their intervals",
-            own.agreement - found.agreement,
-            (own.low - found.high, own.high - found.low),
-            below=0.0,
-        ),
-    )
+    near = {"above": PUBLISHED - 0.1, "below": PUBLISHED + 0.1}
+    for (u, v), each in agreements.items():
+        if v in ("beta", PLAIN) and u != "alpha":
+            text = f"{published}; {'exact maximum' if u == 'alpha_opt' else u}, {v}"
+            yield claim(text, f"A({u}, {v})", each.agreement, (each.low, each.high), **near)
+    text = "The network's own attention agrees with beta less than the best attention does"
+    statistic = "A(alpha, beta) minus A(alpha_opt, beta), from the outer ends of their intervals"
+    interval = own.low - best.high, own.high - best.low
+    yield claim(text, statistic, own.agreement - best.agreement, interval, below=0.0)
 
 
 def _draw(figure: Figure, table: pd.DataFrame) -> None:

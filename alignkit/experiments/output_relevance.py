@@ -1,4 +1,4 @@
-"""``output-relevance`` drives attention (blog post "Understanding Attention Training via Output Relevance").
+"""``output-relevance`` drives attention (slides "Understanding Attention Training via Output Relevance").
 
 The relevance of state l for an output o is r_l = W_o . h_l, what the state adds to the logit of o if it is
 attended. Of two classes only the difference of their logits counts, so that with one row W for it,
@@ -10,6 +10,7 @@ ordinarily trained network does, and as the influence of each word does.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,17 +83,14 @@ def run_output_relevance(settings: OutputRelevanceSettings, progress: Progress =
     split = read_split(settings)
     frames, tables, accuracies = [], [], []
     for seed in range(settings.seeds):
-        usual, uniform = (
-            train_in_memory(
-                split,
-                classifier_settings(settings, split, number, settings.epochs, attention),
-                named_progress(progress, attention, 2 * seed + place, 2 * settings.seeds),
-            )
-            for place, (number, attention) in enumerate(((seed, "feed-forward"), (seed + 1000, "uniform")))
-        )
-        logits = [classifier_logits(network, split.held) for network in (usual, uniform)]
+        networks = []
+        for place, (number, attention) in enumerate(((seed, "feed-forward"), (seed + 1000, "uniform"))):
+            plan = classifier_settings(settings, split, number, settings.epochs, attention)
+            part = named_progress(progress, attention, 2 * seed + place, 2 * settings.seeds)
+            networks.append(train_in_memory(split, plan, part))
+        logits = [classifier_logits(network, split.held) for network in networks]
         accuracies.append([judge_logits(z, split.held.labels)[1] for z in logits])
-        scores = held_out_scores(usual, uniform, split)
+        scores = held_out_scores(networks[0], networks[1], split)
         for u, v in PAIRS:
             taus = sentence_taus(scores[u], scores[v])
             frames.append(pd.DataFrame({"seed": seed, "sentence": range(len(taus)), "u": u, "v": v, "tau": taus}))
@@ -112,7 +110,8 @@ def run_output_relevance(settings: OutputRelevanceSettings, progress: Progress =
         "Counts of the example:\n" + counts.to_string(index=False),
     )
     rows = {"sentences": raw.round(5), "counts": counts}
-    return Result(table, output_relevance_claims(raw, counts), rows, lambda figure: _draw(figure, raw), remarks)
+    claims = tuple(output_relevance_claims(raw, counts))
+    return Result(table, claims, rows, lambda figure: _draw(figure, raw), remarks)
 
 
 def per_sentence(raw: pd.DataFrame, u: str, v: str) -> np.ndarray:
@@ -122,41 +121,22 @@ def per_sentence(raw: pd.DataFrame, u: str, v: str) -> np.ndarray:
     return means
 
 
-def output_relevance_claims(raw: pd.DataFrame, counts: pd.DataFrame) -> tuple[Claim, ...]:
+def output_relevance_claims(raw: pd.DataFrame, counts: pd.DataFrame) -> Iterator[Claim]:
     """The claims, from a row per seed, sentence and pair of scores, and the counts of the example."""
-    table = counts.set_index("input")
-    odds = table["great"] - table["bad"]
+    odds = counts.set_index("input").eval("great - bad")
     exact = float(abs(odds["film"]) + abs(odds["großartig"] - 1) + abs(odds["schlecht"] + 1))
-    correlated = (
-        (
-            "Relevance learned under uniform attention correlates with the attention of the usual network",
-            "r uniform",
-            "alpha",
-        ),
-        (
-            "... and with the influence of each word on the usual network (leave-one-out)",
-            "r uniform",
-            "influence",
-        ),
-        ("Attention itself correlates with influence", "alpha", "influence"),
-    )
-    return (
-        claim(
-            "In the example, only the words that tell the class co-occur more often with one output",
-            "deviation of the count differences (great - bad) from 0, 1 and -1",
-            exact,
-            below=1e-9,
-        ),
-        *(
-            claim(
-                text,
-                f"Kendall's tau of {u} and {v}, mean over sentences",
-                *averaged(per_sentence(raw, u, v)),
-                above=0.0,
-            )
-            for text, u, v in correlated
-        ),
-    )
+    text = "In the example, only the words that tell the class co-occur more often with one output"
+    statistic = "deviation of the count differences (great - bad) from 0, 1 and -1"
+    yield claim(text, statistic, exact, below=1e-9)
+    learned = "Relevance learned under uniform attention"
+    texts = {
+        ("r uniform", "alpha"): f"{learned} correlates with the attention of the usual network",
+        ("r uniform", "influence"): "... and with the influence of each word on the usual network (leave-one-out)",
+        ("alpha", "influence"): "Attention itself correlates with influence",
+    }
+    for (u, v), text in texts.items():
+        statistic = f"Kendall's tau of {u} and {v}, mean over sentences"
+        yield claim(text, statistic, *averaged(per_sentence(raw, u, v)), above=0.0)
 
 
 def _draw(figure: Figure, raw: pd.DataFrame) -> None:

@@ -13,6 +13,7 @@ stays at the end. beta_uf is the lexical probe of a network trained with attenti
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,13 +82,11 @@ def run_permutation_function(settings: PermutationFunctionSettings, progress: Pr
     known = {task: learned_words(distributions[task], runs[task, "uniform"], settings) for task in TASKS}
     difference = count_difference(distributions, settings)
     rows = pd.concat([curves(part, task=t, attention=a) for (t, a), part in runs.items()], ignore_index=True)
-    probes = pd.concat(
-        [pd.DataFrame({"task": t, "run": range(len(s)), "known": np.round(s, 5)}) for t, s in known.items()],
-        ignore_index=True,
-    )
+    frames = [pd.DataFrame({"task": t, "run": range(len(s)), "known": np.round(s, 5)}) for t, s in known.items()]
+    probes = pd.concat(frames, ignore_index=True)
     return Result(
         pd.DataFrame([_row(task, runs, known[task], settings) for task in TASKS]),
-        permutation_function_claims(runs, known, difference, settings),
+        tuple(permutation_function_claims(runs, known, difference, settings)),
         {"accuracy": rows, "known": probes},
         lambda figure: _draw(figure, runs, known, settings),
     )
@@ -126,37 +125,21 @@ def _row(task: str, runs: Runs, known: np.ndarray, settings: PermutationFunction
 
 def permutation_function_claims(
     runs: Runs, known: dict[str, np.ndarray], difference: float, settings: PermutationFunctionSettings
-) -> tuple[Claim, ...]:
+) -> Iterator[Claim]:
     """The claims, from the runs, the share of known words per task, and the difference of the tables C."""
-    general = {task: runs[task, "general"] for task in TASKS}
-    return (
-        failure_claim(
-            f"a fixed reordering of {settings.length} of {settings.types} is never learned (section 6.2); judged "
-            "as: fails for more than four fifths of the seeds",
-            general["reorder"],
-            settings,
-            above=0.8,
-        ),
-        failure_claim(
-            "copying the same sequences is learned; judged as: fails for less than a third of the seeds",
-            general["copy"],
-            settings,
-            below=1 / 3,
-        ),
-        claim(
-            "both tasks have the same co-occurrence table C (section 6.2)",
-            "largest difference between entries, on the same sources",
-            difference,
-            below=1e-12,
-        ),
-        claim(
-            f"beta_uf knows as many words as for copying (section 6.2); judged as: within {MARGIN}",
-            "share of words whose largest beta_uf is at the translation, reordering minus copying",
-            *averaged(known["reorder"] - known["copy"]),
-            above=-MARGIN,
-            below=MARGIN,
-        ),
+    text = (
+        f"a fixed reordering of {settings.length} of {settings.types} is never learned (section 6.2); judged "
+        "as: fails for more than four fifths of the seeds"
     )
+    yield failure_claim(text, runs["reorder", "general"], settings, above=0.8)
+    text = "copying the same sequences is learned; judged as: fails for less than a third of the seeds"
+    yield failure_claim(text, runs["copy", "general"], settings, below=1 / 3)
+    text = "both tasks have the same co-occurrence table C (section 6.2)"
+    yield claim(text, "largest difference between entries, on the same sources", difference, below=1e-12)
+    text = f"beta_uf knows as many words as for copying (section 6.2); judged as: within {MARGIN}"
+    statistic = "share of words whose largest beta_uf is at the translation, reordering minus copying"
+    gain = averaged(known["reorder"] - known["copy"])
+    yield claim(text, statistic, *gain, above=-MARGIN, below=MARGIN)
 
 
 def _draw(figure: Figure, runs: Runs, known: dict[str, np.ndarray], settings: PermutationFunctionSettings) -> None:
@@ -175,5 +158,5 @@ def _draw(figure: Figure, runs: Runs, known: dict[str, np.ndarray], settings: Pe
         right.plot(place + spread, known[task], "o", color=colors[task], ms=4)
     right.axhline(1 / (settings.length + 1), color="gray", ls="--", lw=0.8, label="chance")
     right.set(xticks=[0, 1], xticklabels=TASKS, ylim=(0, 1.02), xlim=(-0.5, 1.5))
-    right.set_ylabel("beta_uf largest at the translation")
+    right.set(ylabel="beta_uf largest at the translation")
     right.legend(fontsize="small")

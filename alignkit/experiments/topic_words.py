@@ -26,9 +26,10 @@ together where v_t . G < 0: then v_t first shrinks, and attention with it, until
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -118,6 +119,10 @@ class Sentences:
     types: int
     topics: int
 
+    def flat(self) -> Tensor:
+        """int64 (S N L,): the places of the words in the types of all seeds one after another."""
+        return (self.words + self.types * torch.arange(len(self.words)).view(-1, 1, 1)).flatten()
+
 
 @dataclass(frozen=True, eq=False)
 class Model:
@@ -149,15 +154,14 @@ def draw_sentences(
         sentences: N; the numbers of occurrences of two topic words differ by at most one.
         seeds: one text is drawn from each.
     """
-    topical = topics * per_topic
-    words = np.empty((len(seeds), sentences, others + 1), np.int64)
-    for place, seed in enumerate(seeds):
+    topical, drawn = topics * per_topic, []
+    for seed in seeds:
         rng = np.random.default_rng([seed, 12])
-        words[place, :, 0] = rng.permutation(np.arange(sentences) % topical)
-        words[place, :, 1:] = rng.integers(topical, topical + dictionary, (sentences, others))
-    tensor = torch.from_numpy(words)
-    labels = tensor[:, :, 0] // per_topic
-    return Sentences(tensor, torch.ones_like(tensor, dtype=torch.bool), labels, topical + dictionary, topics)
+        told = rng.permutation(np.arange(sentences) % topical)[:, None]
+        drawn.append(np.hstack([told, rng.integers(topical, topical + dictionary, (sentences, others))]))
+    words = torch.from_numpy(np.stack(drawn))
+    mask = torch.ones_like(words, dtype=torch.bool)
+    return Sentences(words, mask, words[:, :, 0] // per_topic, topical + dictionary, topics)
 
 
 def initial_model(
@@ -193,8 +197,7 @@ def logits(weights: tuple[Tensor, ...], c: Tensor) -> Tensor:
 
 def apply_attention(model: Model, text: Sentences) -> tuple[Tensor, Tensor, Tensor]:
     """Attention (S, N, L), 0 at padding; embeddings (S, N, L, d); contexts (S, N, d)."""
-    seeds, types, width = model.v.shape
-    flat = (text.words + types * torch.arange(seeds).view(-1, 1, 1)).flatten()
+    flat, width = text.flat(), model.v.shape[2]
     x = model.v.reshape(-1, width)[flat].view(*text.words.shape, width)
     scores = model.s.reshape(-1)[flat].view(text.words.shape)
     a = torch.softmax(scores.masked_fill(~text.mask, float("-inf")), 2)
@@ -217,15 +220,14 @@ def derivatives(model: Model, text: Sentences, query: float = 1.0) -> tuple[Mode
         inputs = (leaf, *weights) if model.trained else (leaf,)
         gradients = torch.autograd.grad(losses.sum(), inputs)
     g = -gradients[0]  # includes the 1/N of the mean
-    seeds, types, width = model.v.shape
-    flat = (text.words + types * torch.arange(seeds).view(-1, 1, 1)).flatten()
-    dv = torch.zeros(seeds * types, width, dtype=x.dtype)
-    dv.index_add_(0, flat, (a.unsqueeze(3) * g.unsqueeze(2)).view(-1, width))
+    flat, width = text.flat(), model.v.shape[2]
+    dv, ds = torch.zeros_like(model.v), torch.zeros_like(model.s)
+    dv.view(-1, width).index_add_(0, flat, (a.unsqueeze(3) * g.unsqueeze(2)).view(-1, width))
     along = torch.matmul(x, g.unsqueeze(3)).squeeze(3)
     pull = a * (along - (c * g).sum(2, keepdim=True))
-    ds = torch.zeros(seeds * types, dtype=x.dtype).index_add_(0, flat, pull.flatten()) * query
+    ds.view(-1).index_add_(0, flat, pull.flatten())
     steps = tuple(-d for d in gradients[1:]) if model.trained else tuple(map(torch.zeros_like, model.weights))
-    return Model(dv.view(model.v.shape), ds.view(model.s.shape), steps, model.trained), losses.detach()
+    return Model(dv, ds * query, steps, model.trained), losses.detach()
 
 
 def gradient_flow(
@@ -346,39 +348,23 @@ def _gap_ratio(part: pd.DataFrame) -> float:
     return float(gap[part.topicality >= high].mean() / gap[part.topicality <= low].mean())
 
 
-def real_claims(words: pd.DataFrame) -> tuple[Claim, ...]:
+def real_claims(words: pd.DataFrame) -> Iterator[Claim]:
     """The claims about the real text."""
     groups = [part for _, part in words.groupby("seed")]
     agree = [part.score.corr(part.predicted) for part in groups]
     slopes = [np.polyfit(part.predicted, part.score, 1)[0] for part in groups]
     ranks = [part.score.rank().corr(part.topicality.rank()) for part in groups]
-    return (
-        claim(
-            "On a real text, the score of a word still follows the growth of its norm",
-            "correlation of score and equation (1) over words, mean over seeds",
-            *averaged(agree),
-            above=0.5,
-        ),
-        claim(
-            "... in the amount of equation (1)",
-            "slope of score on equation (1), mean over seeds",
-            *averaged(slopes),
-            above=0.8,
-            below=1.2,
-        ),
-        claim(
-            "... which words that say much about the label obey better than those that say little",
-            "mean |score - equation (1)|, most topical quarter over least topical quarter, mean over seeds",
-            *averaged([_gap_ratio(part) for part in groups]),
-            below=1.0,
-        ),
-        claim(
-            "... and words that say more about the label get higher scores",
-            "Spearman correlation of score and topicality, mean over seeds",
-            *averaged(ranks),
-            above=0.0,
-        ),
-    )
+    text = "On a real text, the score of a word still follows the growth of its norm"
+    statistic = "correlation of score and equation (1) over words, mean over seeds"
+    yield claim(text, statistic, *averaged(agree), above=0.5)
+    statistic = "slope of score on equation (1), mean over seeds"
+    yield claim("... in the amount of equation (1)", statistic, *averaged(slopes), above=0.8, below=1.2)
+    text = "... which words that say much about the label obey better than those that say little"
+    statistic = "mean |score - equation (1)|, most topical quarter over least topical quarter, mean over seeds"
+    yield claim(text, statistic, *averaged([_gap_ratio(part) for part in groups]), below=1.0)
+    text = "... and words that say more about the label get higher scores"
+    statistic = "Spearman correlation of score and topicality, mean over seeds"
+    yield claim(text, statistic, *averaged(ranks), above=0.0)
 
 
 def run_topic_words(settings: TopicWordsSettings, progress: Progress = no_progress) -> Result:
@@ -488,86 +474,55 @@ def _table(raw: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _claims(raw: pd.DataFrame) -> tuple[Claim, ...]:
-    groups = dict(list(raw.groupby("course")))
-    fixed = groups["fixed"]
-    claims = [
-        claim(
-            f"Score and embedding norm of a topic word obey equation (1), classifier {name}",
-            "largest |score - predicted| over largest score, mean over seeds",
-            *averaged(_errors(groups[name])),
-            below=0.1,
-        )
-        for name in CLASSIFIERS
-    ]
-    last = fixed[fixed.step == fixed.step.max()]
-    ones = last.groupby("seed").attention.min()
-    ends = {
-        name: groups[name][groups[name].step == last.step.max()].groupby("seed").attention.mean()
-        for name in CLASSIFIERS
-    }
-    claims.append(
-        claim(
-            "With a fixed linear classifier, attention to topic words converges to 1",
-            "attention at the end, least of a seed's topic words, mean over seeds",
-            *averaged(ones),
-            above=0.9,
-        )
-    )
-    claims += [
-        claim(
-            f"A classifier of low capacity gives attention a stronger signal: {one} above {other}",
-            f"attention to topic words at the end, {one} minus {other}, mean over seeds",
-            *averaged(ends[one] - ends[other]),
-            above=0.0,
-        )
-        for one, other in pairwise(CLASSIFIERS)
-    ]
-    return tuple(claims)
+def _at_end(raw: pd.DataFrame, course: str) -> Any:
+    """The topic words of a course at the last step, in groups by seed."""
+    return raw[(raw.course == course) & (raw.step == raw.step.max())].groupby("seed")
+
+
+def _claims(raw: pd.DataFrame) -> Iterator[Claim]:
+    """The claims about the topic words of the synthetic task, from all courses."""
+    for name in CLASSIFIERS:
+        text = f"Score and embedding norm of a topic word obey equation (1), classifier {name}"
+        statistic = "largest |score - predicted| over largest score, mean over seeds"
+        yield claim(text, statistic, *averaged(_errors(raw[raw.course == name])), below=0.1)
+    text = "With a fixed linear classifier, attention to topic words converges to 1"
+    statistic = "attention at the end, least of a seed's topic words, mean over seeds"
+    yield claim(text, statistic, *averaged(_at_end(raw, "fixed").attention.min()), above=0.9)
+    for one, other in pairwise(CLASSIFIERS):
+        text = f"A classifier of low capacity gives attention a stronger signal: {one} above {other}"
+        statistic = f"attention to topic words at the end, {one} minus {other}, mean over seeds"
+        gain = _at_end(raw, one).attention.mean() - _at_end(raw, other).attention.mean()
+        yield claim(text, statistic, *averaged(gain), above=0.0)
 
 
 def _suppression(course: pd.DataFrame) -> Claim:
     """The claim that just the words whose embedding points away from their topic lose score and norm at first."""
-    ends = course[course.step.isin((0, EARLY))].set_index(["seed", "word", "step"])
-    change = ends[["score", "half norm"]].groupby(["seed", "word"]).agg(lambda x: x.iloc[-1] - x.iloc[0])
-    falls = (change["score"] < 0) & (change["half norm"] < 0)
-    away = ends["first pull"].groupby(["seed", "word"]).first() < 0
-    right = int((falls == away).sum())
-    return share_claim(
+    first, last = (course[course.step == step].set_index(["seed", "word"]) for step in (0, EARLY))
+    falls = (last["score"] < first["score"]) & (last["half norm"] < first["half norm"])
+    away = first["first pull"] < 0
+    text = (
         "Early mutual suppression: score and norm both fall at first exactly if the embedding points away from "
-        "its topic's weights",
-        f"share of topic words for which this is so in the first {EARLY} steps ({int(away.sum())} of {len(away)} "
-        "point away)",
-        right,
-        len(away),
-        above=0.75,
+        "its topic's weights"
     )
+    statistic = (
+        f"share of topic words for which this is so in the first {EARLY} steps ({int(away.sum())} of {len(away)} "
+        "point away)"
+    )
+    return share_claim(text, statistic, int((falls == away).sum()), len(away), above=0.75)
 
 
-def _promotion(raw: pd.DataFrame) -> tuple[Claim, Claim]:
+def _promotion(raw: pd.DataFrame) -> Iterator[Claim]:
     """The claims that score and norm each grow more if the other may grow too."""
-    groups = dict(list(raw.groupby("course")))
-    fixed = groups["fixed"]
-    last = fixed.step.max()
-
-    def at_end(name: str, column: str) -> pd.Series:
-        part = groups[name]
-        values: pd.Series = part[part.step == last].groupby("seed")[column].mean()
-        return values
-
-    return (
-        claim(
-            "Mutual promotion: scores grow more while embeddings grow than with embeddings frozen",
-            "ratio of mean final scores (frozen over free), mean over seeds",
-            *averaged(at_end("embeddings frozen", "score") / at_end("fixed", "score")),
-            below=1.0,
-        ),
-        claim(
-            "Mutual promotion: the loss falls further while scores grow than with scores frozen",
-            "ratio of final losses (free over frozen), mean over seeds",
-            *averaged(at_end("fixed", "loss") / at_end("scores frozen", "loss")),
-            below=1.0,
-        ),
+    free = _at_end(raw, "fixed")
+    text = "Mutual promotion: scores grow more while embeddings grow than with embeddings frozen"
+    statistic = "ratio of mean final scores (frozen over free), mean over seeds"
+    yield claim(
+        text, statistic, *averaged(_at_end(raw, "embeddings frozen").score.mean() / free.score.mean()), below=1.0
+    )
+    text = "Mutual promotion: the loss falls further while scores grow than with scores frozen"
+    statistic = "ratio of final losses (free over frozen), mean over seeds"
+    yield claim(
+        text, statistic, *averaged(free.loss.mean() / _at_end(raw, "scores frozen").loss.mean()), below=1.0
     )
 
 

@@ -32,7 +32,7 @@ sigma(-p(beta1) beta1) then gives the time as an integral over beta1.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -168,7 +168,7 @@ def read_start(text: str) -> np.ndarray:
 
 def run_toy_classifier(settings: ToyClassifierSettings, progress: Progress = no_progress) -> Result:
     """Solves the source's flow and integrates the extension's from every start, and checks both."""
-    solved, source_table, source_claims = source_flow(settings)
+    solved, source_rows = source_flow(settings)
     names = list(dict.fromkeys([*settings.starts, RISING, FALLING, SOLVED]))
     start = np.array([read_start(name) for name in names]).T
     start[2] = np.log(start[2] / (1 - start[2]))
@@ -177,24 +177,18 @@ def run_toy_classifier(settings: ToyClassifierSettings, progress: Progress = no_
     progress(1, 3, "Runge-Kutta")
     fine = integrate(start, settings.time, 2 * steps)[::2]
     progress(3, 3, "Runge-Kutta")
-    table = pd.concat(
-        [source_table, pd.DataFrame([_summary(name, fine[:, :, k]) for k, name in enumerate(names)])],
-        ignore_index=True,
-    )
     kept = np.unique(np.round(np.append(0, np.geomspace(1, steps, KEPT - 1))).astype(np.int64))
-    rows = [
-        pd.DataFrame(
-            {
-                "start": name,
-                "time": kept * settings.time / steps,
-                **dict(zip(("beta0", "beta1", "a"), fine[kept, :, k].T, strict=True)),
-                "p": expit(fine[kept, 2, k]),
-                "loss": loss(fine[kept, :, k].T),
-            }
-        )
-        for k, name in enumerate(names)
-    ]
-    raw = pd.concat(rows, ignore_index=True)
+    time = np.arange(steps + 1) * settings.time / steps
+    courses, rows = [], []
+    for k, name in enumerate(names):
+        beta0, beta1, a = state = fine[:, :, k].T
+        columns = {"beta0": beta0, "beta1": beta1, "a": a, "p": expit(a), "loss": loss(state)}
+        course = pd.DataFrame({"start": name, "time": time, **columns})
+        courses.append(course.iloc[kept])
+        p, constant = course.p[0], invariant(state)
+        drift = np.abs(constant - constant[0]).max() if beta0[0] == 0 else np.nan
+        rows.append(_row("extension", course, flow(fine[0, :, k])[2] * p * (1 - p), np.nan, drift))
+    raw = pd.concat(courses, ignore_index=True)
     remarks = (
         "flow source: loss p (beta0 - beta1), p unbounded, in closed form; extension: two classes, p = sigma(a).",
         "turns: the time at which p, falling at first, begins to rise; NaN if never. drift: for the source, the "
@@ -202,92 +196,52 @@ def run_toy_classifier(settings: ToyClassifierSettings, progress: Progress = no_
         "a + e^a - beta1^2/2 along a trajectory, which is 0 in theory if beta0 = 0.",
     )
     return Result(
-        table,
-        (*source_claims, *toy_classifier_claims(names, coarse, fine)),
+        pd.concat([source_rows, pd.DataFrame(rows)], ignore_index=True),
+        (*_source_claims(solved, source_rows), *toy_classifier_claims(names, coarse, fine)),
         {"courses": raw.round(8), "source": solved.round(8)},
         lambda figure: _draw(figure, raw, solved),
         remarks,
     )
 
 
-def source_flow(settings: ToyClassifierSettings) -> tuple[pd.DataFrame, pd.DataFrame, tuple[Claim, ...]]:
-    """The source's flow: its courses, a table with a row per start, and the claims about it."""
-    names = list(dict.fromkeys([*settings.source_starts, RISING, FALLING]))
-    time = np.linspace(0, settings.source_time, KEPT)
-    frames, rows, courses = [], [], {}
-    steps = (KEPT - 1) * max(1, round(settings.source_time / settings.step / (KEPT - 1)))
-    for name in names:
+def source_flow(settings: ToyClassifierSettings) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The source's flow: its courses, and a table with a row per start."""
+    time, courses, rows = np.linspace(0, settings.source_time, KEPT), [], []
+    every = max(1, round(settings.source_time / settings.step / (KEPT - 1)))
+    for name in dict.fromkeys([*settings.source_starts, RISING, FALLING]):
         start = read_start(name)
-        courses[name] = course = solve_linear(start, time)
-        numeric = integrate(start[:, None], settings.source_time, steps, linear_flow)[:: steps // (KEPT - 1), :, 0]
+        solved = solve_linear(start, time)
+        beta0, beta1, p = solved.T
+        columns = {"beta0": beta0, "beta1": beta1, "p": p, "loss": linear_loss(solved.T)}
+        courses.append(pd.DataFrame({"start": name, "time": time, **columns}))
+        numeric = integrate(start[:, None], settings.source_time, (KEPT - 1) * every, linear_flow)[::every, :, 0]
+        drift = np.abs(numeric - solved).max() / np.abs(solved).max()
         turn = turning_time(start)
-        columns = dict(zip(("beta0", "beta1", "p"), course.T, strict=True))
-        frames.append(pd.DataFrame({"start": name, "time": time, **columns, "loss": linear_loss(course.T)}))
-        rows.append(
-            {
-                "flow": "source",
-                "start": name,
-                "dp/dt at 0": float(linear_flow(start)[2]),
-                "turns": turn if np.isfinite(turn) else np.nan,
-                "least p": course[:, 2].min(),
-                "last p": course[-1, 2],
-                "last beta0": course[-1, 0],
-                "last beta1": course[-1, 1],
-                "first loss": float(linear_loss(start)),
-                "last loss": float(linear_loss(course[-1])),
-                "drift": float(np.abs(numeric - course).max() / np.abs(course).max()),
-            }
-        )
-    table = pd.DataFrame(rows)
-    return (
-        pd.concat(frames, ignore_index=True),
-        table,
-        _source_claims(courses[RISING], float(table["drift"].max())),
-    )
+        slope = linear_flow(start)[2]
+        rows.append(_row("source", courses[-1], slope, turn if np.isfinite(turn) else np.nan, drift))
+    return pd.concat(courses, ignore_index=True), pd.DataFrame(rows)
 
 
-def _source_claims(rising: np.ndarray, drift: float) -> tuple[Claim, ...]:
+def _row(flow: str, course: pd.DataFrame, slope: float, turns: float, drift: float) -> dict[str, object]:
+    """The row of the table about one trajectory."""
+    first, last = course.iloc[0], course.iloc[-1]
+    row = {"flow": flow, "start": first.start, "dp/dt at 0": slope, "turns": turns, "least p": course.p.min()}
+    row |= {f"last {name}": last[name] for name in ("p", "beta0", "beta1")}
+    return row | {"first loss": first.loss, "last loss": last.loss, "drift": drift}
+
+
+def _source_claims(solved: pd.DataFrame, rows: pd.DataFrame) -> Iterator[Claim]:
     """The claims about the source's flow, which are exact."""
-    return (
-        claim(
-            "From (0, 0, 0.5), p rises throughout, in the source's flow",
-            "smallest change of p from one time to the next",
-            float(np.diff(rising[:, 2]).min()),
-            above=0.0,
-        ),
-        claim(
-            "From (10, -10, 0.5), p first falls, in the source's flow",
-            "dp/dt at time 0",
-            float(linear_flow(read_start(FALLING))[2]),
-            below=0.0,
-        ),
-        claim(
-            "The closed form is the flow: against numerical integration",
-            "largest relative deviation over all trajectories",
-            drift,
-            below=1e-6,
-        ),
-    )
+    text, statistic = "From (0, 0, 0.5), p rises throughout", "smallest change of p from one time to the next"
+    change = float(solved[solved.start == RISING].p.diff().min())
+    yield claim(f"{text}, in the source's flow", statistic, change, above=0.0)
+    text = "From (10, -10, 0.5), p first falls, in the source's flow"
+    yield claim(text, "dp/dt at time 0", float(linear_flow(read_start(FALLING))[2]), below=0.0)
+    text = "The closed form is the flow: against numerical integration"
+    yield claim(text, "largest relative deviation over all trajectories", float(rows.drift.max()), below=1e-6)
 
 
-def _summary(name: str, trajectory: np.ndarray) -> dict[str, object]:
-    p = expit(trajectory[:, 2])
-    drift = np.abs(invariant(trajectory.T) - invariant(trajectory[0])).max()
-    return {
-        "flow": "extension",
-        "start": name,
-        "dp/dt at 0": float(flow(trajectory[0])[2] * p[0] * (1 - p[0])),
-        "least p": p.min(),
-        "last p": p[-1],
-        "last beta0": trajectory[-1, 0],
-        "last beta1": trajectory[-1, 1],
-        "first loss": float(loss(trajectory[0])),
-        "last loss": float(loss(trajectory[-1])),
-        "drift": drift if trajectory[0, 0] == 0 else np.nan,
-    }
-
-
-def toy_classifier_claims(names: list[str], coarse: np.ndarray, fine: np.ndarray) -> tuple[Claim, ...]:
+def toy_classifier_claims(names: list[str], coarse: np.ndarray, fine: np.ndarray) -> Iterator[Claim]:
     """The claims, from trajectories with two step sizes, whose difference is the width of an interval."""
 
     def pair(statistic: Callable[[np.ndarray], float]) -> tuple[float, tuple[float, float]]:
@@ -297,39 +251,21 @@ def toy_classifier_claims(names: list[str], coarse: np.ndarray, fine: np.ndarray
     def p(trajectory: np.ndarray, name: str) -> np.ndarray:
         return expit(trajectory[:, 2, names.index(name)])
 
+    text = "Extension: from (0, 0, 0.5), p rises throughout: the token becomes relevant, then attended"
+    least = pair(lambda trajectory: np.diff(p(trajectory, RISING)).min())
+    yield claim(text, "smallest change of p from one step to the next", *least, above=0.0)
+    text = "Extension: from (10, -10, 0.5), p first falls: attention follows relevance, even wrong relevance"
+    lowest = pair(lambda trajectory: p(trajectory, FALLING).min() - 0.5)
+    yield claim(text, "smallest p of the trajectory, minus 0.5", *lowest, below=-0.1)
+    text = "Extension: the loss can be low with uniform attention, so that hardly any gradient is left"
+    known = float(loss(fine[0])[names.index(SOLVED)])
+    yield claim(text, "loss at (0, 20, 0.5), nats", known, below=1e-3)
+    text = "... and the flow from there leaves attention nearly uniform"
+    yield claim(text, "last p minus 0.5", *pair(lambda each: p(each, SOLVED)[-1] - 0.5), below=0.05)
+    text = "Extension: if beta0 = 0, a + e^a - beta1^2/2 is constant: closed form against numerical integration"
     zero = [k for k, name in enumerate(names) if fine[0, 0, k] == 0]
-    return (
-        claim(
-            "Extension: from (0, 0, 0.5), p rises throughout: the token becomes relevant, then attended",
-            "smallest change of p from one step to the next",
-            *pair(lambda trajectory: np.diff(p(trajectory, RISING)).min()),
-            above=0.0,
-        ),
-        claim(
-            "Extension: from (10, -10, 0.5), p first falls: attention follows relevance, even wrong relevance",
-            "smallest p of the trajectory, minus 0.5",
-            *pair(lambda trajectory: p(trajectory, FALLING).min() - 0.5),
-            below=-0.1,
-        ),
-        claim(
-            "Extension: the loss can be low with uniform attention, so that hardly any gradient is left",
-            "loss at (0, 20, 0.5), nats",
-            float(loss(fine[0])[names.index(SOLVED)]),
-            below=1e-3,
-        ),
-        claim(
-            "... and the flow from there leaves attention nearly uniform",
-            "last p minus 0.5",
-            *pair(lambda trajectory: p(trajectory, SOLVED)[-1] - 0.5),
-            below=0.05,
-        ),
-        claim(
-            "Extension: if beta0 = 0, a + e^a - beta1^2/2 is constant: closed form against numerical integration",
-            "largest drift over all these trajectories",
-            *pair(lambda trajectory: max(np.abs(np.ptp(invariant(trajectory[:, :, k].T))) for k in zero)),
-            below=1e-6,
-        ),
-    )
+    drift = pair(lambda trajectory: max(np.abs(np.ptp(invariant(trajectory[:, :, k].T))) for k in zero))
+    yield claim(text, "largest drift over all these trajectories", *drift, below=1e-6)
 
 
 def _draw(figure: Figure, raw: pd.DataFrame, solved: pd.DataFrame) -> None:

@@ -18,6 +18,7 @@ How far any prediction can go is bounded by how far another seed agrees about th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -166,7 +167,7 @@ def run_word_order_of_learning(settings: WordOrderOfLearningSettings, progress: 
     )
     return Result(
         table,
-        word_order_of_learning_claims(found),
+        tuple(word_order_of_learning_claims(found)),
         {"words": raw.round(5), "correlations": found.round(5), "learned": pd.DataFrame(learned).round(5)},
         lambda figure: _draw(figure, found),
         remarks,
@@ -247,33 +248,24 @@ def _ranks(part: pd.DataFrame) -> np.ndarray:
     return np.column_stack([rankdata(part[name]) for name in PREDICTORS]) / len(part)
 
 
-def word_order_of_learning_claims(found: pd.DataFrame) -> tuple[Claim, ...]:
+def word_order_of_learning_claims(found: pd.DataFrame) -> Iterator[Claim]:
     """The claims, from a row per network; intervals are over networks."""
-    over = f"{len(found)} networks"
+    over = f"mean of {len(found)} networks"
     texts = {
         "co-occurrence": "Attention finds words with a low co-occurrence entropy earlier",
         "IBM 1": "Attention finds words with a low IBM 1 entropy earlier",
         "fitted, other seeds": "What is fitted on other seeds predicts the order of a new one",
         "fitted, other sizes": "What is fitted on texts of other sizes predicts the order on a new one",
     }
-    judged = [
-        claim(text, f"rank correlation with the step, mean of {over}", *averaged(found[name]), above=0.0)
-        for name, text in texts.items()
-    ]
-    judged.append(
-        claim(
-            "Networks of other seeds find words in the same order",
-            f"rank correlation of their steps, mean of {over}",
-            *averaged(found[OTHER_SEED].dropna()),
-            above=0.0,
-        )
-    )
+    for name, text in texts.items():
+        yield claim(text, f"rank correlation with the step, {over}", *averaged(found[name]), above=0.0)
+    text = "Networks of other seeds find words in the same order"
+    yield claim(text, f"rank correlation of their steps, {over}", *averaged(found[OTHER_SEED]), above=0.0)
     # A correlation below 0 predicts nothing, so that it counts as 0.
     more = found["IBM 1"] - found["frequency"].clip(lower=0)
     text = "IBM 1 entropy predicts it better than frequency does"
-    statistic = f"rank correlation minus that of frequency, or 0 if that is below 0, mean of {over}"
-    judged.append(claim(text, statistic, *averaged(more), above=0.0))
-    return tuple(judged)
+    statistic = f"rank correlation minus that of frequency, or 0 if that is below 0, {over}"
+    yield claim(text, statistic, *averaged(more), above=0.0)
 
 
 def _draw(figure: Figure, found: pd.DataFrame) -> None:

@@ -28,47 +28,36 @@ class ExplanationTest(NamedTuple):
     trains: bool = False
 
 
-_PLACE = "alignkit.explain"
+_EXACT, _TRAINED = "alignkit.explain.interventions", "alignkit.explain.trained"
+_JAIN, _WIEGREFFE = "Jain and Wallace 2019", "Wiegreffe and Pinter 2019"
 EXPLANATION_TESTS: dict[str, ExplanationTest] = {
     "order": ExplanationTest(
-        f"{_PLACE}.interventions:order_rows",
-        "does attention order words as gradients and leave-one-out do?",
-        "Jain and Wallace 2019",
+        f"{_EXACT}:order_rows", "does attention order words as gradients and leave-one-out do?", _JAIN
     ),
-    "uniform": ExplanationTest(
-        f"{_PLACE}.interventions:uniform_rows",
-        "what does uniform or permuted attention change?",
-        "Jain and Wallace 2019",
-    ),
+    "uniform": ExplanationTest(f"{_EXACT}:uniform_rows", "what does uniform or permuted attention change?", _JAIN),
     "erasure": ExplanationTest(
-        f"{_PLACE}.interventions:erasure_rows",
+        f"{_EXACT}:erasure_rows",
         "how many words are erased, by attention and other orders, until a decision flips?",
         "Serrano and Smith 2019",
     ),
     "adversary": ExplanationTest(
-        f"{_PLACE}.interventions:adversary_rows",
-        "how far from it is an attention with the same output?",
-        "Jain and Wallace 2019",
+        f"{_EXACT}:adversary_rows", "how far from it is an attention with the same output?", _JAIN
     ),
-    "seeds": ExplanationTest(
-        f"{_PLACE}.interventions:seeds_rows",
-        "how far is the attention of another seed?",
-        "Wiegreffe and Pinter 2019",
-    ),
+    "seeds": ExplanationTest(f"{_EXACT}:seeds_rows", "how far is the attention of another seed?", _WIEGREFFE),
     "trained-adversary": ExplanationTest(
-        f"{_PLACE}.trained:trained_adversary_rows",
+        f"{_TRAINED}:trained_adversary_rows",
         "can a network be trained to the same outputs with other attention?",
-        "Wiegreffe and Pinter 2019",
+        _WIEGREFFE,
         trains=True,
     ),
     "guides": ExplanationTest(
-        f"{_PLACE}.trained:guide_rows",
+        f"{_TRAINED}:guide_rows",
         "is attention needed, and does it help a network without recurrence?",
-        "Wiegreffe and Pinter 2019",
+        _WIEGREFFE,
         trains=True,
     ),
     "inattention": ExplanationTest(
-        f"{_PLACE}.trained:inattention_rows",
+        f"{_TRAINED}:inattention_rows",
         "can a network use words without attending to them?",
         "Pruthi et al. 2020",
         trains=True,

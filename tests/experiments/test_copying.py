@@ -164,7 +164,7 @@ def test_two_trials_of_a_head_count_as_one_run():
     settings = multihead.MultiheadSettings(trials=2, learned=0.9)
     single = [member(0, accuracy) for accuracy in (0.2, 0.3, 0.95, 0.99, 0.1, 0.2)]
     runs = {mix: [member(0, 0.99), member(0, 0.99)] for mix in multihead.MIXES}
-    found = multihead.multihead_claims(single, runs, settings)[-1]
+    found = list(multihead.multihead_claims(single, runs, settings))[-1]
     assert (found.value, found.low, found.high) == pytest.approx(share_difference(0, 2, 2, 3))
 
 

@@ -9,6 +9,7 @@ import torch
 
 from alignkit.experiments import gated_classifier as experiment
 from alignkit.experiments.classifiers import classifier_settings, read_split
+from alignkit.experiments.curves import half_way_rows
 from alignkit.experiments.protocol import Verdict
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.scores import Scores
@@ -61,7 +62,10 @@ def course(attention, relevance, far, seed=0):
 def verdicts(attention, relevance, far):
     parts = [course([x + 0.001 * s for x in attention], relevance, far, s) for s in range(4)]
     raw = pd.concat(parts, ignore_index=True)
-    return [each.verdict for each in experiment.gated_classifier_claims(raw, experiment.half_way_steps(raw))]
+    return [
+        each.verdict
+        for each in experiment.gated_classifier_claims(raw, half_way_rows(raw, ["seed"], experiment.CURVES))
+    ]
 
 
 def test_claims_follow_the_courses():

@@ -88,11 +88,11 @@ def test_a_run_whose_interval_is_unknown_leaves_the_claim_undecided():
     """Two runs, of which one has no interval: nothing is known of the least of both."""
     halves = pd.DataFrame({"ratio": [1.5, 1.4], "low": [1.2, 1.3], "high": [1.8, 1.9]})
     ends = pd.DataFrame({"curve": experiment.CURVES, "gain": 0.3, "low": 0.2, "high": 0.4})
-    found = experiment.ktiw_drives_attention_claims(halves, ends)
+    found = list(experiment.ktiw_drives_attention_claims(halves, ends))
     assert [claim.verdict for claim in found] == [Verdict.HOLDS] * 3
     assert (found[0].value, found[0].low, found[0].high) == (1.4, 1.2, 1.9)
     halves.loc[1, ["low", "high"]] = np.nan
-    assert experiment.ktiw_drives_attention_claims(halves, ends)[0].verdict is Verdict.UNDECIDED
+    assert next(experiment.ktiw_drives_attention_claims(halves, ends)).verdict is Verdict.UNDECIDED
 
 
 def test_half_way_steps_of_counts_and_their_bootstrap():

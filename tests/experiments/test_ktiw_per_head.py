@@ -44,7 +44,7 @@ def test_half_way_steps_of_heads_by_hand():
 
 def test_what_was_not_learned_is_undecided():
     flat = [[0.1, 0.2, 0.1]] * 4
-    claims = experiment.ktiw_per_head_claims(halves_of(flat, flat))
+    claims = list(experiment.ktiw_per_head_claims(halves_of(flat, flat)))
     assert [one.verdict for one in claims] == [Verdict.UNDECIDED] * 3
 
 

@@ -189,7 +189,8 @@ def test_beta_without_the_state_sees_the_word_alone():
     settings = experiment.OptimalAttentionSettings(pairs=60, pieces=200, epochs=1)
     text = encode_plan(settings)
     network, some = train_network(settings, text, no_progress), take_pairs(text.valid, 4)
-    plain, usual = experiment.lexical_scores_without_state(network, some), network.score(some, "beta")
+    plain = experiment.search_attention(network, some, settings).scores[experiment.PLAIN]
+    usual = network.score(some, "beta")
     net = network.network
     same = 0
     for m, y in enumerate(some.target):
@@ -210,10 +211,10 @@ def test_beta_without_the_state_sees_the_word_alone():
 
 def test_nothing_serves_better_than_the_best_attention():
     """Neither the network's own attention nor a state alone, token by token."""
-    settings = experiment.OptimalAttentionSettings(pairs=60, pieces=200, epochs=1)
+    settings = experiment.OptimalAttentionSettings(pairs=60, pieces=200, epochs=1, tolerance=1e-6)
     text = encode_plan(settings)
     network, some = train_network(settings, text, no_progress), take_pairs(text.valid, 3)
-    _, rows = experiment.optimal_scores(network, some, 1e-6)
+    rows = experiment.search_attention(network, some, settings).rows
     beta = network.score(some, "beta")
     own = network.log_probabilities(some)
     for m in range(3):
@@ -239,7 +240,7 @@ def test_less_is_not_concluded_of_intervals_that_overlap():
             ("alpha", "beta"): Agreement(own[0], 0.1, own[1], own[2], 50, 0.0),
             ("alpha_opt", "beta"): Agreement(best[0], 0.1, best[1], best[2], 50, 0.0),
         }
-        return experiment.optimal_attention_claims(found)[-1].verdict
+        return list(experiment.optimal_attention_claims(found))[-1].verdict
 
     assert verdict((0.53, 0.50, 0.56), (0.53, 0.49, 0.57)) is Verdict.UNDECIDED
     assert verdict((0.46, 0.44, 0.48), (0.94, 0.93, 0.95)) is Verdict.HOLDS

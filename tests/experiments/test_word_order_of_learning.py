@@ -92,9 +92,9 @@ def test_to_be_better_than_a_predictor_of_the_opposite_is_nothing():
     found = experiment.correlations(planted())
     found["IBM 1"] = [0.01, -0.02, 0.015, -0.01, 0.02, -0.015, 0.01, -0.01]
     found["frequency"] = -0.2
-    assert experiment.word_order_of_learning_claims(found)[-1].verdict is Verdict.UNDECIDED
+    assert list(experiment.word_order_of_learning_claims(found))[-1].verdict is Verdict.UNDECIDED
     found["frequency"] = 0.2
-    assert experiment.word_order_of_learning_claims(found)[-1].verdict is Verdict.FAILS
+    assert list(experiment.word_order_of_learning_claims(found))[-1].verdict is Verdict.FAILS
 
 
 def test_networks_that_have_not_learned_to_attend_do_not_count(monkeypatch):
