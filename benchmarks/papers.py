@@ -294,11 +294,11 @@ def write_results(
     facts = {
         "title": "The authors' figures beside ours (Snell et al. 2021)",
         "command": "python benchmarks/papers.py RUNS -o benchmarks/results" + (" --bleu" if bleu else ""),
-        "note": "Multi30k, German to English, untokenised and cased, the paper's network and text; validation "
-        "text, 1,014 pairs. Their figures are the output of the authors' own runs. Intervals are over seeds, or "
-        "over sentences where all seeds share one network (uniform-N, the proxy). The whole training has about "
-        f"{LAST:,} steps; figures of runs that are not finished are those of the steps so far. The tokenised, "
-        "lower-cased text's figures are in lab-multi30k.md.",
+        "note": "Multi30k, German to English, untokenised and cased, with the paper's network; validation text, "
+        "1,014 pairs. Their figures are the output of the authors' own runs. Intervals are over seeds, or over "
+        "sentences where all seeds share one network (uniform-N, the proxy), whose own variance they then lack. "
+        f"The whole training has about {LAST:,} steps; unfinished runs count as far as they are. Figures of the "
+        "tokenised, lower-cased text are those of lab-multi30k.md. Classifiers' embeddings start at random.",
         "machine": machine(),
         "versions": versions(),
         "runs": states,

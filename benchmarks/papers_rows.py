@@ -195,10 +195,9 @@ def classifier_rows(results: Path, name: str, figures: dict[str, float]) -> list
         steps = facts.get("steps", 4000)
         unlike = f"not like for like: {steps} steps instead of 4,000" if steps != 4000 else ""
         if name == "imdb" and facts:
-            text = facts["title"].partition(": ")[2]
-            unlike = f"not like for like: another text ({text}), {steps} steps"
+            unlike = f"not like for like: another text, {steps} steps (classification-imdb.md)"
         if " at " in key and value > (most := figures[key.partition(" at ")[0]]):
-            unlike = f"theirs is not of the runs of their first row, the largest of whose steps is {most:.3f}"
+            unlike = f"theirs is of other runs than their first row, whose largest is {most:.3f}"
         other = OTHER_TEXT if name == "sst2" else ""
         rows.append(Row(f"{name}: {key}", value, like, mine, rule, unlike=unlike, other_text=other))
     return rows

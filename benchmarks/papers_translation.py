@@ -81,11 +81,11 @@ def translation_rows(labs: Labs, states: dict[str, dict[str, Any]], results: Pat
     rows = []
     for name, (u, v, value) in QUANTITIES.items():
         mine = (v, u) if name == "A(beta_px, beta_uf)" else (u, v)
-        measured = "undecided: all our seeds have one uniform run, whose own variance the interval lacks"
+        measured = "undecided: all our seeds share one uniform run"
         if name == "A(beta_px, beta_uf)" and plain:
             gap = value_of(authors[0], u, v) - value_of(plain[0], u, v)
             turned = value_of(ours[0], u, v) - value_of(ours[0], v, u)
-            measured += f"; the bias of the proxy moves it by {gap:+.3f}, the direction by {turned:+.3f}"
+            measured += f"; the proxy's bias moves it by {gap:+.3f}, the direction by {turned:+.3f}"
         rule = f"A({u}, {v}), largest over the uniform run's steps; ours: A({mine[0]}, {mine[1]})"
         theirs = over_seeds(authors, u, v)
         before = tokenised(*mine, "agreement")
@@ -125,7 +125,7 @@ def sum_row(states: dict[str, dict[str, Any]]) -> Row:
     figure, cell, apart = 38.2, Cell.of_seeds(sums), seeds_apart(usual)
     cause = ""
     if abs(cell.value - figure) <= apart:
-        cause = f"none: one seed, and two seeds of the usual network are up to {apart:.1f} apart (of {len(usual)})"
+        cause = f"too wide to tell: one seed, and two of the usual network are up to {apart:.1f} apart"
     rule = "p = softmax(W(c + s)), the best of the logged steps"
     return Row(
         "BLEU of the sum variant", figure, cell, Cell(), rule, True, cause, not are_finished(states, ("sum-",))
