@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -78,5 +79,8 @@ def command(model: str, output: str, quiet: bool, **options: Any) -> None:
             heads = cross_attention(*loaded, *pairs, prefix=options["prefix"], progress=bar, **common)
         else:
             heads = translation_attention(*loaded, *pairs, template=template or TEMPLATE, progress=bar, **common)
+    made = {"model": model, "template": template or TEMPLATE if not is_pair else None, **languages}
+    made |= {"prefix": options["prefix"]}
+    heads = replace(heads, made={name: value for name, value in made.items() if value})
     heads.save(output)
     note(f"{output}: {len(heads)} sentence pairs, {heads.described}", quiet)

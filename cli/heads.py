@@ -8,7 +8,7 @@ import click
 
 from alignkit.align_settings import ReadSettings
 from alignkit.metrics.protocol import MetricSettings
-from alignkit.report.tables import align_columns, finite, records, to_json
+from alignkit.report.tables import align_columns, finite, percent, records, to_json
 from alignkit_cli.analysis_options import json_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
@@ -37,11 +37,19 @@ TOP = 10  #: rows of the printed table
     help="A file with several layers and heads, as `alignkit attention` writes it.",
 )
 @side_arguments(required=True)
-@click.option("--gold", type=TEXT, help="Gold links of these pairs: rank by AER.")
+@click.option("--gold", type=TEXT, help="Gold links of these pairs to compare with.")
 @click.option(
     "--model",
     type=InputPath(folder=True),
     help="Without --gold: compare with a saved aligner instead of fitting one on the text.",
+)
+@click.option(
+    "--other",
+    "others",
+    multiple=True,
+    type=InputPath(),
+    help="The ranking (--json) of the same model's heads on other text, as of another language pair: are the same "
+    "heads good? May be given several times.",
 )
 @click.option(
     "--alignment-heads",
@@ -49,22 +57,23 @@ TOP = 10  #: rows of the printed table
     help='Also write {"alignment_heads": [[layer, head], ...]} as CTranslate2 reads it; in an existing '
     "config.json, everything else stays.",
 )
-@json_option("Print JSON with all heads, intervals and means of heads.")
+@json_option("Print JSON with all heads and everything that was measured.")
 @reading_options
 @threads_option
 @quiet_option
-def command(scores: str, source: str, target: str | None, **options: Any) -> None:
+def command(scores: str, source: str, target: str | None, others: tuple[str, ...], **options: Any) -> None:
     """Rank every layer and head of an attention file by how well it aligns, its rows shifted and not.
 
-    With --gold, heads are ranked by AER; without, by how often the best source word of an aligner that is fitted
-    on the text (that of `alignkit align`) is at the top of the head's row. A head is shown as LAYER.HEAD, with +1
-    for its shifted rows: each target word has the row of the step whose input it is, not of that which predicts
-    it. The brackets have 95 % bootstrap intervals over sentence pairs; = marks heads that the text does not tell
-    from the first.
+    Hits are the linked target words whose source word with the most attention is one that --gold links them to,
+    or without it an aligner that is fitted on the text (that of `alignkit align`). A head is shown as LAYER.HEAD,
+    with +1 for its shifted rows: each target word has the row of the step whose input it is, not of that which
+    predicts it. Brackets are 95 % bootstrap intervals over sentence pairs. p is that of hits beyond those of every
+    row below the heads (chance, and what positions alone give), corrected for having looked at all heads; = marks
+    heads that the text does not tell from the first.
     """
-    from alignkit.heads.ranking import rank_heads_of_file, write_alignment_heads
+    from alignkit.heads.exports import write_alignment_heads
+    from alignkit.heads.ranking import compare_rankings, rank_heads_of_file
 
-    settings = with_given(MetricSettings(), options)
     with progress_bar("heads", options["quiet"]) as bar:
         found = rank_heads_of_file(
             scores,
@@ -73,79 +82,80 @@ def command(scores: str, source: str, target: str | None, **options: Any) -> Non
             gold=options["gold"],
             model=options["model"],
             reading=with_given(ReadSettings(), options),
-            settings=settings,
+            settings=with_given(MetricSettings(), options),
             progress=bar,
         )
+    elsewhere = {path: compare_rankings(found, path) for path in others}
     if options["alignment_heads"] is not None:
         write_alignment_heads(options["alignment_heads"], found.alignment_heads)
-    text = ranking_json(found) if options["as_json"] else ranking_text(found, settings)
+    text = ranking_json(found, elsewhere) if options["as_json"] else ranking_text(found, elsewhere)
     write_output(f"{text}\n".encode(), None)
 
 
-def ranking_json(found: HeadRanking) -> str:
+def ranking_json(found: HeadRanking, elsewhere: dict[str, dict[str, float]]) -> str:
     """Everything, as one JSON object."""
     facts = {
-        "metric": found.metric.name,
+        "positions": records(found.positions),
+        "linked": found.linked,
         "shifted_minus_not": finite(found.difference),
-        "means": records(found.means),
         "alignment_heads": [list(pair) for pair in found.alignment_heads],
-        "positions": finite(found.positions),
+        "mean": finite(found.mean),
+        "halves": finite(found.halves),
+        "others": {path: finite(values) for path, values in elsewhere.items()},
+        "pairs": found.pairs,
+        "made": found.made,
     }
     return to_json(found.table, "heads", facts)
 
 
-def ranking_text(found: HeadRanking, settings: MetricSettings) -> str:
-    """The best heads as a table, what the shift does to the best one, and the heads whose mean is best."""
-    metric = found.metric
-    names = [metric.name, *(["precision", "recall"] if metric.reference == "gold" else ["chance"])]
-    titles = {
-        "aer": "AER %",
-        "precision": "precision %",
-        "recall": "recall %",
-        "agreement": "A %",
-        "chance": "chance %",
-    }
-    grid = [["head", titles[names[0]], "interval", *(titles[name] for name in names[1:]), ""]]
+def ranking_text(found: HeadRanking, elsewhere: dict[str, dict[str, float]]) -> str:
+    """The best heads as a table, what positions alone give, and what follows."""
+    extra = [name for name in ("agreement", "words", "punctuation", "first") if name in found.table]
+    titles = {"agreement": "A %", "words": "words %", "punctuation": "punct. %", "first": "first %"}
+    grid = [["head", "hits %", "interval", "AER %", "p", *(titles[name] for name in extra), ""]]
     for row in found.table.head(TOP).to_dict(orient="records"):
-        interval = f"({metric.text(row['low'])} to {metric.text(row['high'])})"
-        cells = [f"{row['layer']}.{row['head']}{SHIFTS[row['shift']]}", metric.text(row[names[0]]), interval]
-        grid.append([*cells, *(metric.text(row[name]) for name in names[1:]), "=" if row["tied"] else ""])
-    lines = [ranking_title(found, settings), "", align_columns(grid)]
+        p = max(row["p_chance"], row["p_positions"])
+        cells = [f"{row['layer']}.{row['head']}{SHIFTS[row['shift']]}", *_measures(row), f"{p:.3f}"]
+        grid.append([*cells, *(percent(row[name]) for name in extra), "=" if row["tied"] else ""])
+    grid += [
+        [row["name"], *_measures(row), "", *("" for _ in extra), ""]
+        for row in found.positions.to_dict(orient="records")
+    ]
     hidden = len(found.table) - min(TOP, len(found.table))
-    return "\n".join(
-        [*lines, *([f"and {hidden} more (--json)"] if hidden else []), "", *ranking_conclusions(found)]
+    more = [f"and {hidden} heads more (--json)"] if hidden else []
+    title = (
+        f"Hits: per cent of {found.linked:,} linked target words whose source word with the most attention is one "
+        "of theirs."
     )
+    return "\n".join([title, "", align_columns(grid), *more, "", *ranking_conclusions(found, elsewhere)])
 
 
-def ranking_title(found: HeadRanking, settings: MetricSettings) -> str:
-    """What the numbers are."""
-    if found.metric.reference == "gold":
-        return "Alignment error rate of each head: every target word linked to the source word it attends to most."
-    return (
-        "A(aligner, head): per cent of target words whose best source word by the aligner is among the top "
-        f"{settings.percent} % of the head's row."
-    )
+def _measures(row: dict[str, Any]) -> list[str]:
+    """Hits, their interval and AER."""
+    return [percent(row["hits"]), f"({percent(row['low'])} to {percent(row['high'])})", percent(row["aer"])]
 
 
-def ranking_conclusions(found: HeadRanking) -> list[str]:
-    """Three sentences: on positions alone, on the shift of the best head, and on the mean of heads."""
-    metric, shift = found.metric, found.difference
+def ranking_conclusions(found: HeadRanking, elsewhere: dict[str, dict[str, float]]) -> list[str]:
+    """Sentences: on the shift of the best head, the mean of heads, the halves of the text, and other text."""
+    shift, halves = found.difference, found.halves
     name = f"{shift['layer']}.{shift['head']}"
-    worse = shift["difference"] > 0 if metric.reference == "gold" else shift["difference"] < 0
-    sure = shift["low"] > 0 or shift["high"] < 0
-    verdict = f"the rows of {name} are {'better as they are' if worse else 'better shifted'}"
-    if not sure:
+    verdict = f"the rows of {name} are {'better shifted' if shift['difference'] > 0 else 'better as they are'}"
+    if not (shift["low"] > 0 or shift["high"] < 0):
         verdict = f"whether the rows of {name} are better shifted cannot be told from this text"
-    interval = f"{metric.text(shift['low'])} to {metric.text(shift['high'])}"
-    change = f"shifted minus not: {100 * shift['difference']:+.1f} ({interval}) points"
+    change = f"{100 * shift['difference']:+.1f} ({percent(shift['low'])} to {percent(shift['high'])}) points"
     size = len(found.alignment_heads)
-    means = found.means[(found.means["shift"] == 0) & (found.means["heads"] == size)]
-    value = f"{metric.symbol} {metric.text(float(means[metric.name].iloc[0]))} %"
     listed = ", ".join(f"{layer}.{head}" for layer, head in found.alignment_heads)
-    of = f"the mean of {size} heads" if size > 1 else "one head"
-    alone = ", ".join(f"{each} {metric.text(value)} %" for each, value in found.positions.items())
+    mean = f"the mean of {size} heads" if size > 1 else "one head"
     return [
-        f"By positions alone: {alone}.",
-        f"Shift: {verdict}; {change}.",
-        f"alignment_heads: {listed} ({of}, not shifted: {value}).",
+        f"Shift: {verdict}; shifted minus not: {change}.",
+        f"alignment_heads: {listed} ({mean}, not shifted: hits {percent(found.mean['hits'])} %, "
+        f"AER {percent(found.mean['aer'])} %).",
+        "Chosen on one half of the text and judged on the other: "
+        f"best head {percent(halves['head'])} % (on its own half {percent(halves['head_chosen'])} %), "
+        f"mean {percent(halves['heads'])} % ({percent(halves['heads_chosen'])} %); "
+        f"rank correlation of all heads {halves['correlation']:.2f}.",
+        *(
+            f"{path}: rank correlation {each['correlation']:.2f}; its best head here {percent(each['head'])} %."
+            for path, each in elsewhere.items()
+        ),
     ]

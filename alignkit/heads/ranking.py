@@ -9,30 +9,28 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from alignkit.align_settings import ReadSettings
-from alignkit.errors import AlignkitError, InputError, of_file
+from alignkit.errors import AlignkitError, InputError, first_line, of_file
 from alignkit.interop.heads import AttentionHeads
 from alignkit.interop.other_systems import read_heads
 from alignkit.interop.projection import first_mismatch
-from alignkit.links.from_scores import best_links
 from alignkit.links.gold import parse_gold
 from alignkit.links.links import GoldLinks, check_range
-from alignkit.metrics.aer import AER
+from alignkit.metrics.aer import AER, LinkCounts
 from alignkit.metrics.agreement import AGREEMENT
-from alignkit.metrics.intervals import percentile_interval
-from alignkit.metrics.protocol import Metric, MetricSettings
+from alignkit.metrics.intervals import adjusted_p, percentile_interval, ratio, resampled_sums
+from alignkit.metrics.protocol import MetricSettings
 from alignkit.pipeline import align
-from alignkit.scores import Scores, flat_offsets
-from alignkit.storage import atomic_write
+from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import read_text
+from alignkit.text.punctuation import punctuation_types
 from alignkit.text.reading import read_lines
 from alignkit.types import PathLike, Progress, with_options
 
@@ -43,160 +41,249 @@ log = logging.getLogger(__name__)
 
 #: The most heads whose mean is tried for the list of heads.
 MOST_AVERAGED = 8
-FIELD = "alignment_heads"
+#: Share of false findings that tests of many heads allow, in the whole family.
+LEVEL = 0.05
 
 
 @dataclass(frozen=True)
 class HeadRanking:
-    """The result of :func:`rank_heads`.
+    """The result of :func:`rank_heads`. All shares are fractions.
 
     Attributes:
-        metric: AER against gold links, or the agreement with another aligner.
-        table: a row for each head and shift, the best first: layer, head, shift (0, or 1 for shifted rows), the
-            values of the metric with ``low`` and ``high``, and ``tied``, whether the difference from the first row
-            may be 0 (95 % interval of a paired bootstrap over sentence pairs; of one head at a time, so that the
-            best of many looks a little better than it is).
-        means: the metric of the mean of the best heads: shift, heads (their number), the metric's value.
-        difference: of the best head, shifted minus not shifted, with ``low`` and ``high``.
-        alignment_heads: (layer, head) of the heads whose mean is best without a shift.
-        positions: the metric of what positions alone give, of the diagonal and of the first source word.
+        table: a row for each head and shift, the best first:
+            layer, head; shift: 0, or 1 for shifted rows;
+            hits: the share of linked target words whose source word with the most attention is one of theirs, with
+            ``low`` and ``high`` (95 % bootstrap over sentence pairs), and ``count``, their number;
+            aer, with ``aer_low`` and ``aer_high``: of the link of each target word to that source word;
+            agreement, agreement_chance: the paper's A(reference, head), where there are scores to compare with;
+            p_chance, p_positions: that no better hits than chance, or than the best row of ``positions``, would
+            give the difference in any of all heads (max-statistic bootstrap);
+            tied: whether the difference from the first row may be 0 (likewise of all heads at once);
+            words, punctuation: the share of attention on source words, and on punctuation among them;
+            first: that on the first token the model sees, where attention may rest.
+        positions: the same measures of what positions alone give: ``chance`` is the exact expectation of a source
+            word drawn at random.
+        linked: the number of linked target words.
+        difference: hits of the best head, shifted minus not shifted, with ``low`` and ``high``.
+        alignment_heads: (layer, head) of the heads, best first, whose mean has most hits without a shift.
+        mean: the measures of that mean.
+        halves: ``correlation``, Spearman's of all heads' hits between the odd and the even pairs; hits of the
+            best ``head`` and of the mean of ``heads``, chosen on one half and judged on the other (as
+            ``..._chosen``, on the half that chose them).
+        pairs: the number of sentence pairs.
+        made: how the attention was made (:attr:`AttentionHeads.made`).
     """
 
-    metric: Metric
     table: pd.DataFrame
-    means: pd.DataFrame
+    positions: pd.DataFrame
+    linked: int
     difference: dict[str, float]
     alignment_heads: list[tuple[int, int]]
-    positions: dict[str, float]
-
-
-@dataclass(frozen=True, eq=False)
-class _Measured:
-    """One set of scores: its values, with their interval, and the resampled values of the metric."""
-
-    values: dict[str, Any]
-    draws: np.ndarray
+    mean: dict[str, float]
+    halves: dict[str, float]
+    pairs: int
+    made: dict[str, str] = field(default_factory=dict)
 
 
 class _Judge:
-    """Measures scores against gold links, or against the scores of another aligner."""
+    """Counts the links of each target word with its best source word, per sentence pair.
 
-    def __init__(self, gold: GoldLinks | None, reference: Scores | None, settings: MetricSettings) -> None:
-        self.gold, self.reference, self.settings = gold, reference, settings
-        self.metric = AER if gold is not None else AGREEMENT
-        self.sign = 1 if gold is not None else -1  # times this, the lowest value is the best
-
-    def measure(self, scores: Scores) -> _Measured:
-        if self.gold is not None:
-            counts = AER.count(self.gold, best_links(scores, null=False), self.settings)
-        else:
-            assert self.reference is not None
-            counts = AGREEMENT.count(*_with_attention(self.reference, scores), self.settings)
-        values = self.metric.total(counts)
-        draws = self.metric.draws(counts, self.settings)
-        low, high = percentile_interval(draws)
-        head = {name: values.pop(name) for name in (self.metric.name, "chance") if name in values}
-        return _Measured({**head, "low": low, "high": high, **values}, draws)
-
-    def order(self, found: _Measured) -> float:
-        value = self.sign * found.values[self.metric.name]
-        return np.inf if np.isnan(value) else value
-
-
-def _with_attention(reference: Scores, scores: Scores) -> tuple[Scores, Scores]:
-    """Both without the rows that have no attention at all, where everything would be a tie.
-
-    Without a step after the last word, its shifted row is such a one.
+    Matrices are flat: ``starts`` (R,) is the first element of each row, ``row`` and ``column`` (N,) are those of
+    each element, ``pair`` (R,) is the pair of each row; rows without columns are left out.
     """
-    heights, widths = scores.shapes.astype(np.int64).T
-    sizes = np.repeat(widths, heights)
-    ends = np.cumsum(sizes)
-    sums = np.concatenate([[0.0], np.cumsum(np.abs(scores.values), dtype=np.float64)])
-    kept = sums[ends] > sums[ends - sizes]
-    if kept.all():
-        return reference, scores
-    pair = np.repeat(np.arange(len(scores)), heights)
-    shapes = np.stack([np.bincount(pair[kept], minlength=len(scores)), widths], axis=1).astype(np.int32)
-    elements = np.repeat(kept, sizes)
-    offsets = flat_offsets(shapes)
-    first, second = (Scores(each.values[elements], offsets, shapes) for each in (reference, scores))
-    return first, second
+
+    def __init__(self, gold: GoldLinks, shapes: np.ndarray, settings: MetricSettings) -> None:
+        layout = Scores.zeros(shapes)
+        self.shapes, self.offsets, self.settings = layout.shapes, layout.offsets, settings
+        self.pair = np.repeat(np.arange(len(shapes)), shapes[:, 0] * (shapes[:, 1] > 0))
+        self.heights, self.widths = shapes[self.pair].astype(np.int64).T
+        self.starts = np.cumsum(self.widths) - self.widths
+        self.row = np.repeat(np.arange(len(self.pair)), self.widths)
+        self.column = np.arange(len(self.row)) - self.starts[self.row]
+        self.sure, self.possible = (self._elements(links) for links in (gold.sure, gold.possible))
+        self.possible |= self.sure
+        rows = [self.row_sums(each) for each in (self.possible, self.sure, self.possible)]
+        #: (M, 3): linked target words, sure links, possible links.
+        self.totals = self._counts(rows[0] > 0, *rows[1:])
+
+    def _elements(self, links: Any) -> np.ndarray:
+        found = np.zeros(self.offsets[-1], np.bool_)
+        source, target = links.pairs.T.astype(np.int64)
+        found[self.offsets[links.sentences] + target * self.shapes[links.sentences, 1] + source] = True
+        return found
+
+    def row_sums(self, values: np.ndarray) -> np.ndarray:
+        """float64 (R,) of values (N,)."""
+        return np.bincount(self.row, values, len(self.pair))
+
+    def _counts(self, *rows: np.ndarray) -> np.ndarray:
+        """float64 (M, K): sums of rows' values, K times (R,)."""
+        return np.stack([np.bincount(self.pair, each, len(self.shapes)) for each in rows], axis=1)
+
+    def count(self, values: np.ndarray) -> np.ndarray:
+        """(M, 3): links, sure links and possible links of values (N,); rows with nothing above 0 have no link."""
+        largest = np.maximum.reduceat(values, self.starts) if len(self.starts) else values
+        places = np.flatnonzero(values == largest[self.row])
+        first, linked = places[np.unique(self.row[places], return_index=True)[1]], largest > 0
+        return self._counts(linked, linked & self.sure[first], linked & self.possible[first])
+
+    def chance(self) -> np.ndarray:
+        """:meth:`count`, expected of a source word drawn at random."""
+        shares = (self.row_sums(each) / self.widths for each in (self.sure, self.possible))
+        return self._counts(np.ones(len(self.pair)), *shares)
+
+    def positions(self) -> dict[str, np.ndarray]:
+        """Values (N,) by positions alone: the nearer to a place of the source, the larger."""
+        t = np.arange(len(self.pair)) - np.searchsorted(self.pair, self.pair)
+        places = {
+            "diagonal": (t + 0.5) * self.widths / self.heights - 0.5,
+            "same place": t,
+            "place before": t - 1,
+            "place after": t + 1,
+            "first word": np.zeros(len(t)),
+            "last word": self.widths - 1,
+        }
+        return {name: 1 / (1 + np.abs(self.column - place[self.row])) for name, place in places.items()}
+
+    def hits(self, counts: np.ndarray, part: slice = slice(None)) -> np.ndarray:
+        """The share of hits of counts (..., M, 3), of some of the pairs."""
+        return ratio(counts[..., part, 2].sum(-1), np.broadcast_to(self.totals[part, 0].sum(), counts.shape[:-2]))
+
+    def measure(self, counts: np.ndarray) -> tuple[list[dict[str, Any]], np.ndarray]:
+        """The measures of counts (K, M, 3), and resampled hits (B, K)."""
+        columns = np.concatenate([self.totals, *counts], axis=1)
+        drawn = resampled_sums(columns, self.settings.seed, self.settings.resamples)
+        whole, draws = (self._values(sums) for sums in (columns.sum(axis=0)[None], drawn))
+        rows = []
+        for k, each in enumerate(counts):
+            values: dict[str, Any] = {"hits": float(whole[0][0, k])}
+            values["low"], values["high"] = percentile_interval(draws[0][:, k])
+            values["count"], values["aer"] = float(each[:, 2].sum()), float(whole[1][0, k])
+            values["aer_low"], values["aer_high"] = percentile_interval(draws[1][:, k])
+            rows.append(values)
+        return rows, draws[0]
+
+    @staticmethod
+    def _values(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Hits and AER (B, K) of sums (B, 3 + 3K)."""
+        linked, sure, possible = sums[:, :3].T[:, :, None]
+        found, in_sure, in_possible = (sums[:, 3 + k :: 3] for k in range(3))
+        counts = LinkCounts(found, np.broadcast_to(sure, found.shape), possible, in_sure, in_possible)
+        return ratio(in_possible, np.broadcast_to(linked, found.shape)), AER.values(counts)["aer"]
 
 
 def rank_heads(
     heads: AttentionHeads,
     bitext: Bitext,
+    gold: GoldLinks,
     *,
-    gold: GoldLinks | None = None,
     reference: Scores | None = None,
     settings: MetricSettings | None = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> HeadRanking:
-    """Rank every layer and head, shifted and not, by AER or by agreement with another aligner.
+    """Rank every layer and head, shifted and not, by how often it is right about the links of a target word.
 
     Attention is merged to words (the attention paid to a word's subwords added up, that of its subwords averaged;
-    BOS, EOS and language codes left out). For AER, every target word is linked to its source word with the most
-    attention.
+    BOS, EOS and language codes left out), and every target word linked to its source word with the most attention,
+    the first of several. A row without attention, as that shifted beyond the end, is no hit.
 
     Args:
         heads: of M pairs.
         bitext: their whitespace words.
-        gold: gold links of the M pairs; or
-        reference: scores of another aligner for the words, whose best source words a head should have at its top.
-        settings: of the metric and the bootstrap.
+        gold: links of the M pairs, by people or by an aligner.
+        reference: scores of an aligner for the words, whose agreement with each head is measured too.
+        settings: of the agreement and the bootstrap.
         progress: called after each head.
         **options: fields of :class:`MetricSettings` that replace those of ``settings``.
 
     Raises:
-        AlignkitError: not exactly one of ``gold`` and ``reference``; or the heads are not of this text.
+        AlignkitError: the heads or the links are not of this text.
     """
-    if (gold is None) == (reference is None):
-        raise AlignkitError("heads are ranked either against gold links or against another aligner's scores")
+    import pandas as pd
+
+    if len(gold) != len(bitext):
+        raise AlignkitError(f"the links are of {len(gold)} sentence pairs, the text has {len(bitext)}")
     settings = with_options(settings or MetricSettings(), options)
-    judge = _Judge(gold, reference, settings)
-    on_words = [_of_text(each.on_words, bitext) for each in (heads, heads.shifted)]
-    found: dict[tuple[int, int], _Measured] = {}
-    for shift, each in enumerate(on_words):
-        for k, scores in enumerate(_each(each)):
-            found[shift, k] = judge.measure(scores)
+    judge = _Judge(gold, bitext.shapes, settings)
+    first, is_mark = _first_column(heads), punctuation_types(bitext.source.vocabulary)[bitext.source.tokens]
+    marks = is_mark[bitext.source.offsets[judge.pair[judge.row]] + judge.column]
+    count, facts, counts, plain = len(heads.heads), [], [], None
+    for shift in (0, 1):
+        tokens = heads.shifted if shift else heads
+        words = _of_text(tokens.on_words, bitext)
+        plain = plain or words
+        for k, (layer, head) in enumerate(heads.heads):
+            counts.append(judge.count(words.values[k]))
+            agreed = _agreement(words.values[k], reference, judge) if reference is not None else {}
+            rests = _rests(tokens.values[k], words.values[k], first, marks, judge)
+            facts.append({"layer": layer, "head": head, "shift": shift, **agreed, **rests})
             if progress is not None:
-                progress(shift * len(heads.heads) + k + 1, 2 * len(heads.heads), "heads")
-    order = sorted(found, key=lambda place: (judge.order(found[place]), place))
-    means, best = _means(on_words, order, judge)
+                progress(shift * count + k + 1, 2 * count, "heads")
+    assert plain is not None
+    positions = judge.positions()
+    alone = [judge.chance(), *map(judge.count, positions.values())]
+    chosen, mean = _best_mean(plain, judge, np.stack(counts[:count]))
+    stacked = np.stack([*counts, *alone, mean])
+    rows, draws = judge.measure(stacked)
+    of_heads, of_positions = slice(0, 2 * count), slice(2 * count, -1)
+    table = pd.DataFrame([{**each, **values} for each, values in zip(facts, rows, strict=False)])
+    hits = np.array([row["hits"] for row in rows])
+    against = [_p_better(hits, draws, of_heads, 2 * count + k) for k in range(len(alone))]
+    table["p_chance"], table["p_positions"] = against[0], np.max(against[1:], axis=0)
+    order = np.argsort(-np.nan_to_num(hits[of_heads], nan=-1), kind="stable")
+    best = int(order[0])
+    table["tied"] = adjusted_p(hits[best] - hits[of_heads], draws[:, [best]] - draws[:, of_heads]) > LEVEL
+    names = ["chance", *positions]
     return HeadRanking(
-        judge.metric,
-        _table(heads, found, order),
-        means,
-        _difference(heads, found, order[0][1], judge.metric.name),
-        [heads.heads[k] for k in best],
-        {
-            name: judge.measure(scores).values[judge.metric.name]
-            for name, scores in position_scores(bitext.shapes).items()
-        },
+        table.iloc[order].reset_index(drop=True),
+        pd.DataFrame([{"name": name, **row} for name, row in zip(names, rows[of_positions], strict=True)]),
+        int(judge.totals[:, 0].sum()),
+        _difference(heads, hits, draws, best % count),
+        [heads.heads[k] for k in chosen],
+        rows[-1],
+        _halves(plain, judge, stacked[of_heads]),
+        len(bitext),
+        dict(heads.made),
     )
 
 
-def position_scores(shapes: np.ndarray) -> dict[str, Scores]:
-    """Scores of M pairs by positions alone: ``diagonal``, the nearer a source word stands to the place that is as
-    far along its sentence as the target word along its own; and ``first word``, the nearer to the start.
+def _p_better(hits: np.ndarray, draws: np.ndarray, heads: slice, other: int) -> np.ndarray:
+    """The adjusted p of each head against column ``other``."""
+    return adjusted_p(hits[heads] - hits[other], draws[:, heads] - draws[:, [other]])
 
-    Args:
-        shapes: int (M, 2), T and L of each pair.
-    """
-    found: dict[str, list[np.ndarray]] = {"diagonal": [], "first word": []}
-    for T, L in shapes.tolist():
-        places, along = np.arange(L) + 0.5, (np.arange(T) + 0.5) * (L / max(T, 1))
-        found["diagonal"].append(1 / (1 + np.abs(places - along[:, None])))
-        found["first word"].append(np.tile(1 / (1 + places), (T, 1)))
-    return {name: Scores.from_matrices(matrices) for name, matrices in found.items()}
+
+def _agreement(values: np.ndarray, reference: Scores, judge: _Judge) -> dict[str, float]:
+    """A(reference, head); rows without attention, where all would be a tie, are turned round so as to disagree."""
+    empty = judge.row_sums(np.abs(values)) == 0
+    turned = np.where(empty[judge.row], -reference.values, values)
+    counts = AGREEMENT.count(reference, Scores(turned, judge.offsets, judge.shapes), judge.settings)
+    found = AGREEMENT.total(counts)
+    return {"agreement": found["agreement"], "agreement_chance": found["chance"]}
+
+
+def _rests(
+    tokens: np.ndarray, words: np.ndarray, first: np.ndarray, marks: np.ndarray, judge: _Judge
+) -> dict[str, float]:
+    """The shares of attention: on words and punctuation, by target words; on the first token, by target tokens."""
+    with warnings.catch_warnings(action="ignore"):  # of the mean of nothing, which is NaN
+        sums = (judge.row_sums(words), judge.row_sums(words * marks), tokens[first])
+        return dict(zip(("words", "punctuation", "first"), (float(each.mean()) for each in sums), strict=True))
+
+
+def _first_column(heads: AttentionHeads) -> np.ndarray:
+    """The elements of the first column of each matrix; of target tokens that are of a word, if words are known."""
+    found = [np.zeros(0, np.int64)]
+    for m, (low, (height, width)) in enumerate(zip(heads.offsets.tolist(), heads.shapes.tolist(), strict=False)):
+        rows = np.arange(height) if heads.words is None else np.flatnonzero(heads.words[1][m][0] >= 0)
+        found.append(low + rows * width if width else rows[:0])
+    return np.concatenate(found)
 
 
 def _of_text(heads: AttentionHeads, bitext: Bitext) -> AttentionHeads:
     if len(heads) != len(bitext):
         raise AlignkitError(f"the heads are of {len(heads)} sentence pairs, the text has {len(bitext)}")
-    first = next(_each(heads))
-    m = first_mismatch(first, bitext.shapes)
+    m = first_mismatch(Scores(heads.values[0], heads.offsets, heads.shapes), bitext.shapes)
     if m is not None:
         have, wanted = heads.shapes[m].tolist(), bitext.shapes[m].tolist()
         raise AlignkitError(
@@ -206,54 +293,74 @@ def _of_text(heads: AttentionHeads, bitext: Bitext) -> AttentionHeads:
     return AttentionHeads(heads.values, bitext.shapes, heads.heads)
 
 
-def _each(heads: AttentionHeads) -> Iterator[Scores]:
-    """The scores of each head."""
-    offsets = heads.offsets
-    return (Scores(values, offsets, heads.shapes) for values in heads.values)
+def _best_mean(
+    heads: AttentionHeads, judge: _Judge, counts: np.ndarray, part: slice = slice(None)
+) -> tuple[list[int], np.ndarray]:
+    """The heads, best first, whose mean has most hits in some of the pairs, and the counts (M, 3) of that mean."""
+    hits = judge.hits(counts, part)
+    ranked = np.argsort(-np.nan_to_num(hits, nan=-1), kind="stable")[:MOST_AVERAGED].tolist()
+    sums = np.cumsum(heads.values[ranked], axis=0, dtype=np.float64)
+    means = np.stack([judge.count(each) for each in sums])
+    best = int(np.argmax(np.nan_to_num(judge.hits(means, part), nan=-1)))
+    return ranked[: best + 1], means[best]
 
 
-def _table(
-    heads: AttentionHeads, found: dict[tuple[int, int], _Measured], order: Sequence[tuple[int, int]]
-) -> pd.DataFrame:
-    import pandas as pd
+def _halves(heads: AttentionHeads, judge: _Judge, counts: np.ndarray) -> dict[str, float]:
+    """``halves`` of :class:`HeadRanking`, of the counts (K, M, 3) of all heads and shifts."""
+    from scipy.stats import spearmanr
 
-    best, rows = found[order[0]].draws, []
-    for shift, k in order:
-        low, high = percentile_interval(found[shift, k].draws - best)
-        layer, head = heads.heads[k]
-        tied = bool(np.isnan(low) or low <= 0 <= high)
-        rows.append({"layer": layer, "head": head, "shift": shift, **found[shift, k].values, "tied": tied})
-    return pd.DataFrame(rows)
+    halves = slice(0, None, 2), slice(1, None, 2)
+    hits = [judge.hits(counts, half) for half in halves]
+    found: dict[str, list[float]] = {}
+    for k, half in enumerate(halves):
+        other = halves[1 - k]
+        best = counts[int(np.argmax(np.nan_to_num(hits[k], nan=-1)))]
+        _, mean = _best_mean(heads, judge, counts[: len(heads.heads)], half)
+        for name, each in (("head", best), ("heads", mean)):
+            found.setdefault(f"{name}_chosen", []).append(float(judge.hits(each, half)))
+            found.setdefault(name, []).append(float(judge.hits(each, other)))
+    with warnings.catch_warnings(action="ignore"):  # of heads that are all alike, whose correlation is NaN
+        correlation = float(spearmanr(*hits).statistic)
+    return {"correlation": correlation, **{name: sum(values) / 2 for name, values in found.items()}}
 
 
-def _difference(
-    heads: AttentionHeads, found: dict[tuple[int, int], _Measured], k: int, name: str
-) -> dict[str, float]:
-    plain, shifted = found[0, k], found[1, k]
-    low, high = percentile_interval(shifted.draws - plain.draws)
+def _difference(heads: AttentionHeads, hits: np.ndarray, draws: np.ndarray, k: int) -> dict[str, float]:
+    shifted = k + len(heads.heads)
+    low, high = percentile_interval(draws[:, shifted] - draws[:, k])
     layer, head = heads.heads[k]
-    value = shifted.values[name] - plain.values[name]
-    return {"layer": layer, "head": head, "difference": value, "low": low, "high": high}
+    return {"layer": layer, "head": head, "difference": float(hits[shifted] - hits[k]), "low": low, "high": high}
 
 
-def _means(
-    on_words: Sequence[AttentionHeads], order: Sequence[tuple[int, int]], judge: _Judge
-) -> tuple[pd.DataFrame, list[int]]:
-    """The metric of the mean of the n best heads of each shift, and the heads of the best mean without a shift."""
-    import pandas as pd
+def compare_rankings(found: HeadRanking, path: PathLike) -> dict[str, float]:
+    """How far another text, as of another language pair, ranks the heads of the same model alike.
 
-    rows, best, least = [], [], np.inf
-    for shift, heads in enumerate(on_words):
-        ranked = [k for each, k in order if each == shift][:MOST_AVERAGED]
-        total = np.zeros(heads.values.shape[1], np.float64)
-        for n, k in enumerate(ranked, 1):
-            total += heads.values[k]
-            mean = Scores((total / n).astype(np.float32), heads.offsets, heads.shapes)
-            measured = judge.measure(mean)
-            rows.append({"shift": shift, "heads": n, **measured.values})
-            if shift == 0 and (judge.order(measured) < least or n == 1):
-                best, least = ranked[:n], judge.order(measured)
-    return pd.DataFrame(rows), best
+    Args:
+        found: of this text.
+        path: the JSON of the other's ranking, as ``alignkit heads --json`` prints it.
+
+    Returns:
+        ``correlation``: Spearman's of the hits of the heads and shifts that both have; ``head``: the hits here of
+        the head that is best there.
+
+    Raises:
+        InputError: the file is missing, no such JSON, or has fewer than two heads in common with this ranking.
+    """
+    from scipy.stats import spearmanr
+
+    key = ["layer", "head", "shift"]
+    here = found.table.set_index(key)["hits"].to_dict()
+    try:
+        with open(path, encoding="utf-8") as stream:
+            rows = json.load(stream)["heads"]
+        there = {tuple(int(row[name]) for name in key): float(row["hits"]) for row in rows}
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise InputError(path, f"is no ranking of `alignkit heads --json`: {first_line(error)}") from error
+    common = [each for each in there if each in here]
+    if len(common) < 2:
+        raise InputError(path, "has no two heads in common with this ranking")
+    pairs = np.array([(here[each], there[each]) for each in common])
+    best = max(common, key=lambda each: there[each])
+    return {"correlation": float(spearmanr(*pairs.T).statistic), "head": here[best]}
 
 
 def rank_heads_of_file(
@@ -273,8 +380,8 @@ def rank_heads_of_file(
         path: scores with layers and heads, in any format of :mod:`alignkit.interop.other_systems`.
         source, target: the text that they are of.
         gold: gold links of the same pairs, in a format of :func:`alignkit.links.gold.parse_gold`.
-        model: without gold, a saved aligner or checkpoint to compare with; None: the best aligner is fitted on the
-            text (:func:`alignkit.pipeline.align`).
+        model: without gold, a saved aligner or checkpoint whose links and scores are the reference; None: the best
+            aligner is fitted on the text (:func:`alignkit.pipeline.align`).
         reading: how to read the text.
         settings, progress: as of :func:`rank_heads`.
 
@@ -295,28 +402,7 @@ def rank_heads_of_file(
         if len(known.gold) != len(bitext):
             raise InputError(gold, f"has {len(known.gold)} sentence pairs, the text has {len(bitext)}")
         check_range(gold, known.gold.possible, bitext.shapes)
-        return rank_heads(heads, bitext, gold=known.gold, settings=settings, progress=progress)
-    reference = align(bitext, model=model, threads=settings.threads).score("alpha")
-    return rank_heads(heads, bitext, reference=reference, settings=settings, progress=progress)
-
-
-def write_alignment_heads(path: PathLike, heads: Sequence[tuple[int, int]]) -> None:
-    """Write the ``alignment_heads`` that CTranslate2 reads: a list of [layer, head] in ``config.json``.
-
-    If the file is such a configuration, its other entries stay as they are.
-
-    Raises:
-        InputError: the file is there, but is not a JSON object.
-    """
-    known: Any = {}
-    if os.path.exists(path):
-        try:
-            with open(path, encoding="utf-8") as stream:
-                known = json.load(stream)
-        except (OSError, ValueError, RecursionError) as error:
-            raise InputError(path, f"is there, but is not JSON: {error}") from error
-        if not isinstance(known, dict):
-            raise InputError(path, "is there, but is not a JSON object")
-    known[FIELD] = [[int(layer), int(head)] for layer, head in heads]
-    with atomic_write(path) as stream:
-        stream.write((json.dumps(known, indent=2, ensure_ascii=False) + "\n").encode())
+        return rank_heads(heads, bitext, known.gold, settings=settings, progress=progress)
+    aligned = align(bitext, model=model, threads=settings.threads)
+    links, reference = GoldLinks(aligned.links, aligned.links), aligned.score("alpha")
+    return rank_heads(heads, bitext, links, reference=reference, settings=settings, progress=progress)

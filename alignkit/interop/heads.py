@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from alignkit.errors import AlignkitError
+from alignkit.records import Record
 from alignkit.scores import Grouping, Scores, flat_offsets, merge_matrix
 from alignkit.storage import Fields, loaded, save_arrays
 from alignkit.types import PathLike
@@ -64,12 +65,14 @@ class AttentionHeads:
         shapes: int32 (M, 2), T target tokens and L source tokens of each pair.
         heads: (layer, head) of each row of ``values``.
         words: the words of the source tokens and those of the target tokens, if tokens are subwords.
+        made: how they were made, by name: the model, and what else was asked for.
     """
 
     values: np.ndarray
     shapes: np.ndarray
     heads: tuple[tuple[int, int], ...]
     words: tuple[Grouping, Grouping] | None = None
+    made: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.values.dtype != np.float32 or self.shapes.dtype != np.int32:
@@ -198,18 +201,20 @@ class AttentionHeads:
             flat = [np.zeros(0, np.int32), *(np.asarray(groups, np.int32) for groups, _ in grouping)]
             arrays[f"{name}_words"] = np.concatenate(flat)
             arrays[f"{name}_word_counts"] = np.array([count for _, count in grouping], np.int32)
-        save_arrays(path, KIND, VERSION, arrays, compress=True)
+        save_arrays(path, KIND, VERSION, arrays, {"made": dict(self.made)}, compress=True)
 
     @classmethod
     def load(cls, path: PathLike) -> AttentionHeads:
         """Read an npz file that :meth:`save` wrote; raises InputError if it is missing or damaged."""
-        with loaded(path, KIND, VERSION) as (fields, _):
+        with loaded(path, KIND, VERSION) as (fields, header):
             values, shapes = fields.get("values", np.float32, 2), fields.get("shapes", np.int32, 2)
             heads, words = fields.get("heads", np.int32, 2), None
             if "source_words" in fields.arrays:
                 words = tuple(_grouping(fields, side, shapes[:, k]) for side, k in (("source", 1), ("target", 0)))
             pairs = tuple((int(layer), int(head)) for layer, head in heads)
-            return cls(values, shapes, pairs, words)  # type: ignore[arg-type]
+            made = header.part("made") if "made" in header else Record(path, {})
+            facts = {name: made.text(name) for name in made}
+            return cls(values, shapes, pairs, words, facts)  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
         return f"AttentionHeads({len(self)} pairs, {self.described})"

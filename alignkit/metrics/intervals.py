@@ -47,6 +47,21 @@ def percentile_interval(draws: np.ndarray) -> tuple[float, float]:
     return float(low), float(high)
 
 
+def adjusted_p(observed: np.ndarray, draws: np.ndarray) -> np.ndarray:
+    """float64 (K,): p values of K differences, of being above 0, adjusted for having looked at all of them.
+
+    Each is the share of resamples in which any difference lies as far above its observed value as this one lies
+    above 0 (single-step maximum statistic; Westfall and Young 1993), so that if none of them is above 0, the
+    smallest is at most 0.05 in about 5 % of all texts. Without resamples, all are 1.
+
+    Args:
+        observed: (K,), in one unit.
+        draws: (B, K), of resamples of the same sentence pairs.
+    """
+    largest = (draws - observed).max(axis=1, initial=-np.inf)
+    return (1 + (largest[:, None] >= observed).sum(axis=0)) / (1 + len(draws))
+
+
 def bootstrap_ratio(
     tops: np.ndarray, bottoms: np.ndarray, seed: int = 0, resamples: int = RESAMPLES
 ) -> tuple[float, float]:

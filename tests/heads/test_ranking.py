@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 from alignkit.errors import AlignkitError, InputError
-from alignkit.heads.ranking import position_scores, rank_heads, write_alignment_heads
+from alignkit.heads.exports import write_alignment_heads
+from alignkit.heads.ranking import compare_rankings, rank_heads
 from alignkit.interop.heads import AttentionHeads, HeadChoice
 from alignkit.links.links import GoldLinks, Links
-from alignkit.metrics.aer import AER
+from alignkit.metrics.aer import AER, evaluate
+from alignkit.metrics.agreement import agreement
+from alignkit.metrics.intervals import adjusted_p, resampled_sums
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit_cli.main import run as run_program
@@ -50,7 +53,7 @@ def best_of(table, count=2):
 @pytest.fixture(scope="module")
 def by_gold(planted):
     heads, bitext, gold = planted
-    return rank_heads(heads, bitext, gold=gold, threads=1)
+    return rank_heads(heads, bitext, gold, threads=1)
 
 
 def test_both_heads_are_found_with_their_shift(by_gold):
@@ -58,8 +61,9 @@ def test_both_heads_are_found_with_their_shift(by_gold):
     assert len(by_gold.table) == 2 * LAYERS * HEADS
     assert (by_gold.table["aer"].head(2) < 0.15).all()
     assert (by_gold.table["aer"].iloc[2:] > 0.6).all()
-    assert (by_gold.table["low"] <= by_gold.table["aer"]).all()
-    assert (by_gold.table["aer"] <= by_gold.table["high"]).all()
+    for name, low, high in (("hits", "low", "high"), ("aer", "aer_low", "aer_high")):
+        assert (by_gold.table[low] <= by_gold.table[name]).all()
+        assert (by_gold.table[name] <= by_gold.table[high]).all()
     assert by_gold.table["tied"].tolist() == [True, True, *[False] * (2 * LAYERS * HEADS - 2)]
 
 
@@ -72,7 +76,7 @@ def test_aer_is_that_of_the_largest_attention(planted, by_gold):
     row = by_gold.table.set_index(["layer", "head", "shift"]).loc[(*GOOD, 0)]
     wanted = AER.measure(gold, Links.from_lists(links))
     assert row["aer"] == pytest.approx(wanted["aer"])
-    assert (row["low"], row["high"]) == pytest.approx((wanted["low"], wanted["high"]))
+    assert (row["aer_low"], row["aer_high"]) == pytest.approx((wanted["low"], wanted["high"]))
 
 
 def test_the_shift_of_the_best_head_is_judged(by_gold, planted):
@@ -81,17 +85,16 @@ def test_the_shift_of_the_best_head_is_judged(by_gold, planted):
     assert by_gold.difference["low"] * by_gold.difference["high"] > 0
     heads, bitext, gold = planted
     only = AttentionHeads(heads.values[[GOOD[0] * HEADS + GOOD[1]]], heads.shapes, (GOOD,), heads.words)
-    found = rank_heads(only, bitext, gold=gold, threads=1)
-    assert found.difference["low"] > 0.4  # shifted rows are worse
+    found = rank_heads(only, bitext, gold, threads=1)
+    assert found.difference["high"] < -0.4  # shifted rows are worse
     late = AttentionHeads(heads.values[[LATE[0] * HEADS + LATE[1]]], heads.shapes, (LATE,), heads.words)
-    assert rank_heads(late, bitext, gold=gold, threads=1).difference["high"] < -0.4
+    assert rank_heads(late, bitext, gold, threads=1).difference["low"] > 0.4
 
 
 def test_alignment_heads_are_those_without_a_shift(by_gold):
     assert by_gold.alignment_heads[0] == GOOD
-    means = by_gold.means[by_gold.means["shift"] == 0].set_index("heads")["aer"]
-    assert means.idxmin() == len(by_gold.alignment_heads)
-    assert means[1] == pytest.approx(by_gold.table.query("shift == 0")["aer"].iloc[0])
+    alone = by_gold.table.query("shift == 0")["hits"].iloc[0]
+    assert by_gold.mean["hits"] >= alone if len(by_gold.alignment_heads) > 1 else by_gold.mean["hits"] == alone
 
 
 def test_two_good_heads_are_averaged(planted):
@@ -106,46 +109,51 @@ def test_two_good_heads_are_averaged(planted):
         for s, t in gold.sure[m].tolist():
             matrix[0, t % 2, t, s] = 1
         pairs.append(matrix)
-    found = rank_heads(AttentionHeads.from_pairs(pairs, heads.words), bitext, gold=gold, threads=1)
+    found = rank_heads(AttentionHeads.from_pairs(pairs, heads.words), bitext, gold, threads=1)
     assert set(found.alignment_heads) == {(0, 0), (0, 1)}
-    assert found.means.query("shift == 0 and heads == 2")["aer"].iloc[0] == 0
+    assert (found.mean["aer"], found.mean["hits"]) == (0, 1)
 
 
-def test_without_gold_another_aligner_finds_them(planted):
-    heads, bitext, gold = planted
+def sharp(bitext, gold):
+    """Scores whose best source words are the gold links."""
     matrices = [np.full(shape, 0.01) for shape in bitext.shapes]
     for matrix, links in zip(matrices, gold.sure, strict=True):
         matrix[links[:, 1], links[:, 0]] = 1
-    found = rank_heads(heads, bitext, reference=Scores.from_matrices(matrices), threads=1)
-    assert found.metric.name == "agreement"
+    return Scores.from_matrices(matrices)
+
+
+def test_agreement_with_an_aligner_is_measured_as_everywhere(planted):
+    heads, bitext, gold = planted
+    reference = sharp(bitext, gold)
+    found = rank_heads(heads, bitext, gold, reference=reference, threads=1)
     assert best_of(found.table) == {(*GOOD, 0), (*LATE, 1)}
-    assert (found.table["low"].head(2) > found.table["chance"].head(2) + 0.4).all()
-    others = found.table.iloc[2:]
-    assert (others["low"] < others["chance"] + 0.1).all()
+    rows = found.table.set_index(["layer", "head", "shift"])
+    wanted = agreement(reference, heads.on_words.scores(HeadChoice(*GOOD)))
+    assert rows.loc[(*GOOD, 0), "agreement"] == pytest.approx(wanted.agreement)
+    assert rows.loc[(*GOOD, 0), "agreement_chance"] == pytest.approx(wanted.chance)
 
 
-def test_rows_without_attention_do_not_agree(planted):
+def test_rows_without_attention_are_no_hits(planted):
     """Without </s>, the last word has no shifted row; a row of ties would agree with everything."""
     bitext, gold = planted[1:]
-    matrices = [np.full(shape, 0.01, np.float32) for shape in bitext.shapes]
-    for matrix, links in zip(matrices, gold.sure, strict=True):
-        matrix[links[:, 1], links[:, 0]] = 1
-    reference = Scores.from_matrices(matrices)
-    found = rank_heads(AttentionHeads.from_scores(reference), bitext, reference=reference, threads=1)
-    rows = found.table.set_index("shift")["rows"]
-    assert rows[0] - rows[1] == PAIRS
-    assert found.table.set_index("shift").loc[1, "agreement"] < 0.05
+    reference = sharp(bitext, gold)
+    found = rank_heads(AttentionHeads.from_scores(reference), bitext, gold, reference=reference, threads=1)
+    rows = found.table.set_index("shift")
+    assert rows.loc[0, "hits"] == rows.loc[0, "agreement"] == 1
+    assert rows.loc[1, "hits"] < 0.05
+    assert rows.loc[1, "agreement"] < 0.05
 
 
 def test_what_is_refused(planted):
     heads, bitext, gold = planted
-    with pytest.raises(AlignkitError, match="either against gold links or"):
-        rank_heads(heads, bitext)
-    with pytest.raises(AlignkitError, match=f"{PAIRS} sentence pairs, the text has {PAIRS - 1}"):
-        rank_heads(heads, bitext.block(0, PAIRS - 1), gold=gold)
+    with pytest.raises(AlignkitError, match=f"links are of {PAIRS} sentence pairs, the text has {PAIRS - 1}"):
+        rank_heads(heads, bitext.block(0, PAIRS - 1), gold)
+    with pytest.raises(AlignkitError, match=f"heads are of {PAIRS} sentence pairs, the text has {PAIRS - 1}"):
+        rank_heads(heads, bitext.block(0, PAIRS - 1), gold.take(np.arange(PAIRS - 1)))
+    no_links = GoldLinks(*[Links.from_lists([[]] * PAIRS)] * 2)
     turned = Bitext.from_sentences(*[[["a"] * 3] * PAIRS] * 2)
     with pytest.raises(AlignkitError, match="line 1: the heads are of"):
-        rank_heads(heads, turned, gold=gold)
+        rank_heads(heads, turned, no_links)
 
 
 def test_other_entries_of_a_configuration_stay(tmp_path):
@@ -188,7 +196,7 @@ def test_the_command_finds_them(files, capsys, tmp_path):
     lines = [line.split() for line in out.splitlines()]
     rows = [line for line in lines if line and line[0] in ("1.2", "2.0+1")]
     assert len(rows) == 2
-    assert "14 more" in out
+    assert "14 heads more" in out
     assert "Shift:" in out
     assert "alignment_heads: 1.2" in out
 
@@ -198,8 +206,7 @@ def test_the_command_without_gold_fits_an_aligner(files, capsys):
     arguments = ["heads", *(str(files / name) for name in ("a.npz", "s", "t")), "--threads", "1", "-q"]
     assert run_program([*arguments, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["metric"] == "agreement"
-    assert {"agreement", "chance", "low", "high"} <= set(found["heads"][0])
+    assert {"agreement", "agreement_chance", "hits", "low", "high", "aer"} <= set(found["heads"][0])
     assert run_program([*arguments, "--gold", str(files / "gold"), "--model", "x"]) == 2
     assert run_program(["heads", str(files / "nothing"), *arguments[2:]]) == 2
     capsys.readouterr()
@@ -236,22 +243,179 @@ def test_a_head_in_evaluate_and_compare(files, capsys, by_gold):
     assert "late.alpha" in capsys.readouterr().out
 
 
+def naive(matrices, bitext, gold):
+    """Hits and AER of matrices (T, L) of words."""
+    links, hits, linked = [], 0, 0
+    for m, matrix in enumerate(matrices):
+        known = {tuple(link) for link in gold.possible[m].tolist()}
+        links.append([])
+        for t, row in enumerate(matrix.tolist()):
+            linked += any(target == t for _, target in known)
+            if max(row) > 0:
+                links[-1].append((row.index(max(row)), t))
+                hits += links[-1][-1] in known
+    return hits / linked, evaluate(gold, links).aer
+
+
+def test_every_head_is_what_a_loop_finds(planted):
+    """Sure and possible links, words without any, and a blank pair."""
+    heads, bitext, _ = planted
+    rng = np.random.default_rng(2)
+    sure, possible = [], []
+    for T, L in bitext.shapes.tolist():
+        all_links = {(int(s), t) for t in range(T) for s in rng.integers(0, L, rng.integers(0, 3))}
+        possible.append(sorted(all_links))
+        sure.append([link for link in possible[-1] if rng.random() < 0.6])
+    sentences = [bitext.source.words(m) for m in range(PAIRS)], [bitext.target.words(m) for m in range(PAIRS)]
+    pairs = [heads.pair(m).reshape(LAYERS, HEADS, *heads.shapes[m]) for m in range(PAIRS)]
+    blank = (np.zeros(0, np.int64), 0)
+    words = [[*side, blank] for side in heads.words]
+    bitext = Bitext.from_sentences(*([*side, []] for side in sentences))
+    heads = AttentionHeads.from_pairs([*pairs, np.zeros((0, 0, 0, 0))], tuple(words))
+    gold = GoldLinks(*(Links.from_lists([*each, []]) for each in (sure, possible)))
+    found = rank_heads(heads, bitext, gold, threads=1)
+    assert found.linked == sum(len({t for _, t in each}) for each in possible)
+    marked = {m: [k for k, word in enumerate(bitext.source.words(m)) if word == "w3"] for m in range(PAIRS)}
+    for row in found.table.itertuples(index=False):
+        scores = heads.word_scores(HeadChoice(row.layer, row.head, shifted=bool(row.shift)))
+        assert (row.hits, row.aer) == pytest.approx(naive(scores, bitext, gold))
+        rows = [each for m in range(PAIRS) for each in scores[m]]
+        assert row.words == pytest.approx(np.mean([each.sum() for each in rows]), abs=1e-5)
+        tokens = heads.scores(HeadChoice(row.layer, row.head, shifted=bool(row.shift)))
+        assert row.first == pytest.approx(np.mean([x for m in range(PAIRS) for x in tokens[m][:-1, 0]]), abs=1e-5)
+        assert row.punctuation == 0
+    assert marked  # punctuation: the same text with one word turned into a comma
+    comma = Bitext.from_sentences(
+        [[{"w3": ","}.get(word, word) for word in bitext.source.words(m)] for m in range(PAIRS + 1)],
+        [bitext.target.words(m) for m in range(PAIRS + 1)],
+    )
+    row = next(rank_heads(heads, comma, gold, threads=1).table.itertuples(index=False))
+    scores = heads.word_scores(HeadChoice(row.layer, row.head, shifted=bool(row.shift)))
+    wanted = np.mean([each[marked[m]].sum() for m in range(PAIRS) for each in scores[m]])
+    assert row.punctuation == pytest.approx(wanted, abs=1e-5)
+
+
 def test_positions_alone_are_what_a_loop_finds(planted, by_gold):
-    _, bitext, gold_links = planted
-    wrong = {"diagonal": 0, "first word": 0}
-    total = 0
-    for m, (T, L) in enumerate(bitext.shapes.tolist()):
-        gold = {tuple(link) for link in gold_links.sure[m].tolist()}
-        total += T + len(gold)
-        for t in range(T):
-            place = (t + 0.5) * L / T
-            nearest = min(range(L), key=lambda s: (abs(s + 0.5 - place), s))
-            for name, s in (("diagonal", nearest), ("first word", 0)):
-                wrong[name] -= 2 * ((s, t) in gold)
-    expected = {name: 1 + value / total for name, value in wrong.items()}
-    assert by_gold.positions == pytest.approx(expected)
+    _, bitext, gold = planted
+    places = {
+        "diagonal": lambda t, T, L: (t + 0.5) * L / T - 0.5,
+        "same place": lambda t, T, L: t,
+        "place before": lambda t, T, L: t - 1,
+        "place after": lambda t, T, L: t + 1,
+        "first word": lambda t, T, L: 0,
+        "last word": lambda t, T, L: L - 1,
+    }
+    rows = by_gold.positions.set_index("name")
+    assert list(rows.index) == ["chance", *places]
+    for name, place in places.items():
+        matrices = [
+            np.array([[1 / (1 + abs(s - place(t, T, L))) for s in range(L)] for t in range(T)])
+            for T, L in bitext.shapes.tolist()
+        ]
+        assert tuple(rows.loc[name, ["hits", "aer"]]) == pytest.approx(naive(matrices, bitext, gold))
 
 
-def test_the_diagonal_of_a_pair_of_unequal_lengths():
-    diagonal = position_scores(np.array([[2, 5], [4, 2]]))["diagonal"]
-    assert [matrix.argmax(axis=1).tolist() for matrix in diagonal] == [[1, 3], [0, 0, 1, 1]]
+def test_chance_is_the_mean_over_all_places(planted, by_gold):
+    """The mean of many random links; each target word has one link, to one of L words."""
+    _, bitext, gold = planted
+    drawn = [
+        naive([np.eye(L)[rng.integers(0, L, T)] for T, L in bitext.shapes.tolist()], bitext, gold)
+        for rng in map(np.random.default_rng, range(60))
+    ]
+    row = by_gold.positions.set_index("name").loc["chance"]
+    assert tuple(row[["hits", "aer"]]) == pytest.approx(np.mean(drawn, axis=0), abs=0.008)
+    lengths = bitext.shapes[:, 0]
+    assert row["hits"] == pytest.approx(len(lengths) / lengths.sum())
+
+
+def test_only_the_planted_heads_are_found(by_gold):
+    first, others = by_gold.table.iloc[:2], by_gold.table.iloc[2:]
+    assert (first[["p_chance", "p_positions"]] < 0.01).all(axis=None)
+    assert (others["p_positions"] > 0.05).all()
+
+
+@pytest.mark.parametrize("alike", [0, 0.6])
+def test_null_heads_are_found_in_one_text_of_twenty(alike):
+    """Heads at chance, independent or alike: the smallest of 40 adjusted p is below 0.05 in about 5 % of texts."""
+    texts, pairs, heads = 400, 60, 40
+    found = 0
+    for seed in range(texts):
+        rng = np.random.default_rng(seed)
+        rows = rng.integers(5, 15, (pairs, 1))
+        common = rng.random((pairs, 1)) < alike
+        own, shared = rng.binomial(rows, 0.1, (pairs, heads)), rng.binomial(rows, 0.1)
+        hits = np.where(common, shared, own) - 0.1 * rows
+        draws = resampled_sums(np.concatenate([hits, rows], axis=1), seed, 500)
+        adjusted = adjusted_p(hits.sum(axis=0) / rows.sum(), draws[:, :-1] / draws[:, -1:])
+        found += adjusted.min() <= 0.05
+    assert 0.02 <= found / texts <= 0.08
+
+
+def test_a_p_value_by_hand():
+    """In three resamples the largest deviations are 0, 1 and 2."""
+    draws = np.array([[1.0, 3.0, 0.0], [0.0, 4.0, 0.0], [3.0, 2.0, 0.0]])
+    observed = np.array([1.0, 3.0, 0.0])
+    assert adjusted_p(observed, draws).tolist() == [(1 + 2) / 4, 1 / 4, 1]
+    assert adjusted_p(observed, draws[:0]).tolist() == [1, 1, 1]
+
+
+def test_halves_judge_what_the_other_half_chose(planted, by_gold):
+    """By the ranking of each half alone."""
+    heads, bitext, gold = planted
+    wanted = []
+    for low in (0, 1):
+        chosen, judged = (np.arange(start, PAIRS, 2) for start in (low, 1 - low))
+        parts = []
+        for part in (chosen, judged):
+            arrays = [heads.pair(m).reshape(LAYERS, HEADS, *heads.shapes[m]) for m in part]
+            words = tuple([side[m] for m in part] for side in heads.words)
+            sub = AttentionHeads.from_pairs(arrays, words)
+            parts.append((sub, bitext.take(part), gold.take(part)))
+        best = rank_heads(*parts[0], threads=1)
+        other = rank_heads(*parts[1], threads=1).table.set_index(["layer", "head", "shift"])["hits"]
+        row = best.table.iloc[0]
+        mean = [
+            np.mean([parts[1][0].on_words.scores(HeadChoice(*h))[m] for h in best.alignment_heads], axis=0)
+            for m in range(len(judged))
+        ]
+        wanted.append(
+            (
+                other[tuple(row[["layer", "head", "shift"]])],
+                row["hits"],
+                naive(mean, *parts[1][1:])[0],
+                best.mean["hits"],
+            )
+        )
+    names = ("head", "head_chosen", "heads", "heads_chosen")
+    assert tuple(by_gold.halves[name] for name in names) == pytest.approx(np.mean(wanted, axis=0))
+
+
+def test_other_text_ranks_alike(by_gold, files, capsys, tmp_path):
+    arguments = [
+        "heads",
+        *(str(files / name) for name in ("a.npz", "s", "t")),
+        "--gold",
+        str(files / "gold"),
+        "-q",
+    ]
+    assert run_program([*arguments, "--json"]) == 0
+    (tmp_path / "de.json").write_text(capsys.readouterr().out)
+    assert compare_rankings(by_gold, tmp_path / "de.json")["correlation"] == pytest.approx(1)
+    rows = json.loads((tmp_path / "de.json").read_text())["heads"]
+    turned = [{**row, "hits": 1 - row["hits"]} for row in rows]
+    (tmp_path / "fr.json").write_text(json.dumps({"heads": turned}))
+    found = compare_rankings(by_gold, tmp_path / "fr.json")
+    assert found["correlation"] == pytest.approx(-1)
+    assert found["head"] == by_gold.table["hits"].min()
+    assert run_program([*arguments, "--other", str(tmp_path / "fr.json")]) == 0
+    assert "fr.json: rank correlation -1.00" in capsys.readouterr().out
+    for text in (
+        "[]",
+        '{"heads": [1]}',
+        '{"heads": []}',
+        "{",
+        '{"heads": [{"layer": 0, "head": 9, "shift": 0, "hits": 1}]}',
+    ):
+        (tmp_path / "bad.json").write_text(text)
+        assert run_program([*arguments, "--other", str(tmp_path / "bad.json")]) == 2
+        assert capsys.readouterr().err.count("\n") == 1

@@ -134,7 +134,7 @@ def test_arrays_of_four_dimensions(pairs, tmp_path):
 def test_damaged_files(pairs, tmp_path, monkeypatch, name, how):
     from alignkit.interop import heads as module
 
-    def damaging(path, kind, version, arrays, **more):
+    def damaging(path, kind, version, arrays, header, **more):
         array = arrays.pop(name)
         if how == "short":
             arrays[name] = array[:-1]
@@ -142,7 +142,7 @@ def test_damaged_files(pairs, tmp_path, monkeypatch, name, how):
             arrays[name] = np.full_like(array, np.nan if name == "values" else 10_000)
         elif how == "type":
             arrays[name] = array.astype(np.float64)
-        save(path, kind, version, arrays, **more)
+        save(path, kind, version, arrays, header, **more)
 
     save = module.save_arrays
     monkeypatch.setattr(module, "save_arrays", damaging)
