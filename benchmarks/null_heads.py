@@ -2,7 +2,7 @@
 
     python benchmarks/null_heads.py -o benchmarks/results/null_heads
 
-Heads hit a word with the probability of chance: independently, or, in a share of the sentence pairs, all of them as
+Heads hit a word with the probability of chance: independently, or, in a share of the pairs, all of them as
 often. The family-wise error is the share of texts whose smallest adjusted p is at most 0.05. Writes OUT.json and
 OUT.md.
 """
