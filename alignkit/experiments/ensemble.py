@@ -233,6 +233,20 @@ def run_lstm(
     return h, c
 
 
+#: names of vectors (S, L, H) that are added to the states at each place, where networks have them; never trained
+PLACES = ("encoder_places", "decoder_places")
+
+
+def states(p: Parameters, source: Tensor, previous: Tensor) -> tuple[Tensor, Tensor]:
+    """The states h (S, B, L, H) of the encoder and s (S, B, T, H) of the decoder, given what ``forward`` is."""
+    h, c = run_lstm(p, "encoder", source.transpose(1, 2).contiguous(), None)
+    s, _ = run_lstm(p, "decoder", previous.transpose(1, 2).contiguous(), (h[:, -1], c))
+    h, s = h.transpose(1, 2).contiguous(), s.transpose(1, 2).contiguous()
+    if PLACES[0] in p:
+        h, s = (state + p[name].unsqueeze(1) for state, name in zip((h, s), PLACES, strict=True))
+    return h, s
+
+
 def forward(p: Parameters, source: Tensor, previous: Tensor) -> ForwardPass:
     """All logits under teacher forcing; attention is uniform if the networks have no query.
 
@@ -243,10 +257,9 @@ def forward(p: Parameters, source: Tensor, previous: Tensor) -> ForwardPass:
     """
     networks, batch, length = source.shape
     steps = previous.shape[2]
-    h, c = run_lstm(p, "encoder", source.transpose(1, 2).contiguous(), None)
-    s, _ = run_lstm(p, "decoder", previous.transpose(1, 2).contiguous(), (h[:, -1], c))
+    h, s = states(p, source, previous)
     hidden = h.shape[3]
-    h, s = h.transpose(1, 2).contiguous(), s.transpose(1, 2).reshape(networks, -1, hidden)
+    s = s.view(networks, -1, hidden)
     total, weights = 0.0 * s[:1, :1, :1], []
     for k in range(p["context"].shape[1]):
         if "query" in p:

@@ -152,6 +152,12 @@ _ALL = (
         ("seeds", "length", "types", "hidden", "batch", "steps", "doses", "contrasts"),
     ),
     Experiment(
+        "attention-without-lexicon",
+        "what flat training leaves behind, by transplants and by decoded places",
+        f"ours; the thesis of {_SNELL}",
+        ("seeds", "length", "hidden", "batch", "steps", "before"),
+    ),
+    Experiment(
         "word-order-of-learning",
         "when attention finds each word, predicted from the text",
         "ours",

@@ -24,35 +24,19 @@ to 1/L reach .9 at length 12.)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 import torch
-from scipy.stats import spearmanr
 
 from alignkit.errors import AlignkitError
-from alignkit.experiments.ensemble import (
-    MemberRun,
-    Parameters,
-    SequencePlan,
-    copying_settings,
-    initial_parameters,
-    train_ensemble,
-)
+from alignkit.experiments.emergence import UNIT, Bench, Condition, EmergenceSettings, gap_claim, rank_slopes
+from alignkit.experiments.ensemble import Parameters, copying_settings, initial_parameters
 from alignkit.experiments.protocol import Claim, Figure, Result, averaged, claim, share_claim
-from alignkit.experiments.sequences import (
-    FIRST,
-    Sequences,
-    contrast,
-    count_table,
-    curves,
-    known_words,
-    left_uniform,
-)
-from alignkit.types import Progress, named_progress, no_progress
+from alignkit.experiments.sequences import FIRST, Sequences, contrast, count_table, curves
+from alignkit.types import Progress, no_progress
 
-QUERY = ("query", "query_bias")  #: the parameters of the attention
 #: those that decide which word a state names; the decoder's own are not among them
 LEXICAL = (
     *("embedding", "encoder_input", "encoder_state", "encoder_bias", "context", "context_bias"),
@@ -61,38 +45,24 @@ LEXICAL = (
 
 
 @dataclass(frozen=True)
-class WrittenLexiconSettings(SequencePlan):
-    """The interventions and the networks: small, so that every condition has many seeds.
+class WrittenLexiconSettings(EmergenceSettings):
+    """The interventions.
 
-    Attributes (others are those of :class:`SequencePlan`):
-        seeds: networks of each condition; a seed has the same initial weights in all of them.
-        length: tokens of a sequence, and types of the permutations.
+    Attributes (others are those of :class:`EmergenceSettings`):
         types: of the text that the lexicon is written with, ``length`` of them in a sequence.
-        learning_rate: larger than the paper's, since small networks learn little in its 300 steps otherwise.
         doses: steps of writing; the first is 0.
         contrasts: V, numbers of types of sequences that are learned without writing.
-        emerged: how many times the share of uniform attention counts as learned.
-        pairs: on which known words are measured.
     """
 
     least = dict.fromkeys(("doses",), 0)
-    seeds: int = 16
-    length: int = 12
     types: int = 24
-    hidden: int = 64
-    batch: int = 32
-    learning_rate: float = 5e-3
     doses: tuple[int, ...] = (0, 25, 50, 100)
     contrasts: tuple[int, ...] = (12, 14, 18, 24)
-    emerged: float = 2.0
-    pairs: int = 20
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.doses) < 2 or self.doses[0] != 0 or min(self.doses[1:]) <= 0:
             raise AlignkitError("doses: 0 and at least one number of steps above it are needed")
-        if self.seeds < 2:
-            raise AlignkitError("seeds: intervals are over seeds, so that two are needed")
         if min(self.types, *self.contrasts) < self.length:
             raise AlignkitError("types and contrasts must not be below length")
 
@@ -102,28 +72,12 @@ QUICK = WrittenLexiconSettings(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Condition:
-    """Networks of one condition: the starts of the main training, their known words, and their runs."""
-
-    name: str
-    dose: float
-    known: np.ndarray
-    runs: list[MemberRun]
-
-    def emergence(self, settings: WrittenLexiconSettings) -> np.ndarray:
-        """float64 (seeds,): the step at which attention emerged; after the last one if it never did."""
-        level = settings.emerged / (settings.length + 1)  # the end of the sentence is a token, too
-        steps = np.array([left_uniform(run, level) for run in self.runs])
-        return np.where(np.isnan(steps), settings.steps + settings.every, steps)
-
-
 def run_written_lexicon(settings: WrittenLexiconSettings, progress: Progress = no_progress) -> Result:
     """Writes, erases, freezes and grades the lexicon, and finds when attention emerges."""
     lab = _Bench(settings, progress)
     conditions = [*lab.written(), lab.flat(), lab.erased(), *lab.frozen()]
     graded = lab.graded()
-    table = pd.DataFrame([_row(each, settings) for each in (*conditions, *graded)])
+    table = pd.DataFrame([each.row(settings) for each in (*conditions, *graded)])
     rows = [curves(each.runs, condition=each.name) for each in (*conditions, *graded)]
     seeds = [
         pd.DataFrame(
@@ -147,67 +101,28 @@ def run_written_lexicon(settings: WrittenLexiconSettings, progress: Progress = n
     )
 
 
-class _Bench:
+class _Bench(Bench):
     """The networks of every condition, trained one condition after another."""
 
+    settings: WrittenLexiconSettings
+
     def __init__(self, settings: WrittenLexiconSettings, progress: Progress) -> None:
-        self.settings, self.progress = settings, progress
+        parts = 2 * len(settings.doses) + 4 + len(settings.contrasts)
+        super().__init__(settings, progress, settings.types, range(settings.seeds), parts)
         self.broad = Sequences("subset", settings.types, settings.length)
-        self.narrow = Sequences("permutation", settings.length, settings.length)
-        self.shape = copying_settings(self.broad.vocabulary, settings.hidden)
-        self.starts = [initial_parameters(self.shape, seed) for seed in range(settings.seeds)]
-        self.done, self.total = 0, 2 * len(settings.doses) + 4 + len(settings.contrasts)  #: of the trainings
         self.most: list[Parameters] = []  # after the largest dose
-
-    def _train(
-        self,
-        starts: Sequence[Parameters],
-        sequences: Sequences,
-        steps: int,
-        name: str,
-        frozen: tuple[str, ...] = (),
-    ) -> list[MemberRun]:
-        if not steps:
-            return []
-        part = named_progress(self.progress, name, self.done, self.total)
-        self.done += 1
-        plan = replace(self.settings, steps=steps)
-        if name.startswith("writing"):
-            plan = replace(plan, solved=2.0)  # the dose is exact
-        seeds = [1000 * (name.startswith("writing") + 1) + seed for seed in range(len(starts))]
-        return train_ensemble(starts, seeds, sequences.draw, plan, part, frozen=frozen)
-
-    def _write(self, sequences: Sequences, steps: int) -> list[Parameters]:
-        """The starts after training with uniform attention, which leaves the queries as they are."""
-        without = [{name: x for name, x in start.items() if name not in QUERY} for start in self.starts]
-        runs = self._train(without, sequences, steps, f"writing {steps}")
-        written = [run.parameters for run in runs] or without
-        return [
-            part | {name: start[name] for name in QUERY} for part, start in zip(written, self.starts, strict=True)
-        ]
-
-    def _condition(
-        self, name: str, dose: float, starts: list[Parameters], frozen: tuple[str, ...] = ()
-    ) -> Condition:
-        runs = self._train(starts, self.narrow, self.settings.steps, name, frozen)
-        return Condition(name, dose, self.known(starts, self.narrow), runs)
-
-    def known(self, starts: list[Parameters], sequences: Sequences) -> np.ndarray:
-        """float64 (seeds,): the share of words of which beta is largest at their own state."""
-        generator = np.random.default_rng([self.settings.seeds, self.settings.length])
-        return known_words(sequences, starts, self.shape, sequences.bitext(generator, self.settings.pairs))
 
     def written(self) -> list[Condition]:
         """Every dose."""
         found = []
         for dose in self.settings.doses:
-            self.most = self._write(self.broad, dose)
-            found.append(self._condition(f"written, {dose} steps", dose, self.most))
+            self.most = self.trained_uniformly(self.broad, dose)
+            found.append(self.condition(f"written, {dose} steps", dose, self.most))
         return found
 
     def flat(self) -> Condition:
         dose = self.settings.doses[-1]
-        return self._condition(f"flat, {dose} steps", dose, self._write(self.narrow, dose))
+        return self.condition(f"flat, {dose} steps", dose, self.trained_uniformly(self.narrow, dose))
 
     def erased(self) -> Condition:
         """The words of the output layer have changed places."""
@@ -218,14 +133,14 @@ class _Bench:
             starts.append(
                 start | {"output": start["output"][..., order], "output_bias": start["output_bias"][..., order]}
             )
-        return self._condition("erased", self.settings.doses[-1], starts)
+        return self.condition("erased", self.settings.doses[-1], starts)
 
     def frozen(self) -> list[Condition]:
         """The parameters that make beta are frozen, as written and as drawn."""
         dose = self.settings.doses[-1]
         return [
-            self._condition("frozen, written", dose, self.most, LEXICAL),
-            self._condition("frozen, random", 0, list(self.starts), LEXICAL),
+            self.condition("frozen, written", dose, self.most, LEXICAL),
+            self.condition("frozen, random", 0, list(self.starts), LEXICAL),
         ]
 
     def graded(self) -> list[Condition]:
@@ -237,66 +152,34 @@ class _Bench:
             shape = copying_settings(sequences.vocabulary, settings.hidden)
             starts = [initial_parameters(shape, seed) for seed in range(settings.seeds)]
             name = f"{settings.length} of {types}"
-            runs = self._train(starts, sequences, settings.steps, name)
+            runs = self.train(starts, sequences, settings.steps, name)
             dose = contrast(count_table(sequences, 2000, 0))
             found.append(Condition(name, dose, np.full(settings.seeds, np.nan), runs))
         return found
-
-
-def _row(condition: Condition, settings: WrittenLexiconSettings) -> dict[str, object]:
-    steps = condition.emergence(settings)
-    value, (low, high) = averaged(steps)
-    return {
-        "condition": condition.name,
-        "runs": len(condition.runs),
-        "known": float(condition.known.mean()),
-        "learned": int((steps <= settings.steps).sum()),
-        "emerged": value,
-        "low": low,
-        "high": high,
-        "attention": float(np.mean([run.attention[-1] for run in condition.runs])),
-        "last accuracy": float(np.mean([run.accuracy[-1] for run in condition.runs])),
-    }
-
-
-def rank_slopes(doses: Sequence[float], steps: np.ndarray) -> np.ndarray:
-    """Spearman's rank correlation of dose and step of emergence within each seed, float64 (seeds,).
-
-    Args:
-        doses: (D,).
-        steps: (D, seeds).
-
-    Returns:
-        NaN for a seed whose steps are all the same.
-    """
-    found = [spearmanr(doses, column).statistic if np.ptp(column) else np.nan for column in steps.T]
-    return np.array(found, np.float64)
 
 
 def written_lexicon_claims(
     conditions: Sequence[Condition], graded: Sequence[Condition], settings: WrittenLexiconSettings
 ) -> tuple[Claim, ...]:
     """The claims; differences are within seeds, and intervals over seeds."""
-    steps = {each.name: each.emergence(settings) for each in (*conditions, *graded)}
+    by_name = {each.name: each for each in (*conditions, *graded)}
+    steps = {name: each.emergence(settings) for name, each in by_name.items()}
     written = [each for each in conditions if each.name.startswith("written")]
     none, most = written[0].name, written[-1].name
     flat = next(name for name in steps if name.startswith("flat"))
     lost = {name: int((steps[name] > settings.steps).sum()) for name in steps}
     learned = settings.seeds - lost["frozen, random"]
-    unit = "step at which attention emerges"
     doses = [each.dose for each in written], np.stack([steps[each.name] for each in written])
     contrasts = [each.dose for each in graded], np.stack([steps[each.name] for each in graded])
 
     def earlier(text: str, one: str, other: str) -> Claim:
-        never = np.minimum(steps[one], steps[other]) > settings.steps  # in neither, which says nothing
-        gap = np.where(never, np.nan, steps[one] - steps[other])
-        return claim(text, f"{unit}, {one} minus {other}", *averaged(gap), below=0.0)
+        return gap_claim(text, by_name[one], by_name[other], settings)
 
     return (
         earlier("A lexicon that is written into beta makes attention emerge earlier", most, none),
         claim(
             "... the earlier, the more of it was written",
-            f"rank correlation of dose and {unit} within seeds",
+            f"rank correlation of dose and {UNIT} within seeds",
             *averaged(rank_slopes(*doses), -1.0, 1.0),
             below=0.0,
         ),
@@ -320,7 +203,7 @@ def written_lexicon_claims(
         ),
         claim(
             "The larger the contrast of the co-occurrence table, the earlier attention emerges",
-            f"rank correlation of contrast and {unit} within seeds",
+            f"rank correlation of contrast and {UNIT} within seeds",
             *averaged(rank_slopes(*contrasts), -1.0, 1.0),
             below=0.0,
         ),

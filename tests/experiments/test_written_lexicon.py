@@ -10,6 +10,7 @@ import torch
 from scipy.stats import spearmanr
 
 from alignkit.errors import AlignkitError
+from alignkit.experiments import emergence
 from alignkit.experiments import written_lexicon as experiment
 from alignkit.experiments.ensemble import MemberRun
 from alignkit.experiments.protocol import Verdict
@@ -54,14 +55,14 @@ def test_the_lexicon_is_written_and_erased(found):
 
 
 def test_what_is_frozen_stays_and_writing_leaves_the_queries(monkeypatch):
-    starts, kept = [], experiment.train_ensemble
+    starts, kept = [], emergence.train_ensemble
 
     def spy(given, seeds, draw, plan, told, frozen):
         runs = kept(given, seeds, draw, plan, told, frozen=frozen)
         starts.append((given, frozen, runs))
         return runs
 
-    monkeypatch.setattr(experiment, "train_ensemble", spy)
+    monkeypatch.setattr(emergence, "train_ensemble", spy)
     experiment.run_written_lexicon(replace(SMALL, steps=3, doses=(0, 2), contrasts=(6,)))
     frozen = [part for part in starts if part[1]]
     assert len(frozen) == 2
@@ -70,12 +71,12 @@ def test_what_is_frozen_stays_and_writing_leaves_the_queries(monkeypatch):
             same = {name for name in start if torch.equal(start[name], run.parameters[name])}
             assert same == set(names)
     assert {name for name in frozen[0][0][0] if not name.startswith("decoder")} - set(frozen[0][1]) == set(
-        experiment.QUERY
+        emergence.QUERY
     )
     plain = starts[0][0]  # of dose 0: as drawn
     written = next(given for given, names, _ in starts[1:] if not names and "query" in given[0])
     for before, after in zip(plain, written, strict=True):
-        assert all(torch.equal(before[name], after[name]) for name in experiment.QUERY)
+        assert all(torch.equal(before[name], after[name]) for name in emergence.QUERY)
         assert not torch.equal(before["output"], after["output"])
 
 
