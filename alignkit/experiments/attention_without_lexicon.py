@@ -1,10 +1,10 @@
-"""``attention-without-lexicon``: what does flat training leave behind, if not words? Parts are transplanted (ours).
+"""``attention-without-lexicon``: what flat training leaves behind, if not words; parts are transplanted (ours).
 
 Training on permutations with attention fixed to 1/L ("flat") leaves known words at chance, and yet attention is
 learned afterwards (experiment ``written-lexicon``). Four groups of parameters are transplanted from such networks
 into the same networks as they were drawn, every subset of the groups. Before the main training, in which attention
-is learned, the place of a token is decoded linearly from the encoder's state h, and the target's from the decoder's
-s. Does that predict when attention emerges, across the subsets and among the seeds of each?
+is learned, the place of a token is decoded linearly from the encoder's state h, and the target's from the
+decoder's s. Does that predict when attention emerges, across the subsets and among the seeds of each?
 
 More conditions intervene on it:
 
@@ -20,7 +20,7 @@ More conditions intervene on it:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -29,11 +29,11 @@ import pandas as pd
 import torch
 from scipy.stats import rankdata
 
-from alignkit.experiments.emergence import UNIT, Bench, Condition, EmergenceSettings, gap_claim, rank_slopes
+from alignkit.experiments.emergence import UNIT, Bench, EmergenceSettings, gap_claim, rank_slopes
 from alignkit.experiments.ensemble import PLACES, Parameters, stack, states
 from alignkit.experiments.protocol import Claim, Figure, Result, averaged, claim
 from alignkit.experiments.sequences import FIRST, Sequences
-from alignkit.metrics.intervals import percentile_interval
+from alignkit.metrics.intervals import percentile_interval, ratio
 from alignkit.text.tokenization import EOS
 from alignkit.types import Progress, no_progress
 
@@ -44,6 +44,8 @@ GROUPS = {
     "readout": ("context", "context_bias", "combine", "combine_bias", "output", "output_bias"),
 }  #: all parameters but the query, which flat training leaves as it was drawn
 SUBSETS = [subset for size in range(len(GROUPS) + 1) for subset in combinations(GROUPS, size)]
+MEMBERS = np.array([[group in subset for subset in SUBSETS] for group in GROUPS], np.float64)
+NONE, *_, ALL = NAMES = [", ".join(subset) or "none" for subset in SUBSETS]  #: of the conditions
 FIRST_SEED = 100  #: none of the networks of written-lexicon, which gave the question
 
 
@@ -87,45 +89,37 @@ def transplant(fresh: Parameters, flat: Parameters, groups: Iterable[str]) -> Pa
 
 
 def decoded_places(given: np.ndarray) -> float:
-    """How well places are decoded from states (B, T, H).
+    """How well places are decoded from states (B, T, H), B even.
 
     R² on half of the B sequences of least squares fitted on the other half.
     """
-    sequences, places, _ = given.shape
-    wanted = np.tile(np.arange(places), sequences // 2)
-    fitted, held = (
-        np.column_stack([half.reshape(len(wanted), -1), np.ones(len(wanted))])
-        for half in (given[: sequences // 2], given[sequences // 2 : 2 * (sequences // 2)])
-    )
+    with_ones = np.concatenate([given, np.ones_like(given[..., :1])], -1)
+    fitted, held = (half.reshape(-1, half.shape[2]) for half in np.split(with_ones, 2))
+    wanted = np.tile(np.arange(given.shape[1]), len(given) // 2)
     errors = held @ np.linalg.lstsq(fitted, wanted, rcond=None)[0] - wanted
     return float(1 - (errors**2).mean() / wanted.var())
 
 
 class _Bench(Bench):
+    def states(self, starts: Sequence[Parameters], count: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """h and s of all networks on the same ``count`` pairs."""
+        drawn = self.narrow.draw(np.random.default_rng(7), count)[:2]
+        with torch.no_grad():
+            return states(stack(starts), *(torch.from_numpy(part).expand(len(starts), -1, -1) for part in drawn))
+
     def decoded(self, starts: Sequence[Parameters]) -> np.ndarray:
         """float64 (2, seeds): :func:`decoded_places` from h and from s, where they have read a word."""
-        h, s = self._states(starts, 2 * self.settings.pairs)
-        return np.array([[decoded_places(each) for each in part.numpy()] for part in (h[:, :, :-1], s[:, :, 1:])])
+        h, s = self.states(starts, 2 * self.settings.pairs)
+        return np.array([[decoded_places(each.numpy()) for each in part] for part in (h[:, :, :-1], s[:, :, 1:])])
 
-    def _states(self, starts: Sequence[Parameters], count: int) -> tuple[torch.Tensor, torch.Tensor]:
-        source, previous, _ = self.narrow.draw(np.random.default_rng(7), count)
-        drawn = (torch.from_numpy(part).expand(len(starts), -1, -1) for part in (source, previous))
-        with torch.no_grad():
-            return states(stack(starts), *drawn)
-
-    def with_places(
-        self, starts: Sequence[Parameters], flat: Sequence[Parameters], sign: float, scrambled: bool = False
-    ) -> list[Parameters]:
-        """The starts, to which the centred mean states of the flat networks at each place are added."""
-        means = [part.mean(1) for part in self._states(flat, 200)]
-        tables = [sign * (mean - mean.mean(1, keepdim=True)) for mean in means]
+    def places(self, networks: Sequence[Parameters], scrambled: bool = False) -> list[Parameters]:
+        """The mean states of each network at each place, centred; scrambled, in an order of their own."""
         found = []
-        for at, (seed, start) in enumerate(zip(self.seeds, starts, strict=True)):
-            places = np.random.default_rng([seed, 5])
-            own = [table[at : at + 1] for table in tables]
-            if scrambled:
-                own = [table[:, places.permutation(table.shape[1])] for table in own]
-            found.append(start | dict(zip(PLACES, own, strict=True)))
+        means = [part.mean(1) for part in self.states(networks, 200)]
+        for seed, *tables in zip(self.seeds, *(mean - mean.mean(1, keepdim=True) for mean in means), strict=True):
+            draw = np.random.default_rng([seed, 5])
+            orders = [draw.permutation(len(table)) if scrambled else slice(None) for table in tables]
+            found.append({name: t[None, order] for name, t, order in zip(PLACES, tables, orders, strict=True)})
         return found
 
 
@@ -134,151 +128,119 @@ def run_attention_without_lexicon(
 ) -> Result:
     """Transplants parts of flat-trained networks, and finds when attention emerges and what predicts it."""
     seeds = range(FIRST_SEED, FIRST_SEED + settings.seeds)
-    lab = _Bench(
-        settings, progress, settings.length, seeds, len(SUBSETS) + 8
-    )  # 5 more conditions, 3 trainings before
-    task = "permutation", settings.length, settings.length
-    flat = lab.trained_uniformly(lab.narrow, settings.before)
+    lab = _Bench(settings, progress, settings.length, seeds, len(SUBSETS) + 8)  # 5 conditions, 3 before
+    task, before = ("permutation", settings.length, settings.length), settings.before
+    flat = lab.trained_uniformly(lab.narrow, before)
+    both = list(zip(lab.starts, flat, lab.places(flat), lab.places(flat, scrambled=True), strict=True))
     starts = {
-        name_of(subset): [transplant(*pair, subset) for pair in zip(lab.starts, flat, strict=True)]
-        for subset in SUBSETS
+        name: [transplant(fresh, trained, subset) for fresh, trained, *_ in both]
+        for name, subset in zip(NAMES, SUBSETS, strict=True)
+    } | {
+        "places written": [fresh | places for fresh, _, places, _ in both],
+        "places scrambled": [fresh | scrambled for fresh, *_, scrambled in both],
+        "places erased": [trained | {n: -x for n, x in places.items()} for _, trained, places, _ in both],
+        "other order": lab.trained_uniformly(OtherOrder(*task), before),
+        "noise": lab.trained_uniformly(Noise(*task), before),
     }
-    starts |= {
-        "places written": lab.with_places(lab.starts, flat, 1.0),
-        "places scrambled": lab.with_places(lab.starts, flat, 1.0, scrambled=True),
-        "places erased": lab.with_places(flat, flat, -1.0),
-        "other order": lab.trained_uniformly(OtherOrder(*task), settings.before),
-        "noise": lab.trained_uniformly(Noise(*task), settings.before),
-    }
-    decoded = {name: lab.decoded(given) for name, given in starts.items()}
-    conditions = {name: lab.condition(name, np.nan, given, PLACES) for name, given in starts.items()}
-    rows, raw = [], []
-    for name, each in conditions.items():
-        h, s = decoded[name]
-        rows.append(each.row(settings) | {"place in h": h.mean(), "place in s": s.mean()})
+    table, rows = [], []
+    for name, given in starts.items():
+        each, (h, s) = lab.condition(name, np.nan, given, PLACES), lab.decoded(given)
+        table.append(each.row(settings) | {"place in h": h.mean(), "place in s": s.mean()})
+        measured = {"known": each.known, "h": h, "s": s, "emerged": each.emergence(settings)}
         last = [run.attention[-1] for run in each.runs]
-        columns = {"h": h, "s": s, "known": each.known, "emerged": each.emergence(settings), "attention": last}
-        raw.append(pd.DataFrame({"condition": name, "seed": seeds, **columns}))
+        rows.append(pd.DataFrame({"condition": name, "seed": seeds, **measured, "attention": last}))
+    raw = pd.concat(rows, ignore_index=True)
     remarks = (
         "place in h, in s: R2 of a linear decoder on other sequences, before the main training. known, emerged, "
         "attention: as in written-lexicon; known is measured without the added places.",
     )
-    return Result(
-        pd.DataFrame(rows),
-        attention_without_lexicon_claims(conditions, decoded, settings),
-        {"seeds": pd.concat(raw, ignore_index=True).round(5)},
-        lambda figure: _draw(figure, conditions, decoded, settings),
-        remarks,
-    )
-
-
-def name_of(subset: Sequence[str]) -> str:
-    """The name of the condition in which these groups come from the flat networks."""
-    return {0: "none", len(GROUPS): "all"}.get(len(subset), ", ".join(subset))
-
-
-def group_effects(steps: np.ndarray, mediators: np.ndarray) -> np.ndarray:
-    """What each group does to the step of emergence when the mediators stay as they are, float64 (groups,).
-
-    The coefficients of the groups by least squares within seeds, on groups and mediators.
-
-    Args:
-        steps: (subsets, seeds).
-        mediators: (K, subsets, seeds), K from 0.
-    """
-    members = np.array([[group in subset for subset in SUBSETS] for group in GROUPS], np.float64)
-    given = np.concatenate([np.repeat(members[..., None], steps.shape[1], 2), mediators])
-    given = (given - given.mean(1, keepdims=True)).reshape(len(given), -1)
-    return np.linalg.lstsq(given.T, (steps - steps.mean(0)).ravel(), rcond=None)[0][: len(GROUPS)]
+    found = attention_without_lexicon_claims(raw, settings.steps)
+    return Result(pd.DataFrame(table), found, {"seeds": raw.round(5)}, lambda figure: _draw(figure, raw), remarks)
 
 
 def mediated_share(steps: np.ndarray, mediators: np.ndarray) -> float:
-    """The share of the sum of the groups' effects that is gone once the mediators are held."""
-    return float(1 - group_effects(steps, mediators).sum() / group_effects(steps, mediators[:0]).sum())
+    """The share of the sum of the groups' effects on the step that is gone once the mediators are held.
+
+    The effects are the coefficients of the groups by least squares within seeds, without and with the mediators.
+
+    Args:
+        steps: (subsets, seeds).
+        mediators: (K, subsets, seeds).
+    """
+    given = np.concatenate([np.repeat(MEMBERS[..., None], steps.shape[1], 2), mediators])
+    given = (given - given.mean(1, keepdims=True)).reshape(len(given), -1)
+    wanted = (steps - steps.mean(0)).ravel()
+    total, direct = (
+        np.linalg.lstsq(part.T, wanted, rcond=None)[0][: len(GROUPS)].sum()
+        for part in (given[: len(GROUPS)], given)
+    )
+    return 1 - float(ratio(direct, total))
 
 
 def within_conditions(mediator: np.ndarray, steps: np.ndarray) -> np.ndarray:
     """float64 (seeds,): a seed's part in the rank correlation over seeds within each condition, both (conditions,
     seeds); their mean is the mean of Spearman's correlations."""
     ranks = [rankdata(part, axis=1) for part in (mediator, steps)]
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore"):  # NaN where it emerges at the same step in all
         first, second = ((rank - rank.mean(1, keepdims=True)) / rank.std(1, keepdims=True) for rank in ranks)
-    return np.nanmean(first * second, axis=0)
+    return ratio(np.nansum(first * second, 0), np.isfinite(second).sum(0))
 
 
-def attention_without_lexicon_claims(
-    conditions: Mapping[str, Condition],
-    decoded: Mapping[str, np.ndarray],
-    settings: AttentionWithoutLexiconSettings,
-) -> tuple[Claim, ...]:
-    """The claims as predicted; differences are within seeds, and intervals over seeds."""
-    names = [name_of(subset) for subset in SUBSETS]
-    steps = np.stack([conditions[name].emergence(settings) for name in names])
-    mediators = np.stack([decoded[name] for name in names], 1)
-    effects = {
-        group: steps[inside].mean(0) - steps[~inside].mean(0)
-        for group in GROUPS
-        for inside in [np.array([group in subset for subset in SUBSETS])]
-    }
-    draws = np.random.default_rng(0).integers(0, settings.seeds, (1000, settings.seeds))
-    shares = np.array([mediated_share(steps[:, draw], mediators[..., draw]) for draw in draws])
+def attention_without_lexicon_claims(raw: pd.DataFrame, last: int) -> tuple[Claim, ...]:
+    """The claims as predicted; differences are within seeds, and intervals over seeds.
+
+    Args:
+        raw: a row for each condition and seed, with the columns condition, seed, h, s and emerged.
+        last: the last step of training.
+    """
+    wide = raw.pivot(index="seed", columns="condition", values=["emerged", "h", "s"])
+    step = wide["emerged"]
+    steps, *mediators = (wide[name][NAMES].to_numpy().T for name in ("emerged", "h", "s"))
+    effects = dict(zip(GROUPS, (2 * MEMBERS - 1) @ steps / (len(SUBSETS) / 2), strict=True))
+    least = effects["encoder"] + effects["decoder"] - effects["embedding"] - effects["readout"]
+    both = np.stack(mediators)
+    draws = np.random.default_rng(0).integers(0, len(wide), (1000, len(wide)))
+    shares = np.array([mediated_share(steps[:, draw], both[..., draw]) for draw in draws])
 
     def gap(text: str, one: str, other: str, above: float | None = None) -> Claim:
-        return gap_claim(text, conditions[one], conditions[other], settings, above)
+        return gap_claim(text, step, one, other, last, above)
 
-    found = [gap("Flat training makes attention emerge earlier", "all", "none")]
+    def negative(text: str, statistic: str, values: np.ndarray, *bounds: float) -> Claim:
+        return claim(text, statistic, *averaged(values, *bounds), below=0.0)
+
+    found = [gap("Flat training makes attention emerge earlier", ALL, NONE)]
     for group in ("encoder", "decoder"):
-        text, statistic = (
-            f"The {group} of a flat network does",
-            f"{UNIT}, with minus without, over 8 pairs of subsets",
-        )
-        found.append(claim(text, statistic, *averaged(effects[group]), below=0.0))
-    least = effects["encoder"] + effects["decoder"] - effects["embedding"] - effects["readout"]
-    text = "Encoder and decoder do more than embedding and readout"
-    found.append(claim(text, "difference of the sums of their effects", *averaged(least), below=0.0))
+        statistic = f"{UNIT}, with minus without, over 8 pairs of subsets"
+        found.append(negative(f"The {group} of a flat network does", statistic, effects[group]))
+    statistic = "difference of the sums of their effects"
+    found.append(negative("Encoder and decoder do more than embedding and readout", statistic, least))
     for letter, mediator in zip("hs", mediators, strict=True):
         text = f"The better places can be decoded from {letter}, the earlier, across the subsets"
-        across = averaged(rank_slopes(mediator, steps), -1.0, 1.0)
-        found.append(claim(text, "rank correlation within seeds", *across, below=0.0))
-        inside = averaged(within_conditions(mediator, steps), -1.0, 1.0)
-        found.append(claim("... and within each", "mean rank correlation over seeds", *inside, below=0.0))
+        found.append(negative(text, "rank correlation within seeds", rank_slopes(mediator, steps), -1.0, 1.0))
+        inside = within_conditions(mediator, steps)
+        found.append(negative("... and within each", "mean rank correlation over seeds", inside, -1.0, 1.0))
     text = "Most of the effect of flat training goes through these places"
     statistic = "share of the groups' effects that is gone when both are held"
-    share = mediated_share(steps, mediators)
     return (
         *found,
-        claim(text, statistic, share, percentile_interval(shares), above=0.5),
+        claim(text, statistic, mediated_share(steps, both), percentile_interval(shares), above=0.5),
         gap(
-            "Places alone suffice: written into fresh states, they make it emerge earlier",
-            "places written",
-            "none",
+            "Places alone suffice: written into fresh states, they make it emerge earlier", "places written", NONE
         ),
         gap("... and not by the size of states: earlier than scrambled", "places written", "places scrambled"),
-        gap("Places are necessary: flat training does less without them", "all", "places erased"),
-        gap("Nothing of copying is needed: an unrelated order serves", "other order", "none"),
+        gap("Places are necessary: flat training does less without them", ALL, "places erased"),
+        gap("Nothing of copying is needed: an unrelated order serves", "other order", NONE),
         gap(
-            "Training where nothing can be learned does not: at most 30 steps earlier",
-            "noise",
-            "none",
-            above=-30.0,
+            "Training where nothing can be learned does not: at most 30 steps earlier", "noise", NONE, above=-30.0
         ),
     )
 
 
-def _draw(
-    figure: Figure,
-    conditions: Mapping[str, Condition],
-    decoded: Mapping[str, np.ndarray],
-    settings: AttentionWithoutLexiconSettings,
-) -> None:
-    """Mean step of emergence with its interval by condition, and against the places decoded from h and s."""
-    left, *others = figure.subplots(1, 3, width_ratios=[2, 1, 1], sharey=True)
-    for at, (name, each) in enumerate(conditions.items()):
-        value, (low, high) = averaged(each.emergence(settings))
-        color = "tab:blue" if at < len(SUBSETS) else "tab:orange"
-        for axis, x in zip((left, *others), (at, *decoded[name].mean(1)), strict=True):
-            axis.errorbar(x, value, [[value - low], [high - value]], fmt="o", color=color, ms=4)
-    left.set_xticks(range(len(conditions)), conditions, rotation=40, ha="right", fontsize=7)
-    left.set_ylabel(UNIT)
-    for axis, letter in zip(others, "hs", strict=True):
-        axis.set_xlabel(f"R² of the place from {letter}")
+def _draw(figure: Figure, raw: pd.DataFrame) -> None:
+    """Mean step of emergence of each condition, against the places decoded from h and from s."""
+    means = raw.groupby("condition", sort=False)[["h", "s", "emerged"]].mean()
+    for axis, letter in zip(figure.subplots(1, 2, sharey=True), "hs", strict=True):
+        axis.scatter(means[letter], means.emerged, c=["tab:blue"] * len(SUBSETS) + ["tab:orange"] * 5, s=12)
+        for name, x, y in zip(means.index, means[letter], means.emerged, strict=True):
+            axis.annotate(name, (x, y), fontsize=5)
+        axis.set(xlabel=f"R² of the place decoded from {letter}", ylabel=f"mean {UNIT}")

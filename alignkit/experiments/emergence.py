@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -161,14 +161,21 @@ def rank_slopes(doses: ArrayLike, steps: np.ndarray) -> np.ndarray:
 
 
 def gap_claim(
-    text: str, one: Condition, other: Condition, settings: EmergenceSettings, above: float | None = None
+    text: str, steps: Mapping[str, ArrayLike], one: str, other: str, last: int, above: float | None = None
 ) -> Claim:
     """A claim about how much earlier attention emerges in one condition than in another, within seeds.
 
     A seed where it emerges in neither says nothing. The claim is that the difference is below 0, or, if that is
     given, above ``above``.
+
+    Args:
+        text: of the claim.
+        steps: of emergence by condition, each (seeds,).
+        one, other: conditions.
+        last: step of the training.
+        above: the bound.
     """
-    first, second = one.emergence(settings), other.emergence(settings)
-    gap = np.where(np.minimum(first, second) > settings.steps, np.nan, first - second)
-    statistic = f"{UNIT}, {one.name} minus {other.name}"
-    return claim(text, statistic, *averaged(gap), above=above, below=0.0 if above is None else None)
+    first, second = np.asarray(steps[one]), np.asarray(steps[other])
+    gap = np.where(np.minimum(first, second) > last, np.nan, first - second)
+    below = 0.0 if above is None else None
+    return claim(text, f"{UNIT}, {one} minus {other}", *averaged(gap), above=above, below=below)

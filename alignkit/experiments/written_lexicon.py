@@ -162,8 +162,7 @@ def written_lexicon_claims(
     conditions: Sequence[Condition], graded: Sequence[Condition], settings: WrittenLexiconSettings
 ) -> tuple[Claim, ...]:
     """The claims; differences are within seeds, and intervals over seeds."""
-    by_name = {each.name: each for each in (*conditions, *graded)}
-    steps = {name: each.emergence(settings) for name, each in by_name.items()}
+    steps = {each.name: each.emergence(settings) for each in (*conditions, *graded)}
     written = [each for each in conditions if each.name.startswith("written")]
     none, most = written[0].name, written[-1].name
     flat = next(name for name in steps if name.startswith("flat"))
@@ -173,7 +172,7 @@ def written_lexicon_claims(
     contrasts = [each.dose for each in graded], np.stack([steps[each.name] for each in graded])
 
     def earlier(text: str, one: str, other: str) -> Claim:
-        return gap_claim(text, by_name[one], by_name[other], settings)
+        return gap_claim(text, steps, one, other, settings.steps)
 
     return (
         earlier("A lexicon that is written into beta makes attention emerge earlier", most, none),
