@@ -5,6 +5,7 @@ Nothing but Python's own modules is imported before signals are heeded, so that 
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import signal
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 if TYPE_CHECKING:
     import click
 
+RARELY = 100_000  # new objects between two searches for cyclic garbage: imports make many, which all stay
 INTERRUPTED = 130  # the exit code that shells give a program after Ctrl-C
 
 
@@ -25,6 +27,7 @@ def main(arguments: list[str] | None = None) -> None:
     Each but the first comes with one line on standard error.
     """
     received = _heed_signals()
+    gc.set_threshold(RARELY)
     try:
         try:
             _mend_streams()

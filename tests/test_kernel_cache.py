@@ -118,6 +118,41 @@ def test_damaged_and_changed_kernels_are_compiled_again(room, run):
     assert compiled(room) == compiled(room / "home" / ".cache" / "alignkit" / "kernels") != []
 
 
+ALLOCATING = """
+import numpy as np
+from alignkit.kernels.halving import halves
+
+print(halves(np.array([8, 4])).tolist(), sum(halves.dispatcher.stats.cache_hits.values()))
+try:
+    halves(np.array([6, 3]))
+except ValueError as error:
+    print(error, "numba.np.linalg" in sys.modules)
+"""
+HALVING = """import numpy as np
+
+from alignkit.kernels.compile import allocating_kernel
+
+
+@allocating_kernel
+def halves(values):
+    out = np.empty(len(values), np.int64)
+    for place, value in enumerate(values):
+        if value % 2:
+            raise ValueError("an odd number")
+        out[place] = value // 2
+    return out
+"""
+
+
+def test_a_kept_kernel_creates_arrays_and_raises_errors_without_the_compiler(room):
+    (room / "alignkit" / "kernels" / "halving.py").write_text(HALVING)
+    command = [sys.executable, "-B", "-c", f"import sys{ALLOCATING}"]
+    environment = {"HOME": str(room / "home")}
+    for expected in ("[4, 2] 0\nan odd number True\n", "[4, 2] 1\nan odd number False\n"):
+        done = subprocess.run(command, cwd=room, capture_output=True, text=True, check=True, env=environment)
+        assert done.stdout == expected
+
+
 @pytest.mark.parametrize(
     ("environment", "place"),
     [
@@ -219,7 +254,9 @@ def test_private_names_of_numba_are_there():
     """Where a new Numba renames them: mend compile.py and compiler.py, then raise the bound in setup.cfg."""
     import numba
     from numba.core import caching, codegen, compiler, cpu, options, serialize, types
+    from numba.core.runtime import nrt
 
+    assert {"Allocate", "Free"} <= set(nrt._nrt.c_helpers)
     needed = {
         caching.NullCache: ("load_overload", "save_overload"),
         compiler.CompileResult: ("_reduce", "_rebuild", "signature", "library"),

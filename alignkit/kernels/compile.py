@@ -101,6 +101,7 @@ def _cache_class() -> Any:
     from llvmlite import binding
     from numba.core.caching import NullCache
     from numba.core.compiler import CompileResult
+    from numba.core.runtime import nrt
     from numba.core.serialize import dumps
 
     processor = f"{binding.get_host_cpu_name()} {binding.get_host_cpu_features().flatten()}"
@@ -108,6 +109,10 @@ def _cache_class() -> Any:
     problem = make_writable(folder)
     if problem is None:
         prune(folder)
+
+    # What kernels that create arrays call. Numba would get ready to compile, which takes as long as importing it.
+    for name, address in nrt._nrt.c_helpers.items():
+        binding.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
 
     class Cache(NullCache):
         def __init__(self, function: Any) -> None:
@@ -120,7 +125,6 @@ def _cache_class() -> Any:
             return folder / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.nbc"
 
         def load_overload(self, sig: Any, target_context: Any) -> Any:
-            target_context.refresh()
             found: Any = None
             with suppress(Exception):
                 data = read_checked(self.place(sig))
@@ -134,8 +138,13 @@ def _cache_class() -> Any:
 
         def save_overload(self, sig: Any, data: Any) -> None:
             if problem is None and not data.library.has_dynamic_globals:  # those are addresses in this process
+                (name, kind, (code, _)), *rest = data._reduce()
+                # Beside the machine code Numba keeps what other functions need to inline this one. Ours never do
+                # (they inline `Kernel.inner`), and reading it took half of the time: one name is enough.
+                entry = f'@"{data.fndesc.llvm_cpython_wrapper_name}" = global i8 0'
+                stub = binding.parse_assembly(entry).as_bitcode()
                 with suppress(OSError):
-                    write_checked(self.place(sig), dumps(data._reduce()))
+                    write_checked(self.place(sig), dumps(((name, kind, (code, stub)), *rest)))
 
     return Cache
 
