@@ -46,6 +46,7 @@ LOADERS = {
     "alignkit.reversed": "alignkit.aligner:load_reversed",
     "alignkit.symmetrized": "alignkit.aligner:load_symmetrized",
     "alignkit.taught": "alignkit.taught.taught:load_taught",
+    "alignkit.heads": "alignkit.heads.combination:load_combination",
 }
 #: the loader of a checkpoint or a run directory
 NEURAL_LOADER = "alignkit.neural.aligners:load_checkpoint"

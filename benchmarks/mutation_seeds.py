@@ -90,7 +90,7 @@ scores.soft | scores, soft alignments | compare TEXT --scores x={f} QUIET |
 scored.links | scores as links | compare TEXT --scores x={f} QUIET |
 inseq.json | scores, inseq | heads {f} {s}/inseq.txt QUIET |
 attention.npz | attention to rank | heads {f} TEXT --gold {s}/gold QUIET | checked
-config.json | configuration of CTranslate2 | heads {s}/attention.npz TEXT --alignment-heads {f} QUIET |
+config.json | configuration of CTranslate2 | heads {s}/attention.npz TEXT --export ctranslate2 {f} QUIET |
 gold | gold links to report | report --text TEXT --gold {f} PAGE QUIET |
 scores.jsonl | scores to report | report --text TEXT --scores x={f} PAGE QUIET |
 kernel | compiled kernel | | checked

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from alignkit.align_settings import ReadSettings
+from alignkit.heads.exports import EXPORTS
 from alignkit.metrics.protocol import MetricSettings
 from alignkit.report.tables import align_columns, finite, percent, records, to_json
 from alignkit_cli.analysis_options import json_option
@@ -52,16 +53,33 @@ TOP = 10  #: rows of the printed table
     "heads good? May be given several times.",
 )
 @click.option(
-    "--alignment-heads",
-    type=OutputPath(),
-    help='Also write {"alignment_heads": [[layer, head], ...]} as CTranslate2 reads it; in an existing '
-    "config.json, everything else stays.",
+    "--export",
+    "exports",
+    nargs=2,
+    multiple=True,
+    type=(click.Choice(list(EXPORTS)), OutputPath()),
+    metavar="FORMAT FILE",
+    help=f"Also write the heads for other programs ({', '.join(EXPORTS)}); in an existing configuration of "
+    "CTranslate2 or Hugging Face, everything else stays. May be given several times.",
+)
+@click.option(
+    "--save-model",
+    type=OutputPath(".npz"),
+    help="Also combine heads into an aligner, which `alignkit align --model` takes; it reads text by the model "
+    "whose attention this is.",
 )
 @json_option("Print JSON with all heads and everything that was measured.")
 @reading_options
 @threads_option
 @quiet_option
-def command(scores: str, source: str, target: str | None, others: tuple[str, ...], **options: Any) -> None:
+def command(
+    scores: str,
+    source: str,
+    target: str | None,
+    others: tuple[str, ...],
+    exports: tuple[tuple[str, str], ...],
+    **options: Any,
+) -> None:
     """Rank every layer and head of an attention file by how well it aligns, its rows shifted and not.
 
     Hits are the linked target words whose source word with the most attention is one that --gold links them to,
@@ -71,7 +89,7 @@ def command(scores: str, source: str, target: str | None, others: tuple[str, ...
     row below the heads (chance, and what positions alone give), corrected for having looked at all heads; = marks
     heads that the text does not tell from the first.
     """
-    from alignkit.heads.exports import write_alignment_heads
+    from alignkit.heads.exports import export_heads
     from alignkit.heads.ranking import compare_rankings, rank_heads_of_file
 
     with progress_bar("heads", options["quiet"]) as bar:
@@ -81,13 +99,16 @@ def command(scores: str, source: str, target: str | None, others: tuple[str, ...
             target,
             gold=options["gold"],
             model=options["model"],
+            combine=options["save_model"] is not None,
             reading=with_given(ReadSettings(), options),
             settings=with_given(MetricSettings(), options),
             progress=bar,
         )
     elsewhere = {path: compare_rankings(found, path) for path in others}
-    if options["alignment_heads"] is not None:
-        write_alignment_heads(options["alignment_heads"], found.alignment_heads)
+    if found.combined is not None:
+        found.combined[0].save(options["save_model"])
+    for form, path in exports:
+        export_heads(found, form, path)
     text = ranking_json(found, elsewhere) if options["as_json"] else ranking_text(found, elsewhere)
     write_output(f"{text}\n".encode(), None)
 
@@ -103,9 +124,20 @@ def ranking_json(found: HeadRanking, elsewhere: dict[str, dict[str, float]]) -> 
         "halves": finite(found.halves),
         "others": {path: finite(values) for path, values in elsewhere.items()},
         "pairs": found.pairs,
+        "combined": combined_facts(found),
         "made": found.made,
     }
     return to_json(found.table, "heads", facts)
+
+
+def combined_facts(found: HeadRanking) -> dict[str, Any] | None:
+    """The heads of the aligner that was made, as LAYER.HEAD, with their weights, and its AER."""
+    if found.combined is None:
+        return None
+    aligner, error = found.combined
+    names = [f"{layer}.{head}{SHIFTS[shift]}" for layer, head, shift in aligner.heads]
+    weights = dict(zip(names, aligner.weights.tolist(), strict=True))
+    return {"aer": error, "bias": aligner.bias, "weights": weights}
 
 
 def ranking_text(found: HeadRanking, elsewhere: dict[str, dict[str, float]]) -> str:
@@ -154,8 +186,19 @@ def ranking_conclusions(found: HeadRanking, elsewhere: dict[str, dict[str, float
         f"best head {percent(halves['head'])} % (on its own half {percent(halves['head_chosen'])} %), "
         f"mean {percent(halves['heads'])} % ({percent(halves['heads_chosen'])} %); "
         f"rank correlation of all heads {halves['correlation']:.2f}.",
+        *_combination(combined_facts(found)),
         *(
             f"{path}: rank correlation {each['correlation']:.2f}; its best head here {percent(each['head'])} %."
             for path, each in elsewhere.items()
         ),
+    ]
+
+
+def _combination(facts: dict[str, Any] | None) -> list[str]:
+    if facts is None:
+        return []
+    listed = ", ".join(f"{name} {weight:.1f}" for name, weight in facts["weights"].items()) or "none"
+    return [
+        f"The aligner combines {len(facts['weights'])} heads ({listed}); when each half of the text is linked by "
+        f"what the other teaches, its AER is {percent(facts['aer'])} %."
     ]

@@ -149,6 +149,21 @@ def prompt(tokenizer: Any, template: str, source: str, target: str) -> Prompt | 
     return Prompt(list(encoded["input_ids"]), words[0, : of_source[-1] + 1], rows, int(first))
 
 
+def alignment_mask(one: Prompt, links: np.ndarray, *, shifted: bool = False) -> np.ndarray:
+    """float32 (N, N): 1 where a head that aligns attends, as ``detect_head`` of TransformerLens takes it.
+
+    Args:
+        one: a sentence pair as the model reads it, of N tokens.
+        links: int (K, 2), of its words.
+        shifted: rows are those of the target tokens themselves, not those of the places that predict them.
+    """
+    mask = np.zeros([len(one.ids)] * 2, np.float32)
+    for source, target in links.tolist():
+        rows = one.first - 1 + shifted + np.flatnonzero(one.rows == target)
+        mask[np.ix_(rows, np.flatnonzero(one.columns == source))] = 1
+    return mask
+
+
 def _maps(model: Any, tokenizer: Any, batch: Sequence[Prompt], device: torch.device) -> list[list[np.ndarray]]:
     """float32 (H, T, L) of each layer and prompt of a batch: the rows and columns that are meant."""
     width = max(len(one.ids) for one in batch)

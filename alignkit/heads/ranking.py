@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import logging
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from alignkit.align_settings import ReadSettings
 from alignkit.errors import AlignkitError, InputError, first_line, of_file
+from alignkit.heads.combination import HeadCombination, fit_combination
 from alignkit.interop.heads import AttentionHeads
 from alignkit.interop.other_systems import read_heads
 from alignkit.interop.projection import first_mismatch
@@ -72,6 +73,7 @@ class HeadRanking:
             ``..._chosen``, on the half that chose them).
         pairs: the number of sentence pairs.
         made: how the attention was made (:attr:`AttentionHeads.made`).
+        combined: of :func:`alignkit.heads.combination.fit_combination`, if it was asked for.
     """
 
     table: pd.DataFrame
@@ -83,6 +85,7 @@ class HeadRanking:
     halves: dict[str, float]
     pairs: int
     made: dict[str, str] = field(default_factory=dict)
+    combined: tuple[HeadCombination, float] | None = None
 
 
 class _Judge:
@@ -307,8 +310,6 @@ def _best_mean(
 
 def _halves(heads: AttentionHeads, judge: _Judge, counts: np.ndarray) -> dict[str, float]:
     """``halves`` of :class:`HeadRanking`, of the counts (K, M, 3) of all heads and shifts."""
-    from scipy.stats import spearmanr
-
     halves = slice(0, None, 2), slice(1, None, 2)
     hits = [judge.hits(counts, half) for half in halves]
     found: dict[str, list[float]] = {}
@@ -319,9 +320,7 @@ def _halves(heads: AttentionHeads, judge: _Judge, counts: np.ndarray) -> dict[st
         for name, each in (("head", best), ("heads", mean)):
             found.setdefault(f"{name}_chosen", []).append(float(judge.hits(each, half)))
             found.setdefault(name, []).append(float(judge.hits(each, other)))
-    with warnings.catch_warnings(action="ignore"):  # of heads that are all alike, whose correlation is NaN
-        correlation = float(spearmanr(*hits).statistic)
-    return {"correlation": correlation, **{name: sum(values) / 2 for name, values in found.items()}}
+    return {"correlation": _rank_correlation(*hits), **{name: sum(values) / 2 for name, values in found.items()}}
 
 
 def _difference(heads: AttentionHeads, hits: np.ndarray, draws: np.ndarray, k: int) -> dict[str, float]:
@@ -345,8 +344,6 @@ def compare_rankings(found: HeadRanking, path: PathLike) -> dict[str, float]:
     Raises:
         InputError: the file is missing, no such JSON, or has fewer than two heads in common with this ranking.
     """
-    from scipy.stats import spearmanr
-
     key = ["layer", "head", "shift"]
     here = found.table.set_index(key)["hits"].to_dict()
     try:
@@ -360,7 +357,14 @@ def compare_rankings(found: HeadRanking, path: PathLike) -> dict[str, float]:
         raise InputError(path, "has no two heads in common with this ranking")
     pairs = np.array([(here[each], there[each]) for each in common])
     best = max(common, key=lambda each: there[each])
-    return {"correlation": float(spearmanr(*pairs.T).statistic), "head": here[best]}
+    return {"correlation": _rank_correlation(*pairs.T), "head": here[best]}
+
+
+def _rank_correlation(first: np.ndarray, second: np.ndarray) -> float:
+    """Spearman's; NaN of values that are all alike."""
+    import pandas as pd
+
+    return float(pd.DataFrame({"first": first, "second": second}).rank().corr().iloc[0, 1])
 
 
 def rank_heads_of_file(
@@ -370,6 +374,7 @@ def rank_heads_of_file(
     *,
     gold: PathLike | None = None,
     model: PathLike | None = None,
+    combine: bool = False,
     reading: ReadSettings | None = None,
     settings: MetricSettings | None = None,
     progress: Progress | None = None,
@@ -382,6 +387,7 @@ def rank_heads_of_file(
         gold: gold links of the same pairs, in a format of :func:`alignkit.links.gold.parse_gold`.
         model: without gold, a saved aligner or checkpoint whose links and scores are the reference; None: the best
             aligner is fitted on the text (:func:`alignkit.pipeline.align`).
+        combine: make an aligner of several heads too.
         reading: how to read the text.
         settings, progress: as of :func:`rank_heads`.
 
@@ -402,7 +408,9 @@ def rank_heads_of_file(
         if len(known.gold) != len(bitext):
             raise InputError(gold, f"has {len(known.gold)} sentence pairs, the text has {len(bitext)}")
         check_range(gold, known.gold.possible, bitext.shapes)
-        return rank_heads(heads, bitext, known.gold, settings=settings, progress=progress)
-    aligned = align(bitext, model=model, threads=settings.threads)
-    links, reference = GoldLinks(aligned.links, aligned.links), aligned.score("alpha")
-    return rank_heads(heads, bitext, links, reference=reference, settings=settings, progress=progress)
+        links, reference = known.gold, None
+    else:
+        aligned = align(bitext, model=model, threads=settings.threads)
+        links, reference = GoldLinks(aligned.links, aligned.links), aligned.score("alpha")
+    found = rank_heads(heads, bitext, links, reference=reference, settings=settings, progress=progress)
+    return replace(found, combined=fit_combination(heads, bitext, links)) if combine else found

@@ -8,7 +8,7 @@ import torch
 
 from alignkit.errors import AlignkitError
 from alignkit.heads.hugging_face import load_pretrained
-from alignkit.heads.language_models import TEMPLATE, prompt, translation_attention
+from alignkit.heads.language_models import TEMPLATE, alignment_mask, prompt, translation_attention
 from alignkit.interop.heads import HeadChoice
 from alignkit.interop.other_systems import read_heads
 
@@ -29,6 +29,11 @@ FAMILIES = {
 
 @pytest.fixture(scope="module", params=FAMILIES)
 def loaded(request, tmp_path_factory):
+    return load_pretrained(make_language_model(request.param, tmp_path_factory.mktemp(request.param)))
+
+
+def make_language_model(family, place):
+    """A folder with a small random model and its tokenizer."""
     import transformers
     from tokenizers import models, pre_tokenizers, trainers
     from transformers.utils import logging
@@ -40,16 +45,15 @@ def loaded(request, tmp_path_factory):
         vocab_size=400, special_tokens=[*special.values()], initial_alphabet=alphabet, show_progress=False
     )
     tokenizer = fast_tokenizer(models.BPE(), trainer, pre_tokenizers.ByteLevel(add_prefix_space=False), **special)
-    config = getattr(transformers, f"{request.param}Config")(**SHAPE, **FAMILIES[request.param])
+    config = getattr(transformers, f"{family}Config")(**SHAPE, **FAMILIES[family])
     torch.manual_seed(3)
-    model = getattr(transformers, f"{request.param}ForCausalLM")(config)
+    model = getattr(transformers, f"{family}ForCausalLM")(config)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.copy_(torch.randn_like(parameter) * 0.3)
-    place = tmp_path_factory.mktemp(request.param)
     model.save_pretrained(place)
     tokenizer.save_pretrained(place)
-    return load_pretrained(place)
+    return place
 
 
 def test_attention_is_the_models(loaded):
@@ -90,6 +94,22 @@ def test_tokens_are_of_the_words_that_they_cover(loaded):
         if word >= 0:
             pieces[int(word)] += tokenizer.decode([token])
     assert [pieces[side].strip(" \u0120") for side in range(2)] == ["a", "man"]
+
+
+def test_the_mask_of_a_head_that_aligns(loaded):
+    """Every token of a target word to every token of its source words, at the place that predicts it or its own."""
+    one = prompt(loaded[1], TEMPLATE, "ein Mann rennt", "a man runs")
+    links = np.array([[0, 1], [2, 1], [1, 0]])
+    for shifted in (False, True):
+        mask = alignment_mask(one, links, shifted=shifted)
+        wanted = np.zeros_like(mask)
+        for k, target in enumerate(one.rows):
+            for column, source in enumerate(one.columns):
+                if [source, target] in links.tolist():
+                    wanted[one.first - 1 + shifted + k, column] = 1
+        assert np.array_equal(mask, wanted)
+        assert mask.sum() > 2
+        assert not np.triu(mask, 1).any()  # a place sees what is before it
 
 
 def test_layers_are_chosen(loaded):

@@ -7,8 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from alignkit.errors import AlignkitError, InputError
-from alignkit.heads.exports import write_alignment_heads
+from alignkit.errors import AlignkitError
 from alignkit.heads.ranking import compare_rankings, rank_heads
 from alignkit.interop.heads import AttentionHeads, HeadChoice
 from alignkit.links.links import GoldLinks, Links
@@ -156,20 +155,6 @@ def test_what_is_refused(planted):
         rank_heads(heads, turned, no_links)
 
 
-def test_other_entries_of_a_configuration_stay(tmp_path):
-    path = tmp_path / "config.json"
-    write_alignment_heads(path, [(np.int64(5), 1)])
-    assert json.loads(path.read_text()) == {"alignment_heads": [[5, 1]]}
-    path.write_text(json.dumps({"lang_ids": [3], "alignment_heads": [[0, 0]]}))
-    write_alignment_heads(path, [(1, 2), (3, 4)])
-    assert json.loads(path.read_text()) == {"lang_ids": [3], "alignment_heads": [[1, 2], [3, 4]]}
-    for text in ("[1]", "x"):
-        path.write_text(text)
-        with pytest.raises(InputError, match="not"):
-            write_alignment_heads(path, [(0, 0)])
-        assert path.read_text() == text
-
-
 @pytest.fixture(scope="module")
 def files(planted, tmp_path_factory):
     heads, bitext, gold = planted
@@ -185,7 +170,7 @@ def test_the_command_finds_them(files, capsys, tmp_path):
     texts = [str(files / name) for name in ("a.npz", "s", "t")]
     config = tmp_path / "config.json"
     arguments = ["heads", *texts, "--gold", str(files / "gold"), "--threads", "1"]
-    assert run_program([*arguments, "--json", "--alignment-heads", str(config)]) == 0
+    assert run_program([*arguments, "--json", "--export", "ctranslate2", str(config)]) == 0
     found = json.loads(capsys.readouterr().out)
     first = {(row["layer"], row["head"], row["shift"]) for row in found["heads"][:2]}
     assert first == {(*GOOD, 0), (*LATE, 1)}
