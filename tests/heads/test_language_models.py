@@ -97,7 +97,7 @@ def test_tokens_are_of_the_words_that_they_cover(loaded):
 
 
 def test_the_mask_of_a_head_that_aligns(loaded):
-    """Every token of a target word to every token of its source words, at the place that predicts it or its own."""
+    """Every token of a target word to every token of its source words, at its own place or the one before."""
     one = prompt(loaded[1], TEMPLATE, "ein Mann rennt", "a man runs")
     links = np.array([[0, 1], [2, 1], [1, 0]])
     for shifted in (False, True):
