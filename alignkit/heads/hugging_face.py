@@ -175,7 +175,9 @@ def _check_lengths(model: Any, sides: list[EncodedSide], kept: Sequence[int]) ->
                 raise AlignkitError(f"line {m + 1}: {problem}; leave the pair out or shorten it")
 
 
-def encode_side(tokenizer: Any, lines: Sequence[str], *, is_target: bool = False, prefix: str = "") -> EncodedSide:
+def encode_side(
+    tokenizer: Any, lines: Sequence[str], *, is_target: bool = False, prefix: str = "", spaced: bool = False
+) -> EncodedSide:
     """Encode lines with a model's tokenizer, and find the word of each token.
 
     Tokenizers of the tokenizers library tell which characters a token covers. The others (Marian's) read word by
@@ -186,10 +188,11 @@ def encode_side(tokenizer: Any, lines: Sequence[str], *, is_target: bool = False
         lines: words with spaces between them.
         is_target: whether to encode as the decoder's side, with its language and vocabulary.
         prefix: words before each line that are not counted.
+        spaced: whether a space stands before the first word too.
 
     A blank line has no tokens, not even special ones.
     """
-    before = split_words(prefix)
+    before = [""] if spaced else split_words(prefix)
     found = [
         _encode(tokenizer, [*before, *split_words(line)], is_target) if split_words(line) else ([], [])
         for line in lines
