@@ -38,6 +38,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -450,6 +454,59 @@ def measure(data: Path, runs: tuple[Path, Path], output: str) -> None:
     Path(f"{output}.md").write_text(page(facts, end))
     picture(facts, end, Path(f"{output}.png"))
     click.echo(page(facts, end))
+
+
+@main.command()
+@click.argument("data", type=click.Path(path_type=Path))
+@click.argument("folders", type=click.Path(path_type=Path), nargs=-1, required=True)
+@click.option("-o", "--output", required=True, help="Without suffix: OUT.json and OUT.md are written.")
+def cost(data: Path, folders: tuple[Path, ...], output: str) -> None:
+    """Processor time and memory of `alignkit attention` for the 1,000 pairs of test2016, by the number of layers."""
+    rows = []
+    text = [data / f"test2016.{side}" for side in ("de", "en")]
+    need_files(*text)
+    with tempfile.TemporaryDirectory() as scratch:
+        few = [Path(scratch, side) for side in ("de", "en")]
+        for whole, part in zip(text, few, strict=True):
+            part.write_text(f"{next(iter(read_lines(whole)))}\n")
+        for folder in folders:
+            kind = "marian" if is_pair(load(folder)[0]) else "llama"
+            for layers in (0, 1, 2, LAYERS):  # 0: of one pair
+                chosen = [word for k in range(layers or LAYERS) for word in ("--layer", str(k))]
+                command = [sys.executable, "-m", "alignkit", "attention", str(folder)]
+                command += [*map(str, text if layers else few), *chosen, "--threads", "1", "--device", "cpu", "-q"]
+                process = subprocess.Popen([*command, "-o", str(Path(scratch, "a.npz"))])
+                _, status, used = os.wait4(process.pid, 0)
+                if status:
+                    raise SystemExit(2)
+                size = Path(scratch, "a.npz").stat().st_size / 1e6
+                rows.append(
+                    {
+                        "model": kind,
+                        "pairs": 1000 if layers else 1,
+                        "layers": layers or LAYERS,
+                        "seconds": used.ru_utime + used.ru_stime,
+                        "memory": used.ru_maxrss / 1024,
+                        "file": size,
+                    }
+                )
+    lines = [
+        "# Cost of `alignkit attention`",
+        "",
+        f"Multi30k's test2016, models of {LAYERS} layers of {HEADS} heads of width {WIDTH}, one thread; {machine()}.",
+        "With one pair, it is the cost of starting and of loading PyTorch and the model.",
+        "",
+        "| model | pairs | layers kept | processor time, s | peak memory, MiB | file, MB |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for row in rows:
+        lines.append(
+            f"| {TITLES[row['model']]} | {row['pairs']} | {row['layers']} | {row['seconds']:.1f} | {row['memory']:.0f} | "
+            f"{row['file']:.1f} |"
+        )
+    Path(f"{output}.json").write_text(json.dumps(rows, indent=1) + "\n")
+    Path(f"{output}.md").write_text("\n".join(lines) + "\n")
+    click.echo("\n".join(lines))
 
 
 def best_hits(found: dict[str, Any]) -> np.ndarray:

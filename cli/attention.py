@@ -50,14 +50,16 @@ def command(model: str, output: str, quiet: bool, **options: Any) -> None:
     The model is given both sides of the text and generates nothing: a row is the attention while its target token
     is predicted. Of an encoder-decoder (Marian, NLLB, mBART, T5, BART and others) it is cross-attention; of a
     decoder-only language model (Llama, Qwen, Gemma, GPT-NeoX and others) that from the translation in a prompt to
-    the source. The file goes wherever scores are read, as
-    FILE:LAYER.HEAD (FILE:LAYER.HEAD+1 for the shifted rows, those of the step after each token); `alignkit heads`
-    finds the head that aligns best.
+    the source; of Whisper that from the transcript to the audio: a line of SRC is then the path of a WAV file
+    (one channel of 16 bits, 16,000 samples a second), a line of TGT its transcript, a column 20 ms. The file goes
+    wherever scores are read, as FILE:LAYER.HEAD (FILE:LAYER.HEAD+1 for the shifted rows, those of the step after
+    each token); `alignkit heads` finds the head that aligns best.
 
     Needs transformers; `alignkit doctor` says how to get it.
     """
-    from alignkit.heads.hugging_face import cross_attention, load_pretrained
+    from alignkit.heads.hugging_face import cross_attention, is_speech, load_pretrained
     from alignkit.heads.language_models import TEMPLATE, translation_attention
+    from alignkit.heads.speech import read_recordings, speech_attention
     from alignkit.neural.devices import set_threads
     from alignkit.text.pairs import read_line_pairs
 
@@ -75,7 +77,9 @@ def command(model: str, output: str, quiet: bool, **options: Any) -> None:
         raise AlignkitError("--prefix is for encoder-decoders; write it into --template")
     common: dict[str, Any] = {"layers": sorted(set(options["layers"])) or None, "device": options["device"]}
     with progress_bar("attention", quiet) as bar:
-        if is_pair:
+        if is_speech(loaded[0].config):
+            heads = speech_attention(*loaded, read_recordings(pairs[0]), pairs[1], progress=bar, **common)
+        elif is_pair:
             heads = cross_attention(*loaded, *pairs, prefix=options["prefix"], progress=bar, **common)
         else:
             heads = translation_attention(*loaded, *pairs, template=template or TEMPLATE, progress=bar, **common)

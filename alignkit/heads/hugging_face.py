@@ -39,12 +39,13 @@ class EncodedSide:
 def load_pretrained(
     model: PathLike, *, source_language: str | None = None, target_language: str | None = None
 ) -> tuple[Any, Any]:
-    """Load an encoder-decoder or a decoder-only language model, with the attention implementation that can return
-    its weights, and its tokenizer.
+    """Load an encoder-decoder, a decoder-only language model or a Whisper, with the attention implementation that
+    can return its weights, and its tokenizer.
 
     Args:
         model: a folder, or a name that transformers downloads.
-        source_language, target_language: language codes of multilingual models, as ``deu_Latn``.
+        source_language, target_language: language codes of multilingual models, as ``deu_Latn``; of Whisper, the
+            second is the language of the transcript, as ``de``.
 
     Raises:
         AlignkitError: transformers is not installed, or there is no such model.
@@ -52,7 +53,13 @@ def load_pretrained(
     if _is_path(model) and not os.path.isdir(model):
         raise InputError(model, "there is no such folder", remedy="give one, or the name of a model as org/name")
     try:
-        from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
+        from transformers import (
+            AutoConfig,
+            AutoModelForCausalLM,
+            AutoModelForSeq2SeqLM,
+            AutoModelForSpeechSeq2Seq,
+            AutoTokenizer,
+        )
         from transformers.utils import logging
     except ImportError as error:
         raise missing("transformers") from error
@@ -61,14 +68,23 @@ def load_pretrained(
     try:
         with warnings.catch_warnings(action="ignore"):  # of packages that the tokenizer would like to have
             tokenizer = AutoTokenizer.from_pretrained(model, **{k: v for k, v in more.items() if v is not None})
-        is_pair = AutoConfig.from_pretrained(model).is_encoder_decoder
-        kind = AutoModelForSeq2SeqLM if is_pair else AutoModelForCausalLM
+        config = AutoConfig.from_pretrained(model)
+        kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+        if is_speech(config):
+            kind = AutoModelForSpeechSeq2Seq
+            if target_language is not None:
+                tokenizer.set_prefix_tokens(language=target_language, task="transcribe")
         found = kind.from_pretrained(model, attn_implementation="eager")
     except Exception as error:  # transformers, its tokenizers and its hub raise errors of many kinds
         raise AlignkitError(
             f"{model} cannot be loaded as a model of transformers that translates: {first_line(error)}"
         ) from error
     return found, tokenizer
+
+
+def is_speech(config: Any) -> bool:
+    """Whether the model of this configuration hears, as Whisper does."""
+    return bool(config.model_type == "whisper")
 
 
 def _is_path(model: PathLike) -> bool:

@@ -1,4 +1,4 @@
-"""Speech models of Hugging Face's transformers (Whisper): the attention from words to audio, and which heads tell time.
+"""Speech models of transformers (Whisper): attention from words to audio, and which heads tell the time of words.
 
 Rows are the tokens of a transcript, columns frames of audio, so that attention can be held against the times at
 which the words are spoken.
@@ -6,18 +6,22 @@ which the words are spoken.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import os
+import wave
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from alignkit.errors import AlignkitError, first_line
+from alignkit.errors import AlignkitError, InputError, first_line
 from alignkit.heads.hugging_face import encode_side
 from alignkit.interop.heads import AttentionHeads, heads_from_cross_attentions
 from alignkit.metrics.intervals import bootstrap_ratio
 from alignkit.neural.devices import pick_device
-from alignkit.types import Progress
+from alignkit.text.reading import read_lines
+from alignkit.types import PathLike, Progress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,6 +112,53 @@ def speech_attention(
     return AttentionHeads.from_pairs(pairs, (columns, rows_of), numbers)
 
 
+def read_recording(path: PathLike) -> np.ndarray:
+    """float32 samples from -1 to 1 of a WAV file as Whisper reads them: one channel, 16 bits, 16,000 a second.
+
+    Raises:
+        InputError: there is no such file, or it is none of this kind.
+    """
+    remedy = f"convert it, as by: ffmpeg -i FILE -ac 1 -ar {RATE} -c:a pcm_s16le OUT.wav"
+    try:
+        with wave.open(os.fspath(path), "rb") as file:
+            kind = file.getnchannels(), 8 * file.getsampwidth(), file.getframerate()
+            data = file.readframes(file.getnframes())
+    except (wave.Error, EOFError) as error:
+        raise InputError(
+            path, f"it is no WAV file that can be read ({first_line(error)})", remedy=remedy
+        ) from error
+    except OSError as error:
+        raise InputError(path, error.strerror or str(error)) from error
+    if kind != (1, 16, RATE):
+        have = f"{kind[0]} channels of {kind[1]} bits, {kind[2]} samples a second"
+        raise InputError(path, f"it has {have}, not 1 of 16 bits and {RATE}", remedy=remedy)
+    return np.frombuffer(data[: len(data) // 2 * 2], "<i2").astype(np.float32) / 32768
+
+
+def read_recordings(paths: Iterable[str]) -> list[np.ndarray]:
+    """:func:`read_recording` of each path; no samples for a blank one."""
+    return [read_recording(path.strip()) if path.strip() else np.zeros(0, np.float32) for path in paths]
+
+
+def read_times(path: PathLike) -> list[np.ndarray]:
+    """The times of words: on each line a JSON list of [start, end] in seconds.
+
+    Raises:
+        InputError: a line is none.
+    """
+    found = []
+    for number, line in enumerate(read_lines(path), 1):
+        try:
+            times = np.array(json.loads(line or "[]"), np.float64).reshape(-1, 2)
+        except (ValueError, TypeError) as error:
+            problem = "it is no list of word times"
+            raise InputError(path, problem, line=number, remedy="write [[0.1, 0.35], [0.35, 0.8]]") from error
+        if not (np.isfinite(times).all() and (times[:, 0] <= times[:, 1]).all()):
+            raise InputError(path, "a word ends before it starts", line=number)
+        found.append(times)
+    return found
+
+
 def warp(matrix: np.ndarray) -> np.ndarray:
     """int64 (T,): the first column of each row on the path of least sum through a matrix (T, L).
 
@@ -143,15 +194,15 @@ def spoken_times(heads: AttentionHeads, m: int, chosen: Sequence[int]) -> np.nda
         m: the pair.
         chosen: rows of ``heads.heads``.
     """
-    from scipy.ndimage import median_filter
-
     assert heads.words is not None
     words, count = heads.words[1][m]
     weights = heads.pair(m)[list(chosen)].astype(np.float64)
     weights /= weights.sum(axis=2, keepdims=True)
     spread = weights.std(axis=1, keepdims=True)
     weights = (weights - weights.mean(axis=1, keepdims=True)) / np.where(spread > 0, spread, 1)
-    weights = median_filter(weights, (1, 1, _SMOOTHED), mode="mirror")
+    if weights.shape[2] > _SMOOTHED:
+        around = np.pad(weights, ((0, 0), (0, 0), (_SMOOTHED // 2, _SMOOTHED // 2)), mode="reflect")
+        weights = np.median(np.lib.stride_tricks.sliding_window_view(around, _SMOOTHED, axis=2), axis=3)
     bounds = warp(-weights.mean(axis=0)) * FRAME
     places = [np.flatnonzero(words == word) for word in range(count)]
     return np.array([[bounds[own[0]], bounds[own[-1] + 1]] for own in places]).reshape(-1, 2)
