@@ -4,32 +4,34 @@
     python benchmarks/language_model.py train MULTI30K TWIN --kind marian
     python benchmarks/language_model.py measure MULTI30K RUN TWIN -o benchmarks/results/language_model
 
-Both learn to translate Multi30k's tokenised German into English: a Llama of transformers (5 layers of 8 heads, "<s>
-source = target </s>", loss on the target) and a Marian (encoder and decoder of the same sizes, loss on the target).
-Checkpoints stand at log-spaced steps. Training goes on where it was stopped; the last checkpoint that both reached in
-the time that there was is the end.
+Both learn to translate Multi30k's tokenised German into English: a Llama of transformers (5 layers of 8 heads,
+"<s> source = target </s>", loss on the target) and a Marian (encoder and decoder of the same sizes, loss on the
+target). Checkpoints stand at log-spaced steps. Training goes on where it was stopped; the last checkpoint that
+both reached in the time that there was is the end.
 
 What is measured, and what was expected; this text was written before the first training run:
 
-*Hits* of a head: the share of the target words (of the first 500 validation pairs) with at least one link of `alignkit
-align`, fitted on the training text, whose source word with the most attention is one that they are linked to. Rows are
-taken as they are (the step that predicts the word) or shifted (the word's own); of each head the better of the two at
-the last checkpoint. *Alpha* is attention; *beta* of a head is what its OV circuit says of words, whatever it attends to:
-softmax over the vocabulary of unembedding(final norm(W_O W_V h_l)) at y_t, where h_l is the normed input of the head's
-layer at source token l (of the encoder-decoder, the encoder's output, and no final norm, for it has none). *Position
-baselines*: the diagonal, the first and the last word, and the word at the same place, one or two before or after; the
-best of them counts. *Alignment head*: its hits exceed that baseline by a paired z test over sentence pairs, two-sided at
-5 % divided by the number of heads times two (shifted or not).
+*Hits* of a head: the share of the target words (of the first 500 validation pairs) with at least one link of
+`alignkit align`, fitted on the training text, whose source word with the most attention is one that they are
+linked to. Rows are taken as they are (the step that predicts the word) or shifted (the word's own); of each head
+the better of the two at the last checkpoint. *Alpha* is attention; *beta* of a head is what its OV circuit says
+of words, whatever it attends to: softmax over the vocabulary of unembedding(final norm(W_O W_V h_l)) at y_t,
+where h_l is the normed input of the head's layer at source token l (of the encoder-decoder, the encoder's
+output, and no final norm, for it has none). *Position baselines*: the diagonal, the first and the last word, and
+the word at the same place, one or two before or after; the best of them counts. *Alignment head*: its hits
+exceed that baseline by a paired z test over sentence pairs, two-sided at 5 % divided by the number of heads
+times two (shifted or not).
 
-1. Beta leads alpha. Of each head that is an alignment head at the last checkpoint, the step at which hits first reach
-   half of their final excess over a random source word, interpolated in the logarithm of the step, is smaller for beta
-   than for alpha. Supported (or contradicted) if more (fewer) heads do so than a sign test at 5 % allows; heads whose
-   beta ends no better than a random word are counted apart, and left out of the test.
-2. Alignment heads appear at a certain time: none up to step 200, and at least half of the final number are there at
-   one checkpoint of which at most a quarter were there at half as many steps.
-3. Ablating the best ten heads (chosen by hits on validation, their outputs set to zero) costs more BLEU (test2016,
-   greedy) than ablating any of ten random sets of ten. Reported beside it: random sets with as many heads of each layer;
-   and the rank correlation over heads of hits and the loss that ablating the head alone costs.
+1. Beta leads alpha. Of each head that is an alignment head at the last checkpoint, the step at which hits first
+   reach half of their final excess over a random source word, interpolated in the logarithm of the step, is
+   smaller for beta than for alpha. Supported (or contradicted) if more (fewer) heads do so than a sign test at 5
+   % allows; heads whose beta ends no better than a random word are counted apart, and left out of the test.
+2. Alignment heads appear at a certain time: none up to step 200, and at least half of the final number are there
+   at one checkpoint of which at most a quarter were there at half as many steps.
+3. Ablating the best ten heads (chosen by hits on validation, their outputs set to zero) costs more BLEU
+   (test2016, greedy) than ablating any of ten random sets of ten. Reported beside it: random sets with as many
+   heads of each layer; and the rank correlation over heads of hits and the loss that ablating the head alone
+   costs.
 4. The best head of the decoder-only model agrees less with IBM Model 1 and with `align` than that of the
    encoder-decoder at the end, and appears later.
 """
@@ -245,7 +247,7 @@ def alpha_heads(model: Any, tokenizer: Any, german: list[str], english: list[str
 
 
 def circuits(model: Any) -> list[tuple[torch.nn.Module, torch.Tensor]]:
-    """For each layer the matrix that ends its attention, whose input is the heads' output; and W_O W_V (H, d, d)."""
+    """For each layer the matrix that ends its attention, which reads the heads' outputs; and W_O W_V (H, d, d)."""
     if is_pair(model):
         attention = [layer.encoder_attn for layer in model.get_decoder().layers]
         ends = [each.out_proj for each in attention]
@@ -294,7 +296,7 @@ def beta_heads(
 
 
 def hit_counts(heads: AttentionHeads, links: Links) -> np.ndarray:
-    """int (H, M): the linked target words of each pair whose source word with the most attention is linked to them."""
+    """int (H, M): the linked target words of a pair whose source word with most attention is linked to them."""
     merged, counts = heads.on_words, np.zeros((len(heads.heads), len(heads)), np.int64)
     for m in range(len(heads)):
         linked = np.zeros(merged.shapes[m], bool)
@@ -420,10 +422,10 @@ def look(folder: Path, known: References, test: tuple[list[str], list[str]]) -> 
 
 @main.command()
 @click.argument("data", type=click.Path(path_type=Path))
-@click.argument("runs", type=click.Path(path_type=Path), nargs=2)
+@click.argument("runs", type=click.Path(path_type=Path), nargs=-1, required=True)
 @click.option("-o", "--output", required=True, help="Without suffix: OUT.json, OUT.md and OUT.png are written.")
-def measure(data: Path, runs: tuple[Path, Path], output: str) -> None:
-    """Measure the checkpoints of both, RUN (Llama) and TWIN (Marian); what OUT.json has is not measured again."""
+def measure(data: Path, runs: tuple[Path, ...], output: str) -> None:
+    """Measure the checkpoints of RUN (Llama) and of TWIN (Marian); what OUT.json has is not measured again."""
     place = Path(f"{output}.json")
     facts: dict[str, Any] = json.loads(place.read_text()) if place.exists() else {}
     known = References.fit(data)
@@ -437,23 +439,21 @@ def measure(data: Path, runs: tuple[Path, Path], output: str) -> None:
     def keep() -> None:
         place.write_text(json.dumps(facts, indent=1, default=float) + "\n")
 
-    for kind, run in zip(("llama", "marian"), runs, strict=True):
+    for kind, run in zip(TITLES, runs, strict=False):
         mine = facts.setdefault(kind, {})
         for folder in sorted(run.glob("step-*")):
             if folder.name not in mine:
                 mine[folder.name] = look(folder, known, test)
                 print(kind, folder.name, f"{mine[folder.name]['bleu']:.1f} BLEU", flush=True)
                 keep()
-    end = min(max(facts[kind]) for kind in ("llama", "marian"))
-    for kind, run in zip(("llama", "marian"), runs, strict=True):
+        end = max(mine)
         if facts.get(f"{kind} without heads", {}).get("step") != end:
-            facts[f"{kind} without heads"] = ablate(run / end, facts[kind][end], known, test)
-            keep()
-    conclude(facts, end)
-    keep()
-    Path(f"{output}.md").write_text(page(facts, end))
-    picture(facts, end, Path(f"{output}.png"))
-    click.echo(page(facts, end))
+            facts[f"{kind} without heads"] = ablate(run / end, mine[end], known, test)
+        facts[f"{kind} claims"] = conclude(mine, facts["random"])
+        keep()
+    Path(f"{output}.md").write_text(page(facts))
+    picture(facts, Path(f"{output}.png"))
+    click.echo(page(facts))
 
 
 @main.command()
@@ -461,7 +461,7 @@ def measure(data: Path, runs: tuple[Path, Path], output: str) -> None:
 @click.argument("folders", type=click.Path(path_type=Path), nargs=-1, required=True)
 @click.option("-o", "--output", required=True, help="Without suffix: OUT.json and OUT.md are written.")
 def cost(data: Path, folders: tuple[Path, ...], output: str) -> None:
-    """Processor time and memory of `alignkit attention` for the 1,000 pairs of test2016, by the number of layers."""
+    """Processor time and memory of `alignkit attention` for the 1,000 pairs of test2016, by the layers kept."""
     rows = []
     text = [data / f"test2016.{side}" for side in ("de", "en")]
     need_files(*text)
@@ -493,17 +493,17 @@ def cost(data: Path, folders: tuple[Path, ...], output: str) -> None:
     lines = [
         "# Cost of `alignkit attention`",
         "",
-        f"Multi30k's test2016, models of {LAYERS} layers of {HEADS} heads of width {WIDTH}, one thread; {machine()}.",
+        f"Multi30k's test2016, {LAYERS} layers, {HEADS} heads, width {WIDTH}, one thread; {machine()}.",
         "With one pair, it is the cost of starting and of loading PyTorch and the model.",
         "",
         "| model | pairs | layers kept | processor time, s | peak memory, MiB | file, MB |",
         "|---|---:|---:|---:|---:|---:|",
     ]
-    for row in rows:
-        lines.append(
-            f"| {TITLES[row['model']]} | {row['pairs']} | {row['layers']} | {row['seconds']:.1f} | {row['memory']:.0f} | "
-            f"{row['file']:.1f} |"
-        )
+    lines += [
+        f"| {TITLES[row['model']]} | {row['pairs']} | {row['layers']} | {row['seconds']:.1f} "
+        f"| {row['memory']:.0f} | {row['file']:.1f} |"
+        for row in rows
+    ]
     Path(f"{output}.json").write_text(json.dumps(rows, indent=1) + "\n")
     Path(f"{output}.md").write_text("\n".join(lines) + "\n")
     click.echo("\n".join(lines))
@@ -554,7 +554,7 @@ def ablate(
 
 
 def half_step(steps: Sequence[int], hits: Sequence[float], chance: float) -> float:
-    """The step at which hits first reach half of their last excess over chance, between checkpoints by the logarithm."""
+    """The step (by logarithm between checkpoints) at which hits reach half of their last excess over chance."""
     values, logs = np.array(hits) - chance, np.log(np.maximum(steps, 25))
     half = values[-1] / 2
     k = int(np.argmax(values >= half))
@@ -564,51 +564,31 @@ def half_step(steps: Sequence[int], hits: Sequence[float], chance: float) -> flo
     return float(np.exp(logs[k - 1] + share * (logs[k] - logs[k - 1])))
 
 
-def conclude(facts: dict[str, Any], end: str) -> None:
-    """The claims' figures of both models."""
+def conclude(mine: dict[str, Any], random: float) -> dict[str, Any]:
+    """The figures of the first two claims, of one model's checkpoints."""
     critical = norm.isf(0.05 / (2 * LAYERS * HEADS) / 2)
-    for kind in ("llama", "marian"):
-        names = [name for name in sorted(facts[kind]) if name <= end]
-        steps = [int(name[5:]) for name in names]
-        last = facts[kind][end]
-        shifted = best_hits(last).argmax(axis=1)  # as it is, or shifted
-        kinds = ["shifted" if shift else "as it is" for shift in shifted]
-        rows = []
-        for k, how in enumerate(kinds):
-            if last[f"{how}, z"][k] <= critical:
-                continue
-            alpha = [facts[kind][name][f"{how}, align"][k] for name in names]
-            beta = [facts[kind][name]["beta, align"][k] for name in names]
-            told = last["beta, align"][k] > facts["random"]
-            rows.append(
-                {
-                    "head": [k // HEADS, k % HEADS],
-                    "rows": how,
-                    "alpha": alpha[-1],
-                    "beta": beta[-1],
-                    "alpha half": half_step(steps, alpha, facts["random"]),
-                    "beta half": half_step(steps, beta, facts["random"]) if told else None,
-                }
-            )
-        told = [row for row in rows if row["beta half"] is not None]
-        earlier = sum(row["beta half"] < row["alpha half"] for row in told)
-        facts[f"{kind} claims"] = {
-            "heads": rows,
-            "beta first": earlier,
-            "of": len(told),
-            "p": binomtest(earlier, len(told)).pvalue if told else None,
-            "alignment heads": {
-                name: int(
-                    np.sum(
-                        np.maximum(facts[kind][name]["as it is, z"], facts[kind][name]["shifted, z"]) > critical
-                    )
-                )
-                for name in names
-            },
-        }
+    names = sorted(mine)
+    last, steps, rows = mine[names[-1]], [int(name[5:]) for name in names], []
+    for k, shift in enumerate(best_hits(last).argmax(axis=1)):
+        how = "shifted" if shift else "as it is"
+        if last[f"{how}, z"][k] <= critical:
+            continue
+        alpha, beta = ([mine[name][f"{each}, align"][k] for name in names] for each in (how, "beta"))
+        row = {"head": [k // HEADS, k % HEADS], "rows": how, "alpha": alpha[-1], "beta": beta[-1]}
+        row["alpha half"] = half_step(steps, alpha, random)
+        row["beta half"] = half_step(steps, beta, random) if beta[-1] > random else None
+        rows.append(row)
+    told = [row for row in rows if row["beta half"] is not None]
+    earlier = sum(row["beta half"] < row["alpha half"] for row in told)
+    counts = {
+        name: int(np.sum(np.maximum(mine[name]["as it is, z"], mine[name]["shifted, z"]) > critical))
+        for name in names
+    }
+    p = binomtest(earlier, len(told)).pvalue if told else None
+    return {"heads": rows, "beta first": earlier, "of": len(told), "p": p, "alignment heads": counts}
 
 
-def page(facts: dict[str, Any], end: str) -> str:
+def page(facts: dict[str, Any]) -> str:
     """The results as Markdown."""
     position, value = max(facts["positions"].items(), key=lambda item: item[1])
     lines = [
@@ -616,12 +596,14 @@ def page(facts: dict[str, Any], end: str) -> str:
         "",
         f"Multi30k, German to English, {VALID} validation pairs for hits, {TESTED} of test2016 for BLEU; "
         f"{facts['machine']}.",
-        "What the columns are and what was expected is in the docstring of `benchmarks/language_model.py`, written",
-        f"before the runs. Hits in %: a random source word has {100 * facts['random']:.0f}, the best position rule "
-        f"({position}) {100 * value:.0f}.",
+        "What the columns are and what was expected is in the docstring of `benchmarks/language_model.py`,",
+        f"from before the runs. Hits in %: a random source word has {100 * facts['random']:.0f}, the best "
+        f"position rule ({position}) {100 * value:.0f}.",
     ]
     for kind, title in TITLES.items():
-        claims = facts[f"{kind} claims"]
+        if kind not in facts:
+            continue
+        claims, end = facts[f"{kind} claims"], max(facts[kind])
         lines += [
             "",
             f"## {title}",
@@ -636,7 +618,7 @@ def page(facts: dict[str, Any], end: str) -> str:
                 for reference in ("align", "IBM 1")
             ]
             shares = " | ".join(f"{100 * x:.0f}" for x in (*tops, max(found["beta, align"])))
-            count = claims["alignment heads"].get(name, "")
+            count = claims["alignment heads"][name]
             lines.append(f"| {int(name[5:])} | {found['loss']:.2f} | {found['bleu']:.1f} | {count} | {shares} |")
         lines += [
             "",
@@ -661,21 +643,24 @@ def page(facts: dict[str, Any], end: str) -> str:
             f"1. Beta reached its half before alpha in {claims['beta first']} of {claims['of']} alignment heads "
             + (f"(sign test: p = {claims['p']:.2g})" if claims["of"] else "")
             + f"; in {missing} more it ended no better than a random word.",
-            f"2. The number of alignment heads is in the table above; {max(claims['alignment heads'].values())} at most.",
-            f"3. BLEU {without['bleu']:.1f}; without the best ten {without['bleu without the best']:.1f}; without ten "
-            f"random ones {listed[0]}; without ten random ones of the same layers {listed[1]}. Rank correlation of a "
-            f"head's hits with the loss that ablating it costs: {without['correlation of hits and cost']:.2f}.",
+            f"2. Alignment heads: {max(claims['alignment heads'].values())} at most (table above).",
+            f"3. BLEU {without['bleu']:.1f}; without the best ten {without['bleu without the best']:.1f}; "
+            f"without ten random ones {listed[0]}; without ten random ones of the same layers {listed[1]}. Rank "
+            f"correlation of a head's hits with the loss that ablating it costs: "
+            f"{without['correlation of hits and cost']:.2f}.",
         ]
     return "\n".join(lines) + "\n"
 
 
-def picture(facts: dict[str, Any], end: str, path: Path) -> None:
+def picture(facts: dict[str, Any], path: Path) -> None:
     """Hits of alpha and beta of the alignment heads, by step."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(1, 2, figsize=(8, 3), sharey=True, layout="constrained")
     for axis, (kind, title) in zip(axes, TITLES.items(), strict=True):
-        names = [name for name in sorted(facts[kind]) if name <= end]
+        names = sorted(facts.get(kind, {}))
+        if not names:
+            continue
         steps = [max(int(name[5:]), 25) for name in names]
         rows = sorted(facts[f"{kind} claims"]["heads"], key=lambda row: -row["alpha"])[:ABLATED]
         for row in rows:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from alignkit.align_settings import ReadSettings
+from alignkit.errors import of_file
 from alignkit.heads.exports import EXPORTS
 from alignkit.metrics.protocol import MetricSettings
 from alignkit.report.tables import align_columns, finite, percent, records, to_json
@@ -68,6 +69,11 @@ TOP = 10  #: rows of the printed table
     help="Also combine heads into an aligner, which `alignkit align --model` takes; it reads text by the model "
     "whose attention this is.",
 )
+@click.option(
+    "--times",
+    type=InputPath(),
+    help="Of speech: on each line a JSON list of the [start, end] of every word, in seconds; rank by their times.",
+)
 @json_option("Print JSON with all heads and everything that was measured.")
 @reading_options
 @threads_option
@@ -88,7 +94,14 @@ def command(
     predicts it. Brackets are 95 % bootstrap intervals over sentence pairs. p is that of hits beyond those of every
     row below the heads (chance, and what positions alone give), corrected for having looked at all heads; = marks
     heads that the text does not tell from the first.
+
+    Heads of a speech model are ranked by --times: how far the words' starts and ends that dynamic time warping
+    finds in a head's attention are from these. Hits are the words whose frame with the most attention lies within
+    them, give or take 50 ms.
     """
+    if options["times"] is not None:
+        write_output(f"{speech_text(scores, options['times'], options['as_json'])}\n".encode(), None)
+        return
     from alignkit.heads.exports import export_heads
     from alignkit.heads.ranking import compare_rankings, rank_heads_of_file
 
@@ -111,6 +124,24 @@ def command(
         export_heads(found, form, path)
     text = ranking_json(found, elsewhere) if options["as_json"] else ranking_text(found, elsewhere)
     write_output(f"{text}\n".encode(), None)
+
+
+def speech_text(scores: str, times: str, as_json: bool) -> str:
+    """The heads of a speech model, as a table or as JSON."""
+    from alignkit.heads.speech import rank_speech_heads, read_times
+    from alignkit.interop.heads import AttentionHeads
+
+    with of_file(times):
+        table = rank_speech_heads(AttentionHeads.load(scores), read_times(times))
+    if as_json:
+        return to_json(table, "heads", {})
+    grid = [["head", "error ms", "interval", "hits %", "interval"]]
+    for row in table.head(TOP).to_dict(orient="records"):
+        error, low, high = (f"{1000 * row[name]:.0f}" for name in ("error", "low", "high"))
+        hits, least, most = (percent(row[name]) for name in ("hits", "hits_low", "hits_high"))
+        grid.append([f"{row['layer']}.{row['head']}", error, f"({low} to {high})", hits, f"({least} to {most})"])
+    title = "Error: mean distance of the words' starts and ends by each head from the true ones."
+    return f"{title}\n\n{align_columns(grid)}\n\nHits of a random frame: {percent(table['chance'][0])} %."
 
 
 def ranking_json(found: HeadRanking, elsewhere: dict[str, dict[str, float]]) -> str:

@@ -69,7 +69,7 @@ def load_pretrained(
         with warnings.catch_warnings(action="ignore"):  # of packages that the tokenizer would like to have
             tokenizer = AutoTokenizer.from_pretrained(model, **{k: v for k, v in more.items() if v is not None})
         config = AutoConfig.from_pretrained(model)
-        kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+        kind: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
         if is_speech(config):
             kind = AutoModelForSpeechSeq2Seq
             if target_language is not None:

