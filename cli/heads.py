@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from alignkit.align_settings import ReadSettings
-from alignkit.errors import of_file
+from alignkit.errors import AlignkitError, of_file
 from alignkit.heads.exports import EXPORTS
 from alignkit.metrics.protocol import MetricSettings
 from alignkit.report.tables import align_columns, finite, percent, records, to_json
@@ -100,6 +100,10 @@ def command(
     them, give or take 50 ms.
     """
     if options["times"] is not None:
+        if others or exports or any(options[name] is not None for name in ("gold", "model", "save_model")):
+            raise AlignkitError(
+                "--times goes with no other way to rank, to compare and to write; leave out the others"
+            )
         write_output(f"{speech_text(scores, options['times'], options['as_json'])}\n".encode(), None)
         return
     from alignkit.heads.exports import export_heads
