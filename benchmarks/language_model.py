@@ -34,6 +34,11 @@ times two (shifted or not).
    costs.
 4. The best head of the decoder-only model agrees less with IBM Model 1 and with `align` than that of the
    encoder-decoder at the end, and appears later.
+
+Two things were changed after a first look at the decoder-only model's heads: the end is each model's own last
+checkpoint; and as positions alone explain most links of this text (captions), everything is also measured *off
+the diagonal*: for the target words only that the diagonal's word is not linked to, against the best position
+rule there.
 """
 
 from __future__ import annotations
@@ -73,6 +78,7 @@ RATE = {"llama": 2e-3, "marian": 1e-3}  #: the highest; it falls with the square
 SPECIAL = ["<pad>", "<s>", "</s>", "<unk>"]
 PAD, BOS, EOS = 0, 1, 2
 TEMPLATE = "{source} = {target}"
+ALIGN, OFF, IBM1 = "align", "off the diagonal", "IBM 1"  #: whose links
 VALID, TESTED, ABLATED, SETS = 500, 500, 10, 10
 TITLES = {"llama": "Decoder-only (Llama)", "marian": "Encoder-decoder (Marian)"}
 
@@ -320,6 +326,16 @@ def position_counts(shapes: np.ndarray, links: Links) -> dict[str, np.ndarray]:
     return found
 
 
+def off_diagonal(links: Links, shapes: np.ndarray) -> Links:
+    """The links of the target words that are not linked to the word on the diagonal."""
+    found = []
+    for m, (T, L) in enumerate(shapes.tolist()):
+        known = [(s, t) for s, t in links[m].tolist()]
+        on = {t for s, t in known if s == int((t + 0.5) * L / T)}
+        found.append([(s, t) for s, t in known if t not in on])
+    return Links.from_lists(found)
+
+
 def linked_words(links: Links) -> np.ndarray:
     return np.array([len(set(links[m][:, 1].tolist())) for m in range(len(links))])
 
@@ -393,10 +409,11 @@ class References(NamedTuple):
     def fit(cls, data: Path) -> References:
         text, held = read_pairs(data, "train"), [side[:VALID] for side in read_pairs(data, "val")]
         links = {}
-        for name, method in (("align", "joint"), ("IBM 1", "ibm1")):
+        for name, method in ((ALIGN, "joint"), (IBM1, "ibm1")):
             aligner = alignkit.align(*text, method=method, threads=1).aligner
             links[name] = alignkit.align(*held, model=aligner, threads=1).links
         shapes = np.array([[len(y.split()), len(x.split())] for x, y in zip(*held, strict=True)])
+        links[OFF] = off_diagonal(links[ALIGN], shapes)
         return cls(*held, links, shapes)
 
 
@@ -408,15 +425,13 @@ def look(folder: Path, known: References, test: tuple[list[str], list[str]]) -> 
     beta = beta_heads(model, tokenizer, known.german, known.english, alpha)
     found: dict[str, Any] = {"loss": mean_loss(model, encode(tokenizer, kind, known.german, known.english))}
     found["bleu"] = bleu(translate(model, tokenizer, test[0]), test[1])
-    words = linked_words(known.links["align"])
-    position = position_counts(known.shapes, known.links["align"])
-    best = max(position.values(), key=lambda counts: counts.sum())
-    for name, heads in (("as it is", alpha), ("shifted", alpha.shifted), ("beta", beta)):
-        for reference, links in known.links.items():
+    for reference, links in known.links.items():
+        words = linked_words(links)
+        best = max(position_counts(known.shapes, links).values(), key=lambda counts: counts.sum())
+        for name, heads in (("as it is", alpha), ("shifted", alpha.shifted), ("beta", beta)):
             counts = hit_counts(heads, links)
-            found[f"{name}, {reference}"] = (counts.sum(axis=1) / linked_words(links).sum()).tolist()
-            if reference == "align":
-                found[f"{name}, z"] = [z_score(each, best, words) for each in counts]
+            found[f"{name}, {reference}"] = (counts.sum(axis=1) / words.sum()).tolist()
+            found[f"{name}, {reference}, z"] = [z_score(each, best, words) for each in counts]
     return found
 
 
@@ -429,11 +444,12 @@ def measure(data: Path, runs: tuple[Path, ...], output: str) -> None:
     place = Path(f"{output}.json")
     facts: dict[str, Any] = json.loads(place.read_text()) if place.exists() else {}
     known = References.fit(data)
-    links = known.links["align"]
     test = tuple(side[:TESTED] for side in read_pairs(data, "test2016"))
-    positions = position_counts(known.shapes, links)
-    facts["positions"] = {name: x.sum() / linked_words(links).sum() for name, x in positions.items()}
-    facts["random"] = random_share(known.shapes, links)
+    facts["positions"], facts["random"] = {}, {}
+    for reference, links in known.links.items():
+        counts, words = position_counts(known.shapes, links), linked_words(links).sum()
+        facts["positions"][reference] = {name: each.sum() / words for name, each in counts.items()}
+        facts["random"][reference] = random_share(known.shapes, links)
     facts["machine"] = machine()
 
     def keep() -> None:
@@ -449,7 +465,9 @@ def measure(data: Path, runs: tuple[Path, ...], output: str) -> None:
         end = max(mine)
         if facts.get(f"{kind} without heads", {}).get("step") != end:
             facts[f"{kind} without heads"] = ablate(run / end, mine[end], known, test)
-        facts[f"{kind} claims"] = conclude(mine, facts["random"])
+        facts[f"{kind} claims"] = {
+            reference: conclude(mine, reference, facts["random"][reference]) for reference in (ALIGN, OFF)
+        }
         keep()
     Path(f"{output}.md").write_text(page(facts))
     picture(facts, Path(f"{output}.png"))
@@ -509,9 +527,9 @@ def cost(data: Path, folders: tuple[Path, ...], output: str) -> None:
     click.echo("\n".join(lines))
 
 
-def best_hits(found: dict[str, Any]) -> np.ndarray:
+def best_hits(found: dict[str, Any], reference: str = ALIGN) -> np.ndarray:
     """(H, 2): hits of each head, as it is and shifted."""
-    return np.array([found["as it is, align"], found["shifted, align"]]).T
+    return np.array([found[f"{how}, {reference}"] for how in ("as it is", "shifted")]).T
 
 
 def ablate(
@@ -564,16 +582,16 @@ def half_step(steps: Sequence[int], hits: Sequence[float], chance: float) -> flo
     return float(np.exp(logs[k - 1] + share * (logs[k] - logs[k - 1])))
 
 
-def conclude(mine: dict[str, Any], random: float) -> dict[str, Any]:
-    """The figures of the first two claims, of one model's checkpoints."""
+def conclude(mine: dict[str, Any], reference: str, random: float) -> dict[str, Any]:
+    """The figures of the first two claims, of one model's checkpoints and one reference's links."""
     critical = norm.isf(0.05 / (2 * LAYERS * HEADS) / 2)
     names = sorted(mine)
     last, steps, rows = mine[names[-1]], [int(name[5:]) for name in names], []
-    for k, shift in enumerate(best_hits(last).argmax(axis=1)):
+    for k, shift in enumerate(best_hits(last, reference).argmax(axis=1)):
         how = "shifted" if shift else "as it is"
-        if last[f"{how}, z"][k] <= critical:
+        if last[f"{how}, {reference}, z"][k] <= critical:
             continue
-        alpha, beta = ([mine[name][f"{each}, align"][k] for name in names] for each in (how, "beta"))
+        alpha, beta = ([mine[name][f"{each}, {reference}"][k] for name in names] for each in (how, "beta"))
         row = {"head": [k // HEADS, k % HEADS], "rows": how, "alpha": alpha[-1], "beta": beta[-1]}
         row["alpha half"] = half_step(steps, alpha, random)
         row["beta half"] = half_step(steps, beta, random) if beta[-1] > random else None
@@ -581,7 +599,12 @@ def conclude(mine: dict[str, Any], random: float) -> dict[str, Any]:
     told = [row for row in rows if row["beta half"] is not None]
     earlier = sum(row["beta half"] < row["alpha half"] for row in told)
     counts = {
-        name: int(np.sum(np.maximum(mine[name]["as it is, z"], mine[name]["shifted, z"]) > critical))
+        name: int(
+            np.sum(
+                np.max([mine[name][f"{how}, {reference}, z"] for how in ("as it is", "shifted")], axis=0)
+                > critical
+            )
+        )
         for name in names
     }
     p = binomtest(earlier, len(told)).pvalue if told else None
@@ -590,16 +613,21 @@ def conclude(mine: dict[str, Any], random: float) -> dict[str, Any]:
 
 def page(facts: dict[str, Any]) -> str:
     """The results as Markdown."""
-    position, value = max(facts["positions"].items(), key=lambda item: item[1])
     lines = [
         "# Alignment heads through training",
         "",
         f"Multi30k, German to English, {VALID} validation pairs for hits, {TESTED} of test2016 for BLEU; "
         f"{facts['machine']}.",
-        "What the columns are and what was expected is in the docstring of `benchmarks/language_model.py`,",
-        f"from before the runs. Hits in %: a random source word has {100 * facts['random']:.0f}, the best "
-        f"position rule ({position}) {100 * value:.0f}.",
+        "What the columns are and what was expected is in the docstring of `benchmarks/language_model.py`, from",
+        "before the runs but for what it says was changed.",
+        "",
     ]
+    for reference in (ALIGN, OFF, IBM1):
+        position, value = max(facts["positions"][reference].items(), key=lambda item: item[1])
+        lines.append(
+            f"- Hits of links of {reference}: a random source word {100 * facts['random'][reference]:.0f} %, the "
+            f"best position rule ({position}) {100 * value:.0f} %."
+        )
     for kind, title in TITLES.items():
         if kind not in facts:
             continue
@@ -608,52 +636,57 @@ def page(facts: dict[str, Any]) -> str:
             "",
             f"## {title}",
             "",
-            "| step | loss | BLEU | alignment heads | best head: hits of align's links | of IBM 1's | best beta |",
-            "|---:|---:|---:|---:|---:|---:|---:|",
+            "| step | loss | BLEU | alignment heads | off the diagonal | best head, hits: align | off | IBM 1 | "
+            "best beta: align | off |",
+            "|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
         ]
         for name in sorted(facts[kind]):
             found = facts[kind][name]
-            tops = [
-                max(*found[f"as it is, {reference}"], *found[f"shifted, {reference}"])
-                for reference in ("align", "IBM 1")
-            ]
-            shares = " | ".join(f"{100 * x:.0f}" for x in (*tops, max(found["beta, align"])))
-            count = claims["alignment heads"][name]
-            lines.append(f"| {int(name[5:])} | {found['loss']:.2f} | {found['bleu']:.1f} | {count} | {shares} |")
-        lines += [
-            "",
-            f"The alignment heads at step {int(end[5:])}:",
-            "",
-            "| head | rows | alpha | beta | step of half alpha | of half beta |",
-            "|---|---|---:|---:|---:|---:|",
-        ]
-        for row in sorted(claims["heads"], key=lambda row: -row["alpha"]):
-            halves = [f"{row[name]:.0f}" if row[name] is not None else "" for name in ("alpha half", "beta half")]
-            shares = " | ".join(f"{100 * row[name]:.0f}" for name in ("alpha", "beta"))
-            head = f"{row['head'][0]}.{row['head'][1]}"
-            lines.append(f"| {head} | {row['rows']} | {shares} | {' | '.join(halves)} |")
+            tops = [best_hits(found, reference).max() for reference in (ALIGN, OFF, IBM1)]
+            tops += [max(found[f"beta, {reference}"]) for reference in (ALIGN, OFF)]
+            counts = " | ".join(str(claims[reference]["alignment heads"][name]) for reference in (ALIGN, OFF))
+            shares = " | ".join(f"{100 * x:.0f}" for x in tops)
+            lines.append(f"| {int(name[5:])} | {found['loss']:.2f} | {found['bleu']:.1f} | {counts} | {shares} |")
+        for reference in (ALIGN, OFF):
+            lines += ["", *heads_table(claims[reference], reference, end)]
         without = facts[f"{kind} without heads"]
         listed = [
             ", ".join(f"{x:.1f}" for x in sorted(without[f"bleu without random{more}"]))
             for more in ("", " of the same layers")
         ]
-        missing = len(claims["heads"]) - claims["of"]
         lines += [
             "",
-            f"1. Beta reached its half before alpha in {claims['beta first']} of {claims['of']} alignment heads "
-            + (f"(sign test: p = {claims['p']:.2g})" if claims["of"] else "")
-            + f"; in {missing} more it ended no better than a random word.",
-            f"2. Alignment heads: {max(claims['alignment heads'].values())} at most (table above).",
-            f"3. BLEU {without['bleu']:.1f}; without the best ten {without['bleu without the best']:.1f}; "
+            f"BLEU {without['bleu']:.1f}; without the best ten heads {without['bleu without the best']:.1f}; "
             f"without ten random ones {listed[0]}; without ten random ones of the same layers {listed[1]}. Rank "
-            f"correlation of a head's hits with the loss that ablating it costs: "
+            "correlation of a head's hits with the loss that ablating it costs: "
             f"{without['correlation of hits and cost']:.2f}.",
         ]
     return "\n".join(lines) + "\n"
 
 
+def heads_table(claims: dict[str, Any], reference: str, end: str) -> list[str]:
+    """The alignment heads by one reference, and whether beta came first."""
+    if not claims["heads"]:
+        return [f"No alignment head by links of {reference} at step {int(end[5:])}."]
+    lines = [
+        f"Alignment heads by links of {reference} at step {int(end[5:])}:",
+        "",
+        "| head | rows | alpha | beta | step of half alpha | of half beta |",
+        "|---|---|---:|---:|---:|---:|",
+    ]
+    for row in sorted(claims["heads"], key=lambda row: -row["alpha"]):
+        halves = [f"{row[name]:.0f}" if row[name] is not None else "" for name in ("alpha half", "beta half")]
+        shares = " | ".join(f"{100 * row[name]:.0f}" for name in ("alpha", "beta"))
+        head = f"{row['head'][0]}.{row['head'][1]}"
+        lines.append(f"| {head} | {row['rows']} | {shares} | {' | '.join(halves)} |")
+    missing = len(claims["heads"]) - claims["of"]
+    p = f" (sign test: p = {claims['p']:.2g})" if claims["of"] else ""
+    first = f"Beta reached its half before alpha in {claims['beta first']} of {claims['of']}{p}"
+    return [*lines, "", f"{first}; in {missing} more it ended no better than a random word."]
+
+
 def picture(facts: dict[str, Any], path: Path) -> None:
-    """Hits of alpha and beta of the alignment heads, by step."""
+    """Hits off the diagonal of the best heads' alpha and beta, by step."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(1, 2, figsize=(8, 3), sharey=True, layout="constrained")
@@ -662,16 +695,22 @@ def picture(facts: dict[str, Any], path: Path) -> None:
         if not names:
             continue
         steps = [max(int(name[5:]), 25) for name in names]
-        rows = sorted(facts[f"{kind} claims"]["heads"], key=lambda row: -row["alpha"])[:ABLATED]
-        for row in rows:
-            k = row["head"][0] * HEADS + row["head"][1]
-            for how, colour, label in ((row["rows"], "C0", "alpha"), ("beta", "C1", "beta")):
-                shares = [100 * facts[kind][name][f"{how}, align"][k] for name in names]
-                axis.plot(steps, shares, colour, alpha=0.6, lw=1, label=label if row is rows[0] else None)
-        axis.axhline(100 * max(facts["positions"].values()), color="0.5", ls="--", lw=1, label="positions")
-        axis.set(xscale="log", xlabel="step (25: before the first)", title=title)
-    axes[0].set_ylabel("hits, %")
-    axes[0].legend(frameon=False)
+        hits = best_hits(facts[kind][names[-1]], OFF)
+        for k in np.argsort(-hits.max(axis=1), kind="stable")[:5]:
+            how = ("as it is", "shifted")[hits[k].argmax()]
+            for each, colour, label in ((how, "C0", "alpha"), ("beta", "C1", "beta")):
+                shares = [100 * facts[kind][name][f"{each}, {OFF}"][k] for name in names]
+                axis.plot(steps, shares, colour, alpha=0.7, lw=1, label=label)
+        for value, style, label in (
+            (max(facts["positions"][OFF].values()), "--", "positions"),
+            (facts["random"][OFF], ":", "random"),
+        ):
+            axis.axhline(100 * value, color="0.5", ls=style, lw=1, label=label)
+        axis.set(xscale="log", xlabel="step (0 at 25)", title=title)
+    axes[0].set_ylabel("hits off the diagonal, %")
+    handles, labels = axes[0].get_legend_handles_labels()
+    once = dict(zip(labels, handles, strict=True))
+    axes[0].legend(once.values(), once, frameon=False)
     figure.savefig(path, dpi=100)
 
 
