@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 RATE = 16_000  #: samples a second that Whisper reads
 FRAME = 0.02  #: seconds of audio in a column
-BATCH_SIZE = 4  #: recordings at a time; each takes as long as 30 seconds of audio
 TOLERANCE = 0.05  #: seconds by which a frame may miss its word
 _SMOOTHED = 7  # frames of the median filter, as Whisper's word times have it
 
@@ -40,7 +39,6 @@ def speech_attention(
     transcripts: Sequence[str],
     *,
     layers: Sequence[int] | None = None,
-    batch_size: int = BATCH_SIZE,
     device: str = "auto",
     progress: Progress | None = None,
 ) -> AttentionHeads:
@@ -55,9 +53,8 @@ def speech_attention(
         audio: M recordings of one channel, float32 samples from -1 to 1, 16,000 a second, 30 seconds at most.
         transcripts: M lines of words. A pair with a blank line or without sound has no tokens.
         layers: which decoder layers to keep, counted from 0; all if not given.
-        batch_size: recordings at a time.
         device: as :func:`alignkit.neural.devices.pick_device`.
-        progress: called after each batch.
+        progress: called after each recording.
 
     Raises:
         AlignkitError: the numbers differ, a recording or a transcript is too long, or there is no such layer.
@@ -66,10 +63,9 @@ def speech_attention(
 
     if len(audio) != len(transcripts):
         raise AlignkitError(f"there are {len(audio)} recordings and {len(transcripts)} transcripts")
-    place = pick_device(device)
+    place, most = pick_device(device), model.config.max_source_positions
     model = model.to(place).eval()
     model.set_attn_implementation("eager")
-    most = model.config.max_source_positions
     features = WhisperFeatureExtractor(model.config.num_mel_bins, chunk_length=round(most * FRAME))
     frames = [-(-len(samples) // round(RATE * FRAME)) for samples in audio]
     # Whisper's words have their space before them, the first one too.
@@ -78,38 +74,28 @@ def speech_attention(
         if count > most or len(ids) > model.config.max_target_positions:
             limits = f"{most * FRAME:.0f} seconds of audio and {model.config.max_target_positions} tokens"
             raise AlignkitError(f"line {m + 1}: the model reads at most {limits}; cut the recording")
-    pairs = [np.zeros((0, 0, 0, 0), np.float32) for _ in audio]
-    kept = [m for m, ids in enumerate(side.ids) if ids and frames[m]]
-    starts, numbers = {m: int(np.argmax(side.words[m][0] >= 0)) for m in kept}, layers
-    for low in range(0, len(kept), batch_size):
-        batch = kept[low : low + batch_size]
-        sound = features([audio[m] for m in batch], sampling_rate=RATE, return_tensors="pt").input_features
-        width = max(len(side.ids[m]) for m in batch) - 1
-        read = torch.tensor([[*side.ids[m][:-1], *[0] * (width + 1 - len(side.ids[m]))] for m in batch])
+    nothing = np.zeros((0, 0, 0, 0), np.float32), (np.zeros(0, np.int64), 0), (np.zeros(0, np.int64), 0)
+    found, numbers = [nothing for _ in audio], layers
+    for m, (ids, (words, count)) in enumerate(zip(side.ids, side.words, strict=True)):
+        if not ids or not frames[m]:
+            continue
+        sound = features(audio[m], sampling_rate=RATE, return_tensors="pt").input_features
         try:
             with torch.inference_mode():
                 heard = model.get_encoder()(sound.to(place, model.dtype))
-                given = {"encoder_outputs": heard, "decoder_input_ids": read.to(place)}
+                given = {"encoder_outputs": heard, "decoder_input_ids": torch.tensor([ids[:-1]], device=place)}
                 attention = model(**given, output_attentions=True, use_cache=False).cross_attentions
         except (IndexError, RuntimeError) as error:  # tokens that the model does not have, or too little memory
             raise AlignkitError(f"the model cannot hear this: {first_line(error)}") from error
-        rows = [[-1] * (starts[m] - 1) + side.words[m][0][starts[m] :].tolist() for m in batch]
-        found = heads_from_cross_attentions(attention, [range(frames[m]) for m in batch], rows, layers)
-        numbers = list(dict.fromkeys(layer for layer, _ in found.heads))
-        for k, m in enumerate(batch):
-            one = found.pair(k)[:, starts[m] - 1 :]
-            pairs[m] = one.reshape(len(numbers), -1, *one.shape[1:])
+        first = int(np.argmax(words >= 0))
+        heads = heads_from_cross_attentions(attention, [range(frames[m])], [words[1:].tolist()], layers)
+        numbers = list(dict.fromkeys(layer for layer, _ in heads.heads))
+        rows = heads.pair(0)[:, first - 1 :].reshape(len(numbers), -1, len(words) - first, frames[m])
+        found[m] = rows, (np.arange(frames[m]), frames[m]), (words[first:], count)
         if progress is not None:
-            progress(low + len(batch), len(kept), "attention")
-    nothing = np.zeros(0, np.int64), 0
-    words = [
-        ((np.arange(frames[m]), frames[m]), (side.words[m][0][starts[m] :], side.words[m][1]))
-        if m in starts
-        else (nothing, nothing)
-        for m in range(len(audio))
-    ]
-    columns, rows_of = ([pair[k] for pair in words] for k in (0, 1))
-    return AttentionHeads.from_pairs(pairs, (columns, rows_of), numbers)
+            progress(m + 1, len(audio), "attention")
+    pairs, columns, targets = (list(each) for each in zip(*found, strict=True))
+    return AttentionHeads.from_pairs(pairs, (columns, targets), numbers)
 
 
 def read_recording(path: PathLike) -> np.ndarray:

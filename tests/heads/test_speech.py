@@ -74,7 +74,7 @@ def test_attention_is_the_models(loaded, audio):
     from transformers import WhisperFeatureExtractor
 
     model, tokenizer = loaded
-    heads = speech_attention(model, tokenizer, audio, TEXT, batch_size=2, device="cpu")
+    heads = speech_attention(model, tokenizer, audio, TEXT, device="cpu")
     assert len(heads.heads) == LAYERS * HEADS
     assert [m for m in range(4) if heads.pair(m).size == 0] == [1, 3]
     for m in (0, 2):
