@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from alignkit.errors import AlignkitError
+from alignkit.heads.quantities import QUANTITIES
 from alignkit.text.pairs import check_has_words
 from alignkit_cli.analysis_options import device_option
 from alignkit_cli.command import alignkit_command, argument
@@ -37,6 +38,14 @@ from alignkit_cli.progress import progress_bar
     "--template",
     type=Checked("TEXT", "alignkit.heads.language_models:split_template"),
     help="What a language model reads, as 'German: {source} English: {target}'.  [default: {source} = {target}]",
+)
+@click.option(
+    "--quantity",
+    type=click.Choice(QUANTITIES),
+    default=QUANTITIES[0],
+    show_default=True,
+    help="What to save of each head: its weights; norms, the length of what each source token adds to the output; "
+    "or ov, the probability of the target token by what the source token adds, a lexicon.",
 )
 @click.option("--source-language", metavar="CODE", help="The language code of a multilingual model, as deu_Latn.")
 @click.option("--target-language", metavar="CODE", help="The same of the target.")
@@ -75,16 +84,23 @@ def command(model: str, output: str, quiet: bool, **options: Any) -> None:
         )
     if not is_pair and options["prefix"]:
         raise AlignkitError("--prefix is for encoder-decoders; write it into --template")
+    if is_speech(loaded[0].config) and options["quantity"] != QUANTITIES[0]:
+        raise AlignkitError("--quantity is for models of text; of a speech model there are weights")
     common: dict[str, Any] = {"layers": sorted(set(options["layers"])) or None, "device": options["device"]}
+    quantity = options["quantity"]
     with progress_bar("attention", quiet) as bar:
         if is_speech(loaded[0].config):
             heads = speech_attention(*loaded, read_recordings(pairs[0]), pairs[1], progress=bar, **common)
         elif is_pair:
-            heads = cross_attention(*loaded, *pairs, prefix=options["prefix"], progress=bar, **common)
+            heads = cross_attention(
+                *loaded, *pairs, prefix=options["prefix"], quantity=quantity, progress=bar, **common
+            )
         else:
-            heads = translation_attention(*loaded, *pairs, template=template or TEMPLATE, progress=bar, **common)
+            heads = translation_attention(
+                *loaded, *pairs, template=template or TEMPLATE, quantity=quantity, progress=bar, **common
+            )
     made = {"model": model, "template": template or TEMPLATE if not is_pair else None, **languages}
-    made |= {"prefix": options["prefix"]}
+    made |= {"prefix": options["prefix"], "quantity": quantity if quantity != QUANTITIES[0] else None}
     heads = replace(heads, made={name: value for name, value in made.items() if value})
     heads.save(output)
     note(f"{output}: {len(heads)} sentence pairs, {heads.described}", quiet)

@@ -46,6 +46,11 @@ TOP = 10  #: rows of the printed table
     help="Without --gold: compare with a saved aligner instead of fitting one on the text.",
 )
 @click.option(
+    "--beta",
+    type=InputPath(),
+    help="Compare each head with another quantity of itself (`alignkit attention --quantity ov`): A(beta, alpha).",
+)
+@click.option(
     "--other",
     "others",
     multiple=True,
@@ -100,7 +105,7 @@ def command(
     them, give or take 50 ms.
     """
     if options["times"] is not None:
-        if others or exports or any(options[name] is not None for name in ("gold", "model", "save_model")):
+        if others or exports or any(options[name] is not None for name in ("gold", "model", "beta", "save_model")):
             raise AlignkitError(
                 "--times goes with no other way to rank, to compare and to write; leave out the others"
             )
@@ -116,6 +121,7 @@ def command(
             target,
             gold=options["gold"],
             model=options["model"],
+            beta=options["beta"],
             combine=options["save_model"] is not None,
             reading=with_given(ReadSettings(), options),
             settings=with_given(MetricSettings(), options),

@@ -11,6 +11,7 @@ import numpy as np
 
 from alignkit.aligner import Aligner, scores_of_links
 from alignkit.errors import AlignkitError
+from alignkit.heads.quantities import WEIGHTS
 from alignkit.interop.heads import AttentionHeads
 from alignkit.links.from_scores import links_above
 from alignkit.links.links import GoldLinks, Links
@@ -204,6 +205,7 @@ def _attention(made: Mapping[str, str], source: list[str], target: list[str], la
     from alignkit.heads.language_models import translation_attention
 
     model, tokenizer = _loaded(made["model"], made.get("source_language"), made.get("target_language"))
+    common: dict[str, Any] = {"quantity": made.get("quantity", WEIGHTS), "layers": layers}
     if "template" in made:
-        return translation_attention(model, tokenizer, source, target, template=made["template"], layers=layers)
-    return cross_attention(model, tokenizer, source, target, prefix=made.get("prefix", ""), layers=layers)
+        return translation_attention(model, tokenizer, source, target, template=made["template"], **common)
+    return cross_attention(model, tokenizer, source, target, prefix=made.get("prefix", ""), **common)

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from alignkit.errors import AlignkitError, InputError, first_line
+from alignkit.heads.quantities import WEIGHTS, give
 from alignkit.interop.heads import AttentionHeads, heads_from_cross_attentions
 from alignkit.neural.devices import pick_device
 from alignkit.packages import missing
@@ -102,6 +103,7 @@ def cross_attention(
     *,
     layers: Sequence[int] | None = None,
     prefix: str = "",
+    quantity: str = WEIGHTS,
     batch_size: int = BATCH_SIZE,
     device: str = "auto",
     progress: Progress | None = None,
@@ -114,6 +116,7 @@ def cross_attention(
         source, target: M lines each, of words with spaces between them. A pair with a blank side has no tokens.
         layers: which decoder layers to keep, counted from 0; all if not given.
         prefix: what the model expects before each source line (``>>deu<<``, or T5's task); it is no word of it.
+        quantity: one of :data:`alignkit.heads.quantities.QUANTITIES`.
         batch_size: pairs at a time; the result does not depend on it but for rounding.
         device: as :func:`alignkit.neural.devices.pick_device`.
         progress: called after each batch.
@@ -137,14 +140,12 @@ def cross_attention(
     _check_lengths(model, sides, kept)
     place = pick_device(device)
     model = model.to(place).eval()
-    if hasattr(model, "set_attn_implementation"):
-        model.set_attn_implementation("eager")
     pairs: list[np.ndarray] = [np.zeros((0, 0, 0, 0), np.float32) for _ in source]
     order = sorted(kept, key=lambda m: (len(sides[0].ids[m]), len(sides[1].ids[m]), m))
     numbers = layers
     for low in range(0, len(order), batch_size):
         batch = order[low : low + batch_size]
-        attention = _forward(model, tokenizer, [[side.ids[m] for m in batch] for side in sides], place)
+        attention = _forward(model, tokenizer, [[side.ids[m] for m in batch] for side in sides], place, quantity)
         columns, rows = ([side.words[m][0].tolist() for m in batch] for side in sides)
         heads = heads_from_cross_attentions(attention, columns, rows, layers)
         numbers = list(dict.fromkeys(layer for layer, _ in heads.heads))
@@ -163,7 +164,7 @@ def _without_blank(words: Grouping, pairs: Sequence[np.ndarray]) -> list[tuple[n
     return [each if len(pair) else (nothing, 0) for each, pair in zip(words, pairs, strict=True)]
 
 
-def _forward(model: Any, tokenizer: Any, sides: list[list[list[int]]], device: torch.device) -> Any:
+def _forward(model: Any, tokenizer: Any, sides: list[list[list[int]]], device: torch.device, quantity: str) -> Any:
     """The model's ``cross_attentions`` for a batch of (source, target) ids."""
     source, target = sides
     width = max(map(len, source))
@@ -173,6 +174,7 @@ def _forward(model: Any, tokenizer: Any, sides: list[list[list[int]]], device: t
     height = max(map(len, target))
     labels = torch.tensor([[*ids, *[_IGNORED] * (height - len(ids))] for ids in target])
     given = {"input_ids": ids, "attention_mask": mask, "labels": labels}
+    give(model, quantity, labels.clamp_min(0).to(device))
     try:
         with torch.inference_mode():
             places = {name: values.to(device) for name, values in given.items()}

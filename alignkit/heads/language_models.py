@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from alignkit.errors import AlignkitError, first_line
+from alignkit.heads.quantities import WEIGHTS, give
 from alignkit.interop.heads import AttentionHeads
 from alignkit.neural.devices import pick_device
 from alignkit.text.tokenization import split_words
@@ -44,6 +45,7 @@ def translation_attention(
     *,
     template: str = TEMPLATE,
     layers: Sequence[int] | None = None,
+    quantity: str = WEIGHTS,
     batch_size: int = BATCH_SIZE,
     device: str = "auto",
     progress: Progress | None = None,
@@ -61,6 +63,7 @@ def translation_attention(
         source, target: M lines each, of words with spaces between them. A pair with a blank side has no tokens.
         template: the prompt, with ``{source}`` and after it ``{target}``.
         layers: which to keep, counted from 0; all if not given.
+        quantity: one of :data:`alignkit.heads.quantities.QUANTITIES`.
         batch_size: pairs at a time; the result does not depend on it but for rounding.
         device: as :func:`alignkit.neural.devices.pick_device`.
         progress: called after each batch.
@@ -80,14 +83,12 @@ def translation_attention(
             raise AlignkitError(f"line {m + 1}: {problem}; leave the pair out or shorten it")
     place = pick_device(device)
     model = model.to(place).eval()
-    if hasattr(model, "set_attn_implementation"):
-        model.set_attn_implementation("eager")
     pairs: list[np.ndarray] = [np.zeros((0, 0, 0, 0), np.float32) for _ in source]
     order = sorted(prompts, key=lambda m: (len(prompts[m].ids), m))
     numbers = layers
     for low in range(0, len(order), batch_size):
         batch = order[low : low + batch_size]
-        found = _maps(model, tokenizer, [prompts[m] for m in batch], place)
+        found = _maps(model, tokenizer, [prompts[m] for m in batch], place, quantity)
         if not found:
             raise AlignkitError("the model does not return its attention")
         numbers = range(len(found)) if layers is None else layers
@@ -164,12 +165,15 @@ def alignment_mask(one: Prompt, links: np.ndarray, *, shifted: bool = False) -> 
     return mask
 
 
-def _maps(model: Any, tokenizer: Any, batch: Sequence[Prompt], device: torch.device) -> list[list[np.ndarray]]:
+def _maps(
+    model: Any, tokenizer: Any, batch: Sequence[Prompt], device: torch.device, quantity: str
+) -> list[list[np.ndarray]]:
     """float32 (H, T, L) of each layer and prompt of a batch: the rows and columns that are meant."""
     width = max(len(one.ids) for one in batch)
     padding = tokenizer.pad_token_id or 0
     ids = torch.tensor([[*one.ids, *[padding] * (width - len(one.ids))] for one in batch])
     mask = torch.tensor([[1] * len(one.ids) + [0] * (width - len(one.ids)) for one in batch])
+    give(model, quantity, ids.roll(-1, dims=1).to(device))
     found: list[list[np.ndarray]] = []
 
     def keep(module: Any, given: Any, output: Any) -> None:

@@ -56,7 +56,7 @@ class HeadRanking:
             hits: the share of linked target words whose source word with the most attention is one of theirs, with
             ``low`` and ``high`` (95 % bootstrap over sentence pairs), and ``count``, their number;
             aer, with ``aer_low`` and ``aer_high``: of the link of each target word to that source word;
-            agreement, agreement_chance: the paper's A(reference, head), where there are scores to compare with;
+            agreement, agreement_chance: the paper's A(reference, head), where there is a reference;
             p_chance, p_positions: that no better hits than chance, or than the best row of ``positions``, would
             give the difference in any of all heads (max-statistic bootstrap);
             tied: whether the difference from the first row may be 0 (likewise of all heads at once);
@@ -180,7 +180,7 @@ def rank_heads(
     bitext: Bitext,
     gold: GoldLinks,
     *,
-    reference: Scores | None = None,
+    reference: Scores | AttentionHeads | None = None,
     settings: MetricSettings | None = None,
     progress: Progress | None = None,
     **options: Any,
@@ -195,7 +195,8 @@ def rank_heads(
         heads: of M pairs.
         bitext: their whitespace words.
         gold: links of the M pairs, by people or by an aligner.
-        reference: scores of an aligner for the words, whose agreement with each head is measured too.
+        reference: scores of an aligner for the words, whose agreement with each head is measured too; or other
+            quantities of the same heads, as OV lexicons, each held against its own head.
         settings: of the agreement and the bootstrap.
         progress: called after each head.
         **options: fields of :class:`MetricSettings` that replace those of ``settings``.
@@ -209,6 +210,7 @@ def rank_heads(
         raise AlignkitError(f"the links are of {len(gold)} sentence pairs, the text has {len(bitext)}")
     settings = with_options(settings or MetricSettings(), options)
     judge = _Judge(gold, bitext.shapes, settings)
+    references = _references(heads, bitext, reference)
     first, is_mark = _first_column(heads), punctuation_types(bitext.source.vocabulary)[bitext.source.tokens]
     marks = is_mark[bitext.source.offsets[judge.pair[judge.row]] + judge.column]
     count, facts, counts, plain = len(heads.heads), [], [], None
@@ -218,7 +220,7 @@ def rank_heads(
         plain = plain or words
         for k, (layer, head) in enumerate(heads.heads):
             counts.append(judge.count(words.values[k]))
-            agreed = _agreement(words.values[k], reference, judge) if reference is not None else {}
+            agreed = {} if references is None else _agreement(words.values[k], references[k], judge)
             rests = _rests(tokens.values[k], words.values[k], first, marks, judge)
             facts.append({"layer": layer, "head": head, "shift": shift, **agreed, **rests})
             if progress is not None:
@@ -256,11 +258,24 @@ def _p_better(hits: np.ndarray, draws: np.ndarray, heads: slice, other: int) -> 
     return adjusted_p(hits[heads] - hits[other], draws[:, heads] - draws[:, [other]])
 
 
-def _agreement(values: np.ndarray, reference: Scores, judge: _Judge) -> dict[str, float]:
+def _references(
+    heads: AttentionHeads, bitext: Bitext, reference: Scores | AttentionHeads | None
+) -> list[np.ndarray] | None:
+    """The values (N,) that each head is held against."""
+    if not isinstance(reference, AttentionHeads):
+        return None if reference is None else [reference.values] * len(heads.heads)
+    own = _of_text(reference.on_words, bitext)
+    if own.heads != heads.heads:
+        raise AlignkitError(f"the other quantities are of other heads: {own.described}; here {heads.described}")
+    return list(own.values)
+
+
+def _agreement(values: np.ndarray, reference: np.ndarray, judge: _Judge) -> dict[str, float]:
     """A(reference, head); rows without attention, where all would be a tie, are turned round so as to disagree."""
     empty = judge.row_sums(np.abs(values)) == 0
-    turned = np.where(empty[judge.row], -reference.values, values)
-    counts = AGREEMENT.count(reference, Scores(turned, judge.offsets, judge.shapes), judge.settings)
+    turned = np.where(empty[judge.row], -reference, values)
+    u, v = (Scores(each, judge.offsets, judge.shapes) for each in (reference, turned))
+    counts = AGREEMENT.count(u, v, judge.settings)
     found = AGREEMENT.total(counts)
     return {"agreement": found["agreement"], "agreement_chance": found["chance"]}
 
@@ -375,6 +390,7 @@ def rank_heads_of_file(
     gold: PathLike | None = None,
     model: PathLike | None = None,
     combine: bool = False,
+    beta: PathLike | None = None,
     reading: ReadSettings | None = None,
     settings: MetricSettings | None = None,
     progress: Progress | None = None,
@@ -388,6 +404,7 @@ def rank_heads_of_file(
         model: without gold, a saved aligner or checkpoint whose links and scores are the reference; None: the best
             aligner is fitted on the text (:func:`alignkit.pipeline.align`).
         combine: make an aligner of several heads too.
+        beta: a file with another quantity of the same heads, which the agreement is with.
         reading: how to read the text.
         settings, progress: as of :func:`rank_heads`.
 
@@ -398,6 +415,7 @@ def rank_heads_of_file(
         raise AlignkitError("heads are ranked either against gold links or against a model")
     settings, reading = settings or MetricSettings(), reading or ReadSettings()
     bitext = read_text(source, target, **vars(reading))
+    reference: Scores | AttentionHeads | None = None
     heads = read_heads(path, bitext.shapes)
     with of_file(path):  # before an aligner is fitted
         _of_text(heads.on_words, bitext)
@@ -408,9 +426,11 @@ def rank_heads_of_file(
         if len(known.gold) != len(bitext):
             raise InputError(gold, f"has {len(known.gold)} sentence pairs, the text has {len(bitext)}")
         check_range(gold, known.gold.possible, bitext.shapes)
-        links, reference = known.gold, None
+        links = known.gold
     else:
         aligned = align(bitext, model=model, threads=settings.threads)
         links, reference = GoldLinks(aligned.links, aligned.links), aligned.score("alpha")
+    if beta is not None:
+        reference = read_heads(beta, bitext.shapes)
     found = rank_heads(heads, bitext, links, reference=reference, settings=settings, progress=progress)
     return replace(found, combined=fit_combination(heads, bitext, links)) if combine else found

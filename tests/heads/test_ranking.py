@@ -132,6 +132,19 @@ def test_agreement_with_an_aligner_is_measured_as_everywhere(planted):
     assert rows.loc[(*GOOD, 0), "agreement_chance"] == pytest.approx(wanted.chance)
 
 
+def test_each_head_is_held_against_its_own_lexicon(planted):
+    heads, bitext, gold = planted
+    turned = AttentionHeads(heads.values[::-1].copy(), heads.shapes, heads.heads, heads.words)
+    found = rank_heads(heads, bitext, gold, reference=turned, threads=1).table.set_index(
+        ["layer", "head", "shift"]
+    )
+    for k, pair in enumerate(heads.heads):
+        wanted = agreement(turned.word_scores(HeadChoice(*pair)), heads.word_scores(HeadChoice(*pair)))
+        assert found.loc[(*pair, 0), "agreement"] == pytest.approx(wanted.agreement), k
+    with pytest.raises(AlignkitError, match="the other quantities are of other heads: layers 0, heads 0"):
+        rank_heads(heads, bitext, gold, reference=AttentionHeads.from_scores(sharp(bitext, gold)), threads=1)
+
+
 def test_rows_without_attention_are_no_hits(planted):
     """Without </s>, the last word has no shifted row; a row of ties would agree with everything."""
     bitext, gold = planted[1:]
