@@ -132,7 +132,7 @@ def command(
         found.combined[0].save(options["save_model"])
     for form, path in exports:
         export_heads(found, form, path)
-    text = ranking_json(found, elsewhere) if options["as_json"] else ranking_text(found, elsewhere)
+    text = ranking_json(found, scores, elsewhere) if options["as_json"] else ranking_text(found, elsewhere)
     write_output(f"{text}\n".encode(), None)
 
 
@@ -154,9 +154,10 @@ def speech_text(scores: str, times: str, as_json: bool) -> str:
     return f"{title}\n\n{align_columns(grid)}\n\nHits of a random frame: {percent(table['chance'][0])} %."
 
 
-def ranking_json(found: HeadRanking, elsewhere: dict[str, dict[str, float]]) -> str:
+def ranking_json(found: HeadRanking, scores: str, elsewhere: dict[str, dict[str, float]]) -> str:
     """Everything, as one JSON object."""
     facts = {
+        "file": scores,
         "positions": records(found.positions),
         "linked": found.linked,
         "shifted_minus_not": finite(found.difference),

@@ -74,6 +74,12 @@ from alignkit_cli.progress import progress_bar
 )
 @click.option("--gold", type=TEXT, help="Gold links between whitespace words, which are shown as boxes.")
 @click.option(
+    "--heads",
+    type=InputPath(),
+    help="Also show the heads of a model, which `alignkit heads --json` ranked on this text, and the best one's "
+    "scores.",
+)
+@click.option(
     "--proxy",
     is_flag=True,
     help="Also show the bag-of-words proxy of the run, which is trained if the run has none.",

@@ -7,7 +7,6 @@ it is. Which of them is the better alignment differs between models and heads (K
 
 from __future__ import annotations
 
-import json
 import logging
 import warnings
 from dataclasses import dataclass, field, replace
@@ -16,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from alignkit.align_settings import ReadSettings
-from alignkit.errors import AlignkitError, InputError, first_line, of_file
+from alignkit.errors import AlignkitError, InputError, of_file
 from alignkit.heads.combination import HeadCombination, fit_combination
-from alignkit.interop.heads import AttentionHeads
+from alignkit.interop.heads import AttentionHeads, read_ranking
 from alignkit.interop.other_systems import read_heads
 from alignkit.interop.projection import first_mismatch
 from alignkit.links.gold import parse_gold
@@ -359,14 +358,8 @@ def compare_rankings(found: HeadRanking, path: PathLike) -> dict[str, float]:
     Raises:
         InputError: the file is missing, no such JSON, or has fewer than two heads in common with this ranking.
     """
-    key = ["layer", "head", "shift"]
-    here = found.table.set_index(key)["hits"].to_dict()
-    try:
-        with open(path, encoding="utf-8") as stream:
-            rows = json.load(stream)["heads"]
-        there = {tuple(int(row[name]) for name in key): float(row["hits"]) for row in rows}
-    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
-        raise InputError(path, f"is no ranking of `alignkit heads --json`: {first_line(error)}") from error
+    here = found.table.set_index(["layer", "head", "shift"])["hits"].to_dict()
+    there = read_ranking(path).hits
     common = [each for each in there if each in here]
     if len(common) < 2:
         raise InputError(path, "has no two heads in common with this ranking")

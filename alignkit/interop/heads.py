@@ -6,6 +6,7 @@ the first token, the start symbol). The *shifted* row of y_t is that of the next
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from alignkit.errors import AlignkitError
+from alignkit.errors import AlignkitError, InputError, first_line
 from alignkit.records import Record
 from alignkit.scores import Grouping, Scores, flat_offsets, merge_matrix
 from alignkit.storage import Fields, loaded, save_arrays
@@ -54,6 +55,44 @@ def split_choice(path: PathLike) -> tuple[PathLike, HeadChoice | None]:
         return path, None
     layer, head = (None if match[name] == MEAN else int(match[name]) for name in ("layer", "head"))
     return match["path"], HeadChoice(layer, head, match["shift"] is not None)
+
+
+@dataclass(frozen=True)
+class RankedHeads:
+    """What ``alignkit heads --json`` found.
+
+    Attributes:
+        file: the attention file.
+        hits: (layer, head, 0 or 1 for shifted rows) -> the share of hits.
+        positions: the same of chance and of what positions alone give, by name.
+    """
+
+    file: str
+    hits: Mapping[tuple[int, int, int], float]
+    positions: Mapping[str, float]
+
+    @property
+    def best(self) -> HeadChoice:
+        """The head with most hits."""
+        layer, head, shift = max(self.hits, key=lambda key: self.hits[key])
+        return HeadChoice(layer, head, bool(shift))
+
+
+def read_ranking(path: PathLike) -> RankedHeads:
+    """Read the JSON of ``alignkit heads``; raises InputError if it is missing or something else."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            known = json.load(stream)
+        rows = [
+            (tuple(int(row[name]) for name in ("layer", "head", "shift")), row["hits"]) for row in known["heads"]
+        ]
+        places = {str(row["name"]): float(row["hits"]) for row in known["positions"]}
+        found = RankedHeads(str(known["file"]), {key: float(hits) for key, hits in rows}, places)  # type: ignore[misc]
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise InputError(path, f"is no ranking of `alignkit heads --json`: {first_line(error)}") from error
+    if len(found.hits) < 2 or min(min(key) for key in found.hits) < 0:
+        raise InputError(path, "is no ranking of several heads")
+    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ import numpy as np
 from alignkit.aligner import load_aligner
 from alignkit.classical.settings import IBM1Settings
 from alignkit.errors import AlignkitError
+from alignkit.interop.heads import read_ranking
 from alignkit.interop.other_systems import read_scores
 from alignkit.interop.projection import (
     is_between_tokens,
@@ -56,6 +57,7 @@ class ReportInputs(MetricSettings):
         training: the lines that IBM 1 is fitted on; the first run's training text, or without a run ``text``.
         scores: name -> a file of scores or links of another system.
         gold: a file of gold links between words, or None.
+        heads: a file with the JSON of ``alignkit heads``, whose best head is shown too; or None.
         proxy: whether to train (or find) the bag-of-words model of the first run.
         device: as :func:`alignkit.neural.devices.pick_device`.
     """
@@ -66,6 +68,7 @@ class ReportInputs(MetricSettings):
     training: Sides | None = None
     scores: Mapping[str, PathLike] = field(default_factory=dict)
     gold: PathLike | None = None
+    heads: PathLike | None = None
     proxy: bool = False
     device: str = "auto"
 
@@ -123,6 +126,10 @@ def build_report(inputs: ReportInputs | None = None, progress: Progress | None =
     inputs = with_options(inputs or ReportInputs(), options)
     scored = _score_runs(inputs, progress) if inputs.runs else _score_text(inputs)
     bitext, specials = scored.bitext, bool(scored.runs)
+    ranked = None if inputs.heads is None else read_ranking(inputs.heads)
+    if ranked is not None:
+        best = {f"head {ranked.best}": f"{ranked.file}:{ranked.best}"}
+        inputs = replace(inputs, scores={**inputs.scores, **best})
     shapes = word_shapes(bitext, specials, specials)
     extra, on_words = _other_sets(inputs, scored, shapes)
     sets = [*scored.sets, *extra]
@@ -149,6 +156,7 @@ def build_report(inputs: ReportInputs | None = None, progress: Progress | None =
         counts=occurrences(scored.training.source, bitext.source),
         time_course=_time_courses(inputs, scored, crop, progress),
         gold=read_gold(inputs.gold, shapes=shapes) if inputs.gold is not None else None,
+        heads=ranked,
         words=_word_facts(scored) if inputs.gold is not None else None,
         specials=specials,
         marked=bool(scored.runs),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from alignkit.aligner import Aligner
+from alignkit.interop.heads import RankedHeads
 from alignkit.interop.projection import word_grouping, word_shapes
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.error_classes import WordFacts
@@ -91,6 +92,7 @@ class Report:
         time_course: columns run, step, name, value, as :func:`alignkit.report.page_data.time_course_lines` reads
             them, or None.
         gold: reference links between words, or None.
+        heads: the ranking of the heads of a model, or None.
         words: the same pairs in words, with the words' counts, for errors by class; None if not known.
         specials: whether BOS and EOS at the ends of sentences are specials rather than words.
         marked: whether tokens are subwords that may carry marks.
@@ -109,6 +111,7 @@ class Report:
     counts: np.ndarray
     time_course: pd.DataFrame | None = None
     gold: GoldLinks | None = None
+    heads: RankedHeads | None = None
     words: WordFacts | None = None
     specials: bool = True
     marked: bool = True

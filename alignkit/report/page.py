@@ -33,6 +33,7 @@ PANELS = (
     Panel("frequency", "Common and rare words", "Rare words", panels.frequency_panel),
     Panel("length", "Short and long sentences", "Long sentences", panels.length_panel),
     Panel("mass", "Where the weight goes", "Where the weight goes", panels.mass_panel),
+    Panel("heads", "Which heads align", "Heads", panels.heads_panel),
     Panel("settings", "What made this page", "Settings", panels.settings_panel),
 )
 

@@ -270,6 +270,34 @@ def mass_panel(report: Report, data: Mapping[str, Any]) -> str:
     )
 
 
+def heads_panel(report: Report, data: Mapping[str, Any]) -> str:
+    """Layers by heads, shaded by the share of hits above chance."""
+    ranked = report.heads
+    if ranked is None:
+        return ""
+    chance = ranked.positions.get("chance", 0.0)
+    layers, heads = (sorted({key[k] for key in ranked.hits}) for k in (0, 1))
+    rows = []
+    for layer in layers:
+        cells = []
+        for head in heads:
+            value, shift = max((ranked.hits.get((layer, head, shift), -1.0), -shift) for shift in (0, 1))
+            shade = min(5, max(0, int(6 * (value - chance) / max(1 - chance, 1e-9))))
+            late = "<small>+1</small>" if shift else ""
+            cells.append(f'<td class="m{shade}">{share(value)}{late}</td>' if value >= 0 else "<td></td>")
+        rows.append(f'<tr><th scope="row">{layer}</th>{"".join(cells)}</tr>')
+    alone = ", ".join(f"{name} {share(value, 1)}" for name, value in ranked.positions.items())
+    best = share(max(ranked.hits.values()), 1)
+    text = (
+        "The share of linked target words whose source word with the most attention is one of theirs, by each "
+        "head of the model, with its rows shifted (+1) where that is better. The darker, the further above "
+        f"chance. To beat: {alone}. The best head is {ranked.best} ({best}); its grid stands beside the others in "
+        "the sentences. The best of many looks better than it is: alignkit heads says what the best of one half "
+        "of the text is worth on the other."
+    )
+    return table("Heads", ["layer ↓, head →", *map(str, heads)], rows) + look(escape(text))
+
+
 def settings_panel(report: Report, data: Mapping[str, Any]) -> str:
     """Settings and versions."""
     return look("Settings and versions, so that the numbers can be made again.") + _facts(report.facts)

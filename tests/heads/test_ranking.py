@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -399,21 +400,55 @@ def test_other_text_ranks_alike(by_gold, files, capsys, tmp_path):
     assert run_program([*arguments, "--json"]) == 0
     (tmp_path / "de.json").write_text(capsys.readouterr().out)
     assert compare_rankings(by_gold, tmp_path / "de.json")["correlation"] == pytest.approx(1)
-    rows = json.loads((tmp_path / "de.json").read_text())["heads"]
-    turned = [{**row, "hits": 1 - row["hits"]} for row in rows]
-    (tmp_path / "fr.json").write_text(json.dumps({"heads": turned}))
+    whole = json.loads((tmp_path / "de.json").read_text())
+    turned = [{**row, "hits": 1 - row["hits"]} for row in whole["heads"]]
+    (tmp_path / "fr.json").write_text(json.dumps({**whole, "heads": turned}))
     found = compare_rankings(by_gold, tmp_path / "fr.json")
     assert found["correlation"] == pytest.approx(-1)
     assert found["head"] == by_gold.table["hits"].min()
     assert run_program([*arguments, "--other", str(tmp_path / "fr.json")]) == 0
     assert "fr.json: rank correlation -1.00" in capsys.readouterr().out
-    for text in (
-        "[]",
-        '{"heads": [1]}',
-        '{"heads": []}',
-        "{",
-        '{"heads": [{"layer": 0, "head": 9, "shift": 0, "hits": 1}]}',
-    ):
+    bad = ({"heads": []}, {"heads": [1]}, {"heads": [{"layer": 0, "head": 0}]}, {"heads": whole["heads"][:1]})
+    texts = ["[]", "{", json.dumps({"heads": whole["heads"]}), *(json.dumps({**whole, **each}) for each in bad)]
+    elsewhere = [{**row, "layer": row["layer"] + 50} for row in whole["heads"]]
+    for text in (*texts, json.dumps({**whole, "heads": elsewhere})):
         (tmp_path / "bad.json").write_text(text)
         assert run_program([*arguments, "--other", str(tmp_path / "bad.json")]) == 2
         assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_the_report_shows_the_heads(files, by_gold, capsys, tmp_path):
+    """As a panel; the best head's scores are among the aligners, as in its file."""
+    from alignkit.report.build import build_report
+    from alignkit.report.page import build_page
+
+    arguments = [
+        "heads",
+        *(str(files / name) for name in ("a.npz", "s", "t")),
+        "--gold",
+        str(files / "gold"),
+        "-q",
+    ]
+    assert run_program([*arguments, "--json"]) == 0
+    (tmp_path / "heads.json").write_text(capsys.readouterr().out)
+    text = [(files / side).read_text().splitlines() for side in "st"]
+    report = build_report(text=text, heads=tmp_path / "heads.json")
+    best = by_gold.table.iloc[0]
+    choice = HeadChoice(int(best["layer"]), int(best["head"]), bool(best["shift"]))
+    shown = next(each for each in report.sets if each.name == f"head {choice}.alpha")
+    wanted = AttentionHeads.load(files / "a.npz").word_scores(choice).values
+    assert shown.scores.values == pytest.approx(wanted, abs=1e-5)
+    page = build_page(report).decode()
+    panel = page[page.index('<section id="heads">') :].partition("</section>")[0]
+    cells = re.findall(r'<td class="m(\d)">(\d+)\s%(<small>\+1</small>)?</td>', panel)
+    hits = by_gold.table.set_index(["layer", "head", "shift"])["hits"]
+    chance = by_gold.positions.set_index("name").loc["chance", "hits"]
+    places = [(layer, head) for layer in range(LAYERS) for head in range(HEADS)]
+    for (shade, number, late), (layer, head) in zip(cells, places, strict=True):
+        values = [hits[layer, head, shift] for shift in (0, 1)]
+        assert int(number) == round(100 * max(values))
+        assert bool(late) == (values[1] > values[0])
+        assert int(shade) == min(5, max(0, int(6 * (max(values) - chance) / (1 - chance))))
+    assert {"0", "5"} <= {shade for shade, _, _ in cells}
+    assert f"The best head is {choice}" in panel
+    assert '<section id="heads">' not in build_page(build_report(text=text)).decode()
