@@ -10,6 +10,9 @@ classification-NAME.json and .md for each data set that is done.
 classification-NAME-authors.json and .md: BOS and EOS around each text, batches of texts of any lengths, a proxy
 with a bias, rare words known (there, those that have a word2vec vector; here, all of them), and the test set of
 SST-2 in the place of its dev set.
+
+``--vectors FILE`` initializes embeddings with word vectors, as the paper does with GloVe's (A.8), and writes
+classification-NAME-vectors.json and .md.
 """
 
 from __future__ import annotations
@@ -88,7 +91,7 @@ class DataSet:
             text, held = text.cut(self.longest), held.cut(self.longest)
         return text, held, names
 
-    def reading(self, ends: bool, authors: bool) -> str:
+    def reading(self, ends: bool, authors: bool, vectors: Path | None) -> str:
         """How the texts are read, and what differs from the paper's training."""
         parts = ["lower-cased"]
         parts += ["punctuation split off"] if self.raw else []
@@ -97,6 +100,7 @@ class DataSet:
         parts += ["validation: one text in ten, drawn"] if self.valid is None else [f"validation: {named}"]
         parts += ["BOS and EOS around each text"] if ends else []
         parts += ["no word unknown, batches of any lengths, a proxy with a bias"] if authors else []
+        parts += [f"embeddings initialized with {vectors.name}" if vectors else "embeddings initialized at random"]
         return ", ".join(parts)
 
 
@@ -213,7 +217,7 @@ def render(facts: dict[str, Any], found: list[Classification]) -> str:
     lines += [f"{facts['machine']}; " + ", ".join(f"{k} {v}" for k, v in facts["versions"].items()) + ".", ""]
     lines += [
         f"{counts}; {facts['reading']}. {facts['steps']} training steps per network (the paper: 4,000), otherwise "
-        f"the paper's settings but for embeddings, which start at random here; {len(found)} "
+        f"the paper's settings but for embeddings, which start from GloVe's there; {len(found)} "
         f"seed{'s' if several else ''} (the paper: 5). Validation texts are "
         f"scored. beta_uf and alpha_fr are those of the logged step of the largest A(alpha, .) (A.7, A.6): "
         f"{', '.join(f'{each.uniform_step} and {each.frozen_step}' for each in found)}.",
@@ -335,8 +339,9 @@ def measure(name: str, data: Path, runs: Path, output: Path, steps: int, options
 
     found, unturned = [], []
     seeds = [SEED_STEP * number for number in range(options["seeds"])]
-    authors = options["authors"]
+    authors, vectors = options["authors"], options["vectors"]
     ends, kind = options["bos_eos"] or authors, "-authors" if authors else "-bos-eos" if options["bos_eos"] else ""
+    kind += "-vectors" if vectors else ""
     for seed in seeds:
         chosen_runs = CLASSIFIER_PRESETS["paper"].change(training={"steps": steps, "seed": seed})
         if authors:
@@ -344,17 +349,21 @@ def measure(name: str, data: Path, runs: Path, output: Path, steps: int, options
         proxy = replace(CLASSIFIER_PROXY, bias=authors)
         settings = ClassifySettings(replace(chosen_runs, ends=ends), proxy, loo=True, seed=seed)
         place = runs / f"{name}{kind}" / f"seed-{seed}"
-        found.append(classify(place, text, held, labels, settings, progress=progress, device=options["device"]))
+        device = options["device"]
+        found.append(
+            classify(place, text, held, labels, settings, vectors=vectors, progress=progress, device=device)
+        )
         if authors:
-            unturned.append(unturned_course(place, found[-1], options["device"]))
+            unturned.append(unturned_course(place, found[-1], device))
     command = f"python benchmarks/classification.py DATA RUNS --only {name} --seeds {len(seeds)}"
-    command += f" -{kind}" if kind else ""
+    command += " --authors" if authors else " --bos-eos" if options["bos_eos"] else ""
+    command += f" --vectors {vectors.name}" if vectors else ""
     facts: dict[str, Any] = {
         "title": f"What a classifier's attention has learned: {chosen.title}",
         "command": f"{command} --steps {name}={steps} -o benchmarks/results",
         "machine": torch_machine(),
         "versions": versions(),
-        "reading": chosen.reading(ends, authors),
+        "reading": chosen.reading(ends, authors, vectors),
         "labels": labels,
         "training_texts": len(text),
         "validation_texts": len(held),
@@ -385,6 +394,7 @@ def measure(name: str, data: Path, runs: Path, output: Path, steps: int, options
 @click.option("--seeds", default=1, show_default=True, type=click.IntRange(1), help="The paper averages five.")
 @click.option("--bos-eos", is_flag=True, help="Texts begin with BOS and end with EOS.")
 @click.option("--authors", is_flag=True, help="Read and train as the authors' programs do.")
+@click.option("--vectors", type=click.Path(path_type=Path, exists=True), help="Word vectors, as text.")
 @click.option("--device", default="auto", show_default=True)
 @click.option("--threads", type=int)
 def main(data: Path, runs: Path, output: Path, only: tuple[str, ...], steps: tuple[str, ...], **options) -> None:

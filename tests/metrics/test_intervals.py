@@ -113,6 +113,10 @@ def test_ratios_without_a_bottom_are_left_out():
     assert bootstrap_ratio(np.array([1, 0]), np.array([2, 0])) == (0.5, 0.5)
 
 
+def test_a_percentile_interval_leaves_out_a_fortieth_at_each_end():
+    assert percentile_interval(np.arange(1001.0)) == pytest.approx((25, 975))
+
+
 def test_the_interval_of_a_few_shares_does_not_leave_their_range():
     shares = [0.0, 0.1, 1.0]
     low, high = mean_interval(shares)

@@ -13,7 +13,7 @@ from alignkit.classical.hmm.estimation import HMMEstimation, estimate
 from alignkit.classical.hmm.evidence import leave_one_out_share
 from alignkit.classical.hmm.hmm import fit_hmm
 from alignkit.classical.hmm.joint import fit_joint
-from alignkit.classical.hmm.parameters import WIDTH, HMMParameters
+from alignkit.classical.hmm.parameters import WIDTH, HMMParameters, fertility_counts, fertility_factors
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
 from alignkit.kernels import packed_links
 from alignkit.kernels.hmm_e_step import BOTH, FORWARD, REVERSE
@@ -233,3 +233,18 @@ def test_impossible_parameters_are_errors():
         HMMParameters(**{**arrays, "null": parameters.null.astype(float)}, null_probability=0.2)
     with pytest.raises(ValueError, match="null_probability"):
         HMMParameters(**arrays, null_probability=1.0)
+
+
+def test_fertility_factors_are_ratios_of_smoothed_chances_to_a_power():
+    counts = np.array([[6.0, 3.0, 1.0], [0.0, 2.0, 0.0]])
+    prior = 4 * np.array([6.5, 5.5, 1.5]) / 13.5
+    found = fertility_factors(counts, HMMSettings(fertility=0.5, fertility_prior=4.0))
+    assert found == pytest.approx(np.sqrt((counts[:, 1:] + prior[1:]) / (counts[:, :-1] + prior[:-1])))
+
+
+def test_fertility_counts_have_the_links_of_their_words():
+    chances = np.random.default_rng(0).dirichlet(np.ones(FERTILITIES), 2)
+    factors = (chances[:, 1:] / chances[:, :-1]) ** 0.8
+    found = fertility_counts(factors, np.array([3.0, 50.0]), 0.8)
+    assert found @ np.arange(FERTILITIES) == pytest.approx([3, 50])
+    assert found / found.sum(1, keepdims=True) == pytest.approx(chances, rel=1e-4)
