@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from alignkit.neural.networks.attention import dot_product_attention, new_attention
+from alignkit.neural.networks.attention import dot_product_attention, new_attention, uniform_weights
 from alignkit.neural.settings import LstmSettings, ProxySettings, RunSettings, TrainingSettings
 from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import TranslationTask
@@ -39,6 +39,12 @@ def test_context_and_weights_are_those_of_plain_softmax():
             expected = torch.softmax(h[b] @ query, 0)
             assert torch.allclose(weights[b, t], expected, atol=1e-6)
             assert torch.allclose(context[b, t], expected @ h[b], atol=1e-6)
+
+
+def test_uniform_weights_are_shared_by_tokens_without_padding():
+    mask = torch.tensor([[True] * 4, [True, False, False, False]])
+    found = uniform_weights(torch.zeros(2, 4, 3), mask)
+    assert found.tolist() == [[[0.25] * 4], [[1, 0, 0, 0]]]
 
 
 @pytest.mark.parametrize("attention", ["general", "uniform", "additive+sparsemax"])

@@ -134,7 +134,9 @@ def test_networks_learn_and_have_true_saliency(name, heads, bitext, tokenizer):
 
 
 @pytest.mark.parametrize(
-    "name", [f"general+{n}" for n in NORMALIZERS] + ["additive+entmax15", "convolution+sigmoid"]
+    "name",
+    [f"general+{n}" for n in NORMALIZERS]
+    + ["dot+softmax", "scaled-dot+softmax", "additive+entmax15", "convolution+sigmoid"],
 )
 @pytest.mark.parametrize("heads", [1, 2])
 def test_saliency_is_autograds(name, heads, bitext):
@@ -144,7 +146,7 @@ def test_saliency_is_autograds(name, heads, bitext):
     with evaluation_mode(network, gradients=True):
         plain = autograd_saliency(network, batch, batch_sizes("saliency", CPU))[0].numpy()
     np.testing.assert_allclose(saliency_scores(network, pair)[0], plain, rtol=1e-4, atol=1e-6)
-    assert has_derivatives(network) == (heads == 1 and name.startswith("general"))
+    assert has_derivatives(network) == (heads == 1 and name.startswith(("general", "dot", "scaled-dot")))
 
 
 def test_heads_have_maps_of_their_own():

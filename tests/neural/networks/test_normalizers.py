@@ -130,7 +130,7 @@ def test_straight_through_has_the_gradient_of_softmax():
     torch.testing.assert_close(*grads)
 
 
-@pytest.mark.parametrize("name", ["reinforce", "gumbel"])
+@pytest.mark.parametrize("name", ["reinforce", "gumbel", "gumbel:0.4"])
 def test_samples_have_the_probabilities_of_softmax(name):
     torch.manual_seed(4)
     scores = torch.tensor([0.3, -1.0, 1.2, 0.0], dtype=torch.float64)
@@ -161,6 +161,17 @@ def test_the_baseline_takes_away_what_all_losses_share():
         score_function_loss(module, scores.new_full((8,), 5.0), torch.arange(8)), scores
     )
     torch.testing.assert_close(found, torch.zeros_like(found))
+
+
+def test_the_baseline_is_the_mean_of_the_other_losses():
+    torch.manual_seed(6)
+    scores = torch.tensor([0.3, -1.0, 0.8], dtype=torch.float64, requires_grad=True)
+    module = normalizer("reinforce", 1, training=True)
+    sampled = module(scores.expand(1, 1, 3, 3), None).reshape(3, 3)
+    losses, others = (torch.tensor(x, dtype=torch.float64) for x in ([3.0, 1.0, 5.0], [3.0, 4.0, 2.0]))
+    (found,) = torch.autograd.grad(score_function_loss(module, losses, torch.arange(3)), scores)
+    by_score = sampled - torch.softmax(scores, 0).detach()  # the gradient of log p(z) in the scores
+    torch.testing.assert_close(found, ((losses - others).unsqueeze(1) * by_score).mean(0))
 
 
 def test_entmax_reaches_sparsemax_and_nearly_softmax():

@@ -9,6 +9,7 @@ import torch
 from alignkit.neural.batching import Batcher
 from alignkit.neural.devices import evaluation_mode
 from alignkit.neural.scoring.translation import attention_scores
+from alignkit.neural.settings import Reading
 
 from ..conftest import small_network
 
@@ -58,3 +59,13 @@ def test_gradients_are_those_without_dropout(bitext):
     with evaluation_mode(network):
         quiet = network(batch.source, batch.source_lengths, batch.previous)
     torch.testing.assert_close(x, quiet)
+
+
+def test_shifted_attention_is_that_of_the_step_whose_input_is_the_token(bitext):
+    """Which predicts the next token: the row after, for all tokens but the last."""
+    network = small_network()
+    alpha = attention_scores(network, bitext)
+    shifted = attention_scores(network, bitext, reading=Reading(shifted=True))
+    for m, matrix in enumerate(alpha):
+        np.testing.assert_allclose(shifted[m][:-1], matrix[1:], atol=1e-6)
+    np.testing.assert_allclose(shifted[0].sum(1), 1, atol=1e-6)
