@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -103,6 +104,46 @@ def test_topicality_by_hand():
     sentences = experiment.as_sentences(text, 2)
     assert sentences.mask.sum(2).tolist() == [[3, 1, 2, 2]] * 2
     assert sentences.words[1][sentences.mask[1]].tolist() == text.corpus.tokens.tolist()
+
+
+def test_topicality_of_unequal_labels():
+    """One pseudo-sentence, divided as the labels are: of three sentences x and one y, 3/4 and 1/4."""
+    sentences = [["a"], ["a"], ["b"], ["c"]]
+    text = LabelledText(Corpus.from_sentences(sentences), np.array([0, 0, 0, 1], np.int32), ("x", "y"))
+    for word, counts in enumerate([(2, 0), (1, 0), (0, 1)]):
+        p, prior = (np.array(counts) + [0.75, 0.25]) / (sum(counts) + 1), np.array([0.75, 0.25])
+        assert experiment.topicality(text)[0][word] == pytest.approx((p * np.log(p / prior)).sum())
+
+
+def test_suppression_is_of_both_score_and_norm():
+    """Of four words, the first falls in both, the second and third in one of them; all but the last point away."""
+    rows = [
+        {
+            "seed": 0,
+            "word": word,
+            "step": step,
+            "score": score * step,
+            "half norm": 1 + norm * step,
+            "first pull": pull,
+        }
+        for step in (0, experiment.EARLY)
+        for word, (score, norm, pull) in enumerate([(-1, -1, -1), (-1, 1, -1), (1, -1, -1), (1, 1, 1)])
+    ]
+    found = experiment._suppression(pd.DataFrame(rows))
+    assert found.value == 2 / 4
+    assert "3 of 4 point away" in found.statistic
+
+
+def test_attention_converges_where_the_least_attended_word_does():
+    rows = [
+        {"course": course, "seed": seed, "word": word, "step": 9, "score": 1.0, "predicted": 1.0, "attention": a}
+        for course in experiment.CLASSIFIERS
+        for seed in range(2)
+        for word, a in enumerate((0.95, 0.5))
+    ]
+    claims = list(experiment._claims(pd.DataFrame(rows)))
+    assert claims[3].value == 0.5
+    assert claims[4].value == 0  # of the mean attention of two classifiers
 
 
 @pytest.fixture(scope="module")
