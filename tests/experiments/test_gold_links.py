@@ -13,6 +13,8 @@ from alignkit.experiments import gold_links as experiment
 from alignkit.experiments.protocol import Verdict
 from alignkit.links.gold import read_gold
 from alignkit.links.links import GoldLinks, Links
+from alignkit.neural.settings import TextSettings
+from alignkit.neural.training.trainer import learn_tokenizer
 from alignkit.scores import Scores
 from alignkit.text.pairs import LinePairs, read_line_pairs
 from alignkit.text.tokenization import encode_bitext, learn_words
@@ -46,6 +48,22 @@ def test_the_error_rate_by_hand():
     # A factor for each row changes nothing.
     other = Scores.from_matrices([one * np.array([[5.0], [0.1], [1.0]], np.float32), two])
     assert experiment.error_rate(other, lines, bitext, tokenizer, gold) == pytest.approx(1 - 4 / 6)
+
+
+def test_every_subword_of_a_word_has_one_vote():
+    """The first piece of the target word is for a, by numbers that are 100 times as large; the others are for b."""
+    lines = LinePairs(["a b"], ["xyxyyx"])
+    tokenizer = learn_tokenizer(["a b xyxyyx yx xy yy xx"] * 9, TextSettings(pieces=14))
+    bitext = encode_bitext(tokenizer, *lines)
+    source, target = (list(part) for part in (tokenizer.words("a b"), tokenizer.words("xyxyyx")))
+    assert len(target) > 2
+    rows = np.zeros((len(bitext.target[0]), len(bitext.source[0])), np.float32)
+    a, b = (1 + source.index(word) for word in (0, 1))  # after BOS
+    rows[:, a], rows[:, b] = 0.1, 0.9
+    rows[0, a], rows[0, b] = 60, 40
+    gold = Links.from_lists([[(1, 0)]])
+    scores = Scores.from_matrices([rows])
+    assert experiment.error_rate(scores, lines, bitext, tokenizer, GoldLinks(gold, gold)) == 0
 
 
 def test_on_a_planted_text_errors_fall(folder):

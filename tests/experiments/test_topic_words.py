@@ -110,8 +110,9 @@ def test_topicality_of_unequal_labels():
     """One pseudo-sentence, divided as the labels are: of three sentences x and one y, 3/4 and 1/4."""
     sentences = [["a"], ["a"], ["b"], ["c"]]
     text = LabelledText(Corpus.from_sentences(sentences), np.array([0, 0, 0, 1], np.int32), ("x", "y"))
+    prior = np.array([0.75, 0.25])
     for word, counts in enumerate([(2, 0), (1, 0), (0, 1)]):
-        p, prior = (np.array(counts) + [0.75, 0.25]) / (sum(counts) + 1), np.array([0.75, 0.25])
+        p = (np.array(counts) + prior) / (sum(counts) + 1)
         assert experiment.topicality(text)[0][word] == pytest.approx((p * np.log(p / prior)).sum())
 
 
