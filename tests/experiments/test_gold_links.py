@@ -51,7 +51,7 @@ def test_the_error_rate_by_hand():
 
 
 def test_every_subword_of_a_word_has_one_vote():
-    """The first piece of the target word is for a, by numbers that are 100 times as large; the others are for b."""
+    """The first piece of the target word is for a, by numbers that are 100 times as large; the others for b."""
     lines = LinePairs(["a b"], ["xyxyyx"])
     tokenizer = learn_tokenizer(["a b xyxyyx yx xy yy xx"] * 9, TextSettings(pieces=14))
     bitext = encode_bitext(tokenizer, *lines)

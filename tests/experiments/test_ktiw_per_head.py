@@ -69,3 +69,12 @@ def test_a_planted_text(texts):  # noqa: F811
     name = "A(lexicon, ibm1.beta)"
     assert ends.loc["all heads", name] > start.loc["all heads", name] + 0.1
     assert raw[["A(alpha, ibm1.beta)", name]].to_numpy().min() >= 0
+
+
+def test_an_interval_is_unknown_if_one_resample_in_ten_lacks_a_head():
+    for lacking, known in ((10, False), (4, True)):
+        ratios = np.full((101, 2), 1.5)
+        ratios[1 : 1 + lacking, 1] = np.nan
+        value, interval = experiment._measured(ratios, lambda part: part.min(1))
+        assert value == 1.5
+        assert (interval == (1.5, 1.5)) is known
