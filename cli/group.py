@@ -20,6 +20,7 @@ GROUPS = {
     },
     "Links": {
         "show": "Draw aligned sentence pairs in the terminal.",
+        "gold": "Write a page on which to align some sentence pairs by hand.",
         "evaluate": "Score links against gold links: precision, recall, F1, AER.",
         "diagnose": "Estimate how good links are, and where they are bad, without gold.",
         "symmetrize": "Combine the alignments of two directions.",

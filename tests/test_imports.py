@@ -45,10 +45,11 @@ ORDER = [
         "report",
         "experiments",
     ),
-    *("diagnose", "explain", "heads", "project", "compat", "phrases"),
+    *("annotate", "diagnose", "explain", "heads", "project", "compat", "phrases"),
 ]
 #: Folder -> the commands that it serves: nothing else imports it (the list of commands names these modules).
 LEAVES = {
+    "alignkit.annotate": {"alignkit_cli.gold"},
     "alignkit.diagnose": {"alignkit_cli.diagnose"},
     "alignkit.explain": {"alignkit_cli.explain"},
     "alignkit.heads": {"alignkit_cli.attention", "alignkit_cli.heads"},

@@ -64,6 +64,7 @@ WORKING = [
     ["remap", *TEXT, "links", "--to", *TEXT],
     ["project", *TEXT, "links"],
     ["show", *TEXT, "links"],
+    ["gold", *TEXT, "links"],
     ["evaluate", "gold", "links"],
     ["evaluate", "gold", "links", "--by-class", "--text", *TEXT],
     ["diagnose", *TEXT, "links"],

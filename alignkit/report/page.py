@@ -46,25 +46,32 @@ def build_page(report: Report, limit: int = SHOWN_PAIRS) -> bytes:
         limit: the number of sentence pairs, the first ones, that can be looked at one by one.
     """
     data = page_data(report, limit)
-    style, script = asset("page.css"), script_text()
     shown = [(panel, html) for panel in PANELS if (html := panel.html(report, data))]
     sections = [
         f'<section id="{panel.place}"><h2>{escape(panel.title)}</h2>{html}</section>' for panel, html in shown
     ]
     parts = {
-        "VERSION": __version__,
         "TITLE": escape(report.title),
-        "STYLE": style,
-        "STYLE_HASH": _hash(style),
-        "SCRIPT": script,
-        "SCRIPT_HASH": _hash(script),
         "HEADLINE": headline(report, data),
         "NAVIGATION": "".join(f'<a href="#{panel.place}">{escape(panel.link)}</a>' for panel, _ in shown),
         "PANELS": "\n".join(sections),
         "DATA": embedded_json(data),
     }
+    return filled_page("page.html", asset("page.css"), script_text(), parts)
+
+
+def filled_page(template: str, style: str, script: str, parts: Mapping[str, str]) -> bytes:
+    """A page from its template, an asset: nothing but this style and this script has an effect on it.
+
+    Args:
+        template: an asset with places ``@@NAME@@``, also for VERSION, STYLE, SCRIPT and the hashes of both.
+        style, script: CSS and JavaScript.
+        parts: HTML for the other places.
+    """
+    hashes = {"STYLE_HASH": _hash(style), "SCRIPT_HASH": _hash(script)}
+    known = {"VERSION": __version__, "STYLE": style, "SCRIPT": script, **hashes, **parts}
     # One pass, so that a text which looks like a place stays a text.
-    return _PLACE.sub(lambda match: parts[match[1]], asset("page.html")).encode("utf-8", "surrogatepass")
+    return _PLACE.sub(lambda match: known[match[1]], asset(template)).encode("utf-8", "surrogatepass")
 
 
 def script_text() -> str:

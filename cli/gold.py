@@ -1,0 +1,71 @@
+"""``alignkit gold``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from alignkit.align_settings import AlignSettings, ReadSettings
+from alignkit_cli.command import alignkit_command, argument
+from alignkit_cli.options import (
+    note,
+    output_option,
+    quiet_option,
+    reading_options,
+    side_arguments,
+    threads_option,
+    tokenize_option,
+    with_given,
+    write_output,
+)
+from alignkit_cli.parameter_types import COUNT, TEXT
+from alignkit_cli.progress import progress_bar
+from alignkit_cli.show import are_links
+
+PAIRS = 50  #: pairs in a page: what two hours of work are enough for
+
+
+@alignkit_command("gold", "alignkit gold corpus.de corpus.en links -o gold.html")
+@side_arguments(required=True)
+@argument(
+    "links",
+    metavar="[LINKS]",
+    required=False,
+    type=TEXT,
+    help="Its links, or those of its first lines, as a draft.  [default: the text is aligned]",
+)
+@click.option("--pairs", type=COUNT, default=PAIRS, show_default=True, help="How many sentence pairs.")
+@output_option
+@reading_options
+@tokenize_option
+@threads_option
+@quiet_option
+def command(source: str, target: str | None, links: str | None, **options: Any) -> None:
+    """Draw sentence pairs to align by hand, and write a page on which to correct their links.
+
+    The page is one HTML file. Its button saves a file of gold links for `alignkit align SRC TGT --gold FILE`, with
+    a line for each pair of the text that is blank where nothing was corrected. Pairs are drawn at random from
+    those of 4 to 40 words a side.
+    """
+    if links is None and target is not None and are_links(target):
+        target, links = None, target
+    reading = with_given(ReadSettings(), options)
+    from alignkit.annotate import annotation_page, pairs_to_annotate
+    from alignkit.links.gold import read_links
+    from alignkit.links.links import check_range
+    from alignkit.pipeline import align
+    from alignkit.text.pairs import read_text
+
+    with progress_bar("aligning", options["quiet"]) as bar:
+        if links is None:
+            how = {"settings": AlignSettings(reading), "threads": options["threads"], "progress": bar}
+            aligned = align(source, target, **how)
+            bitext, draft = aligned.bitext, aligned.links
+        else:
+            bitext, draft = read_text(source, target, **vars(reading)), read_links(links)
+            check_range(links, draft, bitext.shapes)
+            bitext = bitext.block(0, len(draft))
+    chosen = pairs_to_annotate(bitext, options["pairs"])
+    write_output(annotation_page(bitext, draft, chosen), options["output"])
+    note(f"{len(chosen)} pairs, {sum(len(draft[int(m)]) for m in chosen)} links", options["quiet"])

@@ -1,0 +1,33 @@
+"""alignkit gold."""
+
+from __future__ import annotations
+
+from tests.test_annotate import embedded
+
+
+def test_the_page_shows_given_links(alignkit, text, write, tmp_path):
+    links = write("links", "0-0:0.2 1-1 2-2\n0-1\n")
+    page = tmp_path / "gold.html"
+    outcome = alignkit("gold", *text, links, "-o", page)
+    assert (outcome.code, outcome.err) == (0, "2 pairs, 4 links\n")
+    shown = embedded(page.read_text())
+    assert [(pair["line"], pair["links"]) for pair in shown] == [(1, [[0, 0], [1, 1], [2, 2]]), (2, [[0, 1]])]
+
+
+def test_without_links_the_text_is_aligned(alignkit, text):
+    shown = embedded(alignkit("gold", *text, "--pairs", 3, "-q").out.decode())
+    assert len(shown) == 3
+    assert all(pair["links"] == [[i, i] for i in range(len(pair["source"]))] for pair in shown)
+
+
+def test_one_file_with_its_links(alignkit, write):
+    text, links = write("text", "a b ||| A B\nb ||| B\n"), write("links", "0-0 1-1\n\n")
+    assert [pair["links"] for pair in embedded(alignkit("gold", text, links).out.decode())] == [
+        [[0, 0], [1, 1]],
+        [],
+    ]
+
+
+def test_links_of_another_text_are_one_line(alignkit, text, write, failure):
+    failure(alignkit("gold", *text, write("links", "0-9\n")), "line 1")
+    failure(alignkit("gold", write("s", "\n\n"), write("t", "\n\n"), write("l", "\n\n")), "blank side")
