@@ -5,6 +5,7 @@ For copying and the like, on sequences that are drawn anew for every step: LSTM 
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -298,8 +299,8 @@ def own_attention(found: ForwardPass, source: Tensor, target: Tensor) -> np.ndar
     return (weights * same).sum(-1).mean((1, 2)).numpy()
 
 
-#: (generator, B) -> int64 source (B, L), previous (B, T) and target (B, T)
-Draw = Callable[[np.random.Generator, int], tuple[np.ndarray, np.ndarray, np.ndarray]]
+Batch = tuple[np.ndarray, np.ndarray, np.ndarray]  #: int64 source (B, L), previous (B, T) and target (B, T)
+Draw = Callable[[np.random.Generator, int], Batch]  #: draws a batch of that size
 CONFIRMED = 2  #: consecutive measurements at which a network must have solved the task to stop
 
 
@@ -368,6 +369,7 @@ def train_ensemble(
     *,
     frozen: Sequence[str] = (),
     together: int = 0,
+    attended: float = math.inf,
 ) -> list[MemberRun]:
     """Trains a network from each of these starts by Adam, on batches of its own.
 
@@ -381,6 +383,8 @@ def train_ensemble(
         progress: called with the steps done by all networks together.
         frozen: names of the parameters that keep their initial values.
         together: networks in one batched model; chosen by their size if 0.
+        attended: a network stops, too, once its attention to own tokens was this many times what it was before the
+            first step, at two consecutive measurements.
 
     Returns:
         the runs, in the order of ``starts``. They depend neither on the number of threads nor on ``together``.
@@ -393,7 +397,7 @@ def train_ensemble(
 
     def work(chunk: tuple[Sequence[Parameters], Sequence[int]]) -> list[MemberRun]:
         with one_thread(torch.device("cpu")):  # torch counts threads per thread
-            return _Group(*chunk, plan, frozen, counter).train(draw)
+            return _Group(*chunk, plan, frozen, counter, attended).train(draw)
 
     workers = min(torch.get_num_threads(), len(chunks))
     with rounded(plan.products):
@@ -438,8 +442,9 @@ class _Group:
         plan: SequencePlan,
         frozen: Sequence[str],
         counter: _StepCounter,
+        attended: float,
     ) -> None:
-        self.plan, self.frozen, self.counter = plan, frozen, counter
+        self.plan, self.frozen, self.counter, self.attended = plan, frozen, counter, attended
         self.generators = [np.random.default_rng(seed) for seed in seeds]
         self.alive = list(range(len(starts)))
         self.curves: list[list[tuple[int, float, float, float]]] = [[] for _ in starts]
@@ -501,8 +506,9 @@ class _Group:
         for place, i in enumerate(self.alive):
             now = float(accuracy[place]), float(loss[place]), float(attention[place])
             self.curves[i].append((step, *now))
-            latest = self.curves[i][-CONFIRMED:]
-            if len(latest) == CONFIRMED and all(point[1] >= self.plan.solved for point in latest):
+            latest, level = self.curves[i][-CONFIRMED:], self.attended * self.curves[i][0][3]
+            done = all(point[1] >= self.plan.solved for point in latest) or all(p[3] >= level for p in latest)
+            if len(latest) == CONFIRMED and done:
                 solved.append(place)
         return solved
 

@@ -158,6 +158,12 @@ _ALL = (
         ("seeds", "length", "hidden", "batch", "steps", "before"),
     ),
     Experiment(
+        "emergence-law",
+        "the step at which attention emerges, predicted from the initial gradient",
+        f"ours; after {_SNELL}, 4.1",
+        ("contrasts", "lengths", "widths", "rates", "batches", "seeds", "text_lengths", "text_words"),
+    ),
+    Experiment(
         "word-order-of-learning",
         "when attention finds each word, predicted from the text",
         "ours",

@@ -13,6 +13,7 @@ import pandas as pd
 from alignkit.classical.cooccurrence import cooccurrence
 from alignkit.errors import AlignkitError
 from alignkit.experiments.ensemble import (
+    Batch,
     MemberRun,
     Parameters,
     SequencePlan,
@@ -82,17 +83,14 @@ class Sequences:
         """The targets of sources (count, length)."""
         return sources if self.order is None else sources[:, self.order]
 
-    def draw(self, generator: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def draw(self, generator: np.random.Generator, count: int) -> Batch:
         """Draws sources with EOS, the decoder's input, which begins with BOS, and targets with EOS.
 
         Each is int64 (count, length + 1), word i having the id FIRST + i; see
         :data:`alignkit.experiments.ensemble.Draw`.
         """
         sources = self.sources(generator, count)
-        targets = self.targets(sources) + FIRST
-        end = np.full((count, 1), EOS)
-        source, target = np.hstack([sources + FIRST, end]), np.hstack([targets, end])
-        return source, np.hstack([np.full((count, 1), BOS), targets]), target
+        return with_ends(sources, self.targets(sources))
 
     def bitext(self, generator: np.random.Generator, count: int) -> Bitext:
         """``count`` pairs as :meth:`draw` draws them, for the probes of a network; words are numerals."""
@@ -126,6 +124,13 @@ class Sequences:
         else:
             guesses = 1 / (self.types - t)
         return float((guesses.sum() + 1) / (self.length + 1))
+
+
+def with_ends(sources: np.ndarray, targets: np.ndarray) -> Batch:
+    """Sources and targets (count, length) of words numbered from 0, as :meth:`Sequences.draw` gives them."""
+    end, start = np.full((len(sources), 1), EOS), np.full((len(sources), 1), BOS)
+    source, target = np.hstack([sources + FIRST, end]), np.hstack([targets + FIRST, end])
+    return source, np.hstack([start, target[:, :-1]]), target
 
 
 def _corpus(tokens: np.ndarray, vocabulary: Vocabulary) -> Corpus:
