@@ -23,29 +23,20 @@ A and T_0 are fitted on one half of the cells of a grid and tested on the other,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
 import pandas as pd
 from scipy.optimize import least_squares
-from scipy.stats import spearmanr
+from scipy.stats import rankdata
 
 from alignkit.errors import AlignkitError
-from alignkit.experiments.ensemble import (
-    Batch,
-    Draw,
-    MemberRun,
-    SequencePlan,
-    copying_settings,
-    initial_parameters,
-    train_ensemble,
-)
+from alignkit.experiments.ensemble import MemberRun, SequencePlan
 from alignkit.experiments.initial_gradient import frequent_words
 from alignkit.experiments.networks import bitext_lines
 from alignkit.experiments.protocol import Claim, ExperimentSettings, Figure, Result, averaged, claim
-from alignkit.experiments.sequences import FIRST, Sequences, left_uniform, reached, with_ends
+from alignkit.experiments.sequences import Sequences, left_uniform, reached, train_networks
 from alignkit.metrics.intervals import RESAMPLES, percentile_interval
 from alignkit.types import Progress, named_progress, no_progress
 
@@ -92,31 +83,13 @@ class EmergenceLawSettings(ExperimentSettings):
 
 
 QUICK = EmergenceLawSettings(
-    contrasts=(1.5, 3.0), lengths=(6, 10), widths=(32, 64), rates=(4e-3,), seeds=2, text_lengths=(8,)
+    contrasts=(1.5, 3.0), lengths=(6, 10), widths=(32, 64), rates=(4e-3,), seeds=2, text_lengths=(12,)
 )
 
 
-@dataclass(frozen=True)
-class Cell:
-    """Networks that differ in their seeds alone; ``gain`` is q, ``contrast`` NaN for text."""
-
-    length: int
-    types: int
-    width: int
-    rate: float
-    batch: int
-    contrast: float
-    gain: float
-
-    @property
-    def drift(self) -> float:
-        """r, equation (1)."""
-        return float(np.sqrt(self.batch * self.gain / (1 + (self.batch - 1) * self.gain)))
-
-    @property
-    def time(self) -> float:
-        """x, equation (2)."""
-        return float(np.sqrt(self.length) / (self.rate * self.width**1.5 * self.drift))
+def drift(gain: pd.Series, batch: pd.Series) -> pd.Series:
+    """r, equation (1)."""
+    return np.sqrt(batch * gain / (1 + (batch - 1) * gain))
 
 
 def gain(sources: np.ndarray, types: int) -> float:
@@ -133,17 +106,52 @@ def gain(sources: np.ndarray, types: int) -> float:
     return float((count * mean / second - 1) / (count - 1))
 
 
+def grid(settings: EmergenceLawSettings) -> pd.DataFrame:
+    """The cells, a row each, in random order: the first half is fitted."""
+    rows = []
+    for i, j, k in np.ndindex(len(settings.contrasts), len(settings.lengths), len(settings.widths)):
+        length, width = settings.lengths[j], settings.widths[k]
+        types = max(length + 1, 1 + round(settings.contrasts[i] * (length - 1)))
+        rate = settings.rates[(i + j + k) % len(settings.rates)] * 32 / width
+        rows.append((length, types, width, rate, settings.batches[(i + j) % len(settings.batches)]))
+    cells = pd.DataFrame(rows, columns=["length", "types", "width", "rate", "batch"])
+    cells["contrast"] = (cells.types - 1) / (cells.length - 1)
+    cells["gain"] = (1 - 1 / cells.contrast) / cells.types
+    cells["part"] = "test"
+    cells = cells.iloc[np.random.default_rng(36).permutation(len(cells))].reset_index(drop=True)
+    cells.loc[: len(cells) // 2 - 1, "part"] = "fit"
+    return cells
+
+
+def texts(settings: EmergenceLawSettings) -> tuple[pd.DataFrame, list[Sequences]]:
+    """Copying sentences of a text, by their length and the number of words: the cells, and the sentences."""
+    lines = bitext_lines(settings.source, settings.target).source
+    shape = settings.widths[len(settings.widths) // 2], settings.rates[0], settings.batches[-1]
+    rows, found = [], []
+    for length, words in product(settings.text_lengths, settings.text_words):
+        corpus = frequent_words([line for line in lines if len(line.split()) == length], words)
+        sentences, types = corpus.tokens.reshape(-1, length).astype(np.int64), len(corpus.vocabulary)
+        if len(corpus) < 2 or (counted := gain(sentences, types)) <= 0:
+            raise AlignkitError(f"text_lengths: {len(corpus)} sentences of {length} words are too few to count K")
+        rows.append((length, types, *shape, counted))
+        found.append(Sequences("text", types, length, sentences=sentences))
+    columns = ["length", "types", "width", "rate", "batch", "gain"]
+    return pd.DataFrame(rows, columns=columns).assign(part="text"), found
+
+
 def predictions(cells: pd.DataFrame, steps: pd.Series) -> tuple[pd.DataFrame, np.ndarray]:
     """The steps of all cells by equation (2) and by regressions, all fitted on the cells of the part "fit".
 
     Args:
-        cells: fields of :class:`Cell`, time and part, a row each.
+        cells: of :func:`grid`, with the time x, a row each.
         steps: of the cells, NaN where attention has not emerged.
 
     Returns:
         a column for each way, and the constants (T_0, A), not below 0; of least squares in logarithms.
     """
     use = (cells.part == "fit") & steps.notna()
+    if use.sum() < 2:
+        raise AlignkitError("attention emerged in fewer than two cells to fit; set a larger travel")
     x, y = cells.time[use].to_numpy(), np.log(steps[use].to_numpy())
     start = 1.0, float(np.exp(np.median(y - np.log(x))))
     constants = least_squares(lambda c: np.log(c[0] + c[1] * x) - y, start, bounds=(0.0, np.inf)).x
@@ -163,58 +171,20 @@ def median_steps(runs: Sequence[MemberRun]) -> dict[str, float]:
     }
 
 
-def _train(cell: Cell, draw: Draw, settings: EmergenceLawSettings, progress: Progress) -> dict[str, float]:
-    steps = round(settings.travel / (cell.rate * cell.width))
-    plan = SequencePlan(cell.width, cell.batch, steps, every=1, learning_rate=cell.rate, solved=2.0)
-    shape = copying_settings(FIRST + cell.types, cell.width)
-    starts = [initial_parameters(shape, seed) for seed in range(settings.seeds)]
-    return median_steps(train_ensemble(starts, range(settings.seeds), draw, plan, progress, attended=STOP))
-
-
-def grid(settings: EmergenceLawSettings) -> list[Cell]:
-    """The cells, in random order: the first half is fitted."""
-    cells = []
-    for i, j, k in np.ndindex(len(settings.contrasts), len(settings.lengths), len(settings.widths)):
-        length, width = settings.lengths[j], settings.widths[k]
-        types = max(length + 1, 1 + round(settings.contrasts[i] * (length - 1)))
-        contrast = (types - 1) / (length - 1)
-        rate = settings.rates[(i + j + k) % len(settings.rates)] * 32 / width
-        batch = settings.batches[(i + j) % len(settings.batches)]
-        cells.append(Cell(length, types, width, rate, batch, contrast, (1 - 1 / contrast) / types))
-    return [cells[at] for at in np.random.default_rng(36).permutation(len(cells))]
-
-
-def _draw_sentences(sentences: np.ndarray, generator: np.random.Generator, count: int) -> Batch:
-    drawn = sentences[generator.integers(0, len(sentences), count)]
-    return with_ends(drawn, drawn)
-
-
-def text_cells(settings: EmergenceLawSettings) -> list[tuple[Cell, Draw]]:
-    """Copying sentences of a text, by their length and the number of words: the cells, and how to draw batches."""
-    lines = bitext_lines(settings.source, settings.target).source
-    shape = settings.widths[len(settings.widths) // 2], settings.rates[0], settings.batches[-1]
-    found: list[tuple[Cell, Draw]] = []
-    for length, words in product(settings.text_lengths, settings.text_words):
-        corpus = frequent_words([line for line in lines if len(line.split()) == length], words)
-        if len(corpus) < 2:
-            raise AlignkitError(f"text_lengths: the text has {len(corpus)} sentences of {length} words")
-        sentences, types = corpus.tokens.reshape(-1, length).astype(np.int64), len(corpus.vocabulary)
-        cell = Cell(length, types, *shape, float("nan"), gain(sentences, types))
-        found.append((cell, partial(_draw_sentences, sentences)))
-    return found
-
-
 def run_emergence_law(settings: EmergenceLawSettings, progress: Progress = no_progress) -> Result:
     """Trains the first half of the grid, fits, and tests the prediction on the other half and on text."""
-    cells = [(cell, Sequences("subset", cell.types, cell.length).draw) for cell in grid(settings)]
-    half, texts = len(cells) // 2, text_cells(settings)
-    raw = pd.DataFrame([asdict(cell) | {"r": cell.drift, "time": cell.time} for cell, _ in (*cells, *texts)])
-    raw["part"] = ["fit"] * half + ["test"] * (len(cells) - half) + ["text"] * len(texts)
-    work = cells[:half] if settings.fit_only else [*cells, *texts]
-    steps = [
-        _train(cell, draw, settings, named_progress(progress, f"cell {at + 1} of {len(work)}", at, len(work)))
-        for at, (cell, draw) in enumerate(work)
-    ]
+    text, sentences = texts(settings)
+    raw = pd.concat([cells := grid(settings), text], ignore_index=True)
+    raw["r"] = drift(raw.gain, raw.batch)
+    raw["time"] = np.sqrt(raw.length) / (raw.rate * raw.width**1.5 * raw.r)
+    kinds = [Sequences("subset", cell.types, cell.length) for cell in cells.itertuples()] + sentences
+    steps = []
+    work = raw[raw.part == "fit"] if settings.fit_only else raw
+    for at, (cell, sequences) in enumerate(zip(work.itertuples(), kinds, strict=False)):
+        last = round(settings.travel / (cell.rate * cell.width))
+        plan = SequencePlan(cell.width, cell.batch, last, every=1, learning_rate=cell.rate, solved=2.0)
+        told = named_progress(progress, f"cell {at + 1} of {len(work)}", at, len(work))
+        steps.append(median_steps(train_networks(sequences, plan, settings.seeds, told, attended=STOP)))
     raw = raw.join(pd.DataFrame(steps).replace(np.inf, np.nan))
     table, remarks = [], []
     claims: list[Claim] = []
@@ -230,8 +200,8 @@ def run_emergence_law(settings: EmergenceLawSettings, progress: Progress = no_pr
         pd.concat(table, ignore_index=True),
         tuple(claims),
         {"cells": raw.round(5)},
-        lambda f: _draw(f, raw),
-        (*remarks,),
+        lambda figure: _draw(figure, raw),
+        tuple(remarks),
     )
 
 
@@ -242,8 +212,11 @@ def law_claims(raw: pd.DataFrame, outcome: str) -> tuple[Claim, ...]:
 
     def ordered(words: str, cells: pd.DataFrame, above: float) -> Claim:
         pairs = cells[[f"{outcome}: law", outcome]].to_numpy()
+        if len(pairs) < 3:
+            return claim(words, f"rank correlation, {outcome}", np.nan, (np.nan, np.nan))
         draws = np.random.default_rng(0).integers(0, len(pairs), (RESAMPLES, len(pairs)))
-        ranks = [spearmanr(pairs[at]).statistic for at in (np.arange(len(pairs)), *draws)]
+        with np.errstate(invalid="ignore"):  # equal values have no ranks
+            ranks = [np.corrcoef(rankdata(pairs[at], axis=0).T)[0, 1] for at in (np.arange(len(pairs)), *draws)]
         interval = percentile_interval(np.array(ranks[1:]))
         return claim(words, f"rank correlation, {outcome}", ranks[0], interval, above=above)
 
@@ -255,8 +228,7 @@ def law_claims(raw: pd.DataFrame, outcome: str) -> tuple[Claim, ...]:
             claim(
                 f"... better than {name}", f"{statistic}, difference", *averaged(errors["law"] - other), below=0.0
             )
-            for name, other in errors.items()
-            if name != "law"
+            for name, other in list(errors.items())[1:]
         ),
         ordered("It orders the subsets and vocabularies of a text", text, 0.0),
     )

@@ -299,8 +299,8 @@ def own_attention(found: ForwardPass, source: Tensor, target: Tensor) -> np.ndar
     return (weights * same).sum(-1).mean((1, 2)).numpy()
 
 
-Batch = tuple[np.ndarray, np.ndarray, np.ndarray]  #: int64 source (B, L), previous (B, T) and target (B, T)
-Draw = Callable[[np.random.Generator, int], Batch]  #: draws a batch of that size
+#: (generator, B) -> int64 source (B, L), previous (B, T) and target (B, T)
+Draw = Callable[[np.random.Generator, int], tuple[np.ndarray, np.ndarray, np.ndarray]]
 CONFIRMED = 2  #: consecutive measurements at which a network must have solved the task to stop
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
@@ -13,7 +14,6 @@ import pandas as pd
 from alignkit.classical.cooccurrence import cooccurrence
 from alignkit.errors import AlignkitError
 from alignkit.experiments.ensemble import (
-    Batch,
     MemberRun,
     Parameters,
     SequencePlan,
@@ -31,7 +31,7 @@ from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import Progress
 
 FIRST = EOS + 1  #: the id of the first word
-KINDS = ("permutation", "subset", "independent", "mixture")
+KINDS = ("permutation", "subset", "independent", "mixture", "text")
 
 
 @dataclass(frozen=True)
@@ -41,16 +41,18 @@ class Sequences:
     Attributes:
         kind: ``permutation``, all types in random order; ``subset``, ``length`` of them without repetition;
             ``independent``, tokens drawn independently; ``mixture``, a permutation of the first or of the second
-            half of the types, with equal probability.
+            half of the types, with equal probability; ``text``, one of the sentences.
         types: the number of different tokens.
         length: of a sequence.
         order: int64 (length,): the target's t-th token is the source's order[t]-th; None copies.
+        sentences: int64 (M, length), those of a text, of words numbered from 0.
     """
 
     kind: str
     types: int
     length: int
     order: np.ndarray | None = None
+    sentences: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -60,6 +62,7 @@ class Sequences:
             "subset": self.types >= self.length,
             "independent": True,
             "mixture": self.types == 2 * self.length,
+            "text": self.sentences is not None and len(self.sentences) > 0,
         }
         if self.length < 1 or self.types < 1 or not fits[self.kind]:
             raise AlignkitError(f"no {self.kind} sequences of {self.length} tokens from {self.types} types")
@@ -73,6 +76,8 @@ class Sequences:
         """Draws sources, int64 (count, length), without EOS."""
         if self.kind == "independent":
             return generator.integers(0, self.types, (count, self.length))
+        if self.sentences is not None:
+            return generator.choice(self.sentences, count)
         pool = self.length if self.kind == "mixture" else self.types
         drawn = generator.permuted(np.tile(np.arange(pool), (count, 1)), axis=1)[:, : self.length]
         if self.kind == "mixture":
@@ -83,14 +88,17 @@ class Sequences:
         """The targets of sources (count, length)."""
         return sources if self.order is None else sources[:, self.order]
 
-    def draw(self, generator: np.random.Generator, count: int) -> Batch:
+    def draw(self, generator: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Draws sources with EOS, the decoder's input, which begins with BOS, and targets with EOS.
 
         Each is int64 (count, length + 1), word i having the id FIRST + i; see
         :data:`alignkit.experiments.ensemble.Draw`.
         """
         sources = self.sources(generator, count)
-        return with_ends(sources, self.targets(sources))
+        targets = self.targets(sources) + FIRST
+        end = np.full((count, 1), EOS)
+        source, target = np.hstack([sources + FIRST, end]), np.hstack([targets, end])
+        return source, np.hstack([np.full((count, 1), BOS), targets]), target
 
     def bitext(self, generator: np.random.Generator, count: int) -> Bitext:
         """``count`` pairs as :meth:`draw` draws them, for the probes of a network; words are numerals."""
@@ -126,13 +134,6 @@ class Sequences:
         return float((guesses.sum() + 1) / (self.length + 1))
 
 
-def with_ends(sources: np.ndarray, targets: np.ndarray) -> Batch:
-    """Sources and targets (count, length) of words numbered from 0, as :meth:`Sequences.draw` gives them."""
-    end, start = np.full((len(sources), 1), EOS), np.full((len(sources), 1), BOS)
-    source, target = np.hstack([sources + FIRST, end]), np.hstack([targets + FIRST, end])
-    return source, np.hstack([start, target[:, :-1]]), target
-
-
 def _corpus(tokens: np.ndarray, vocabulary: Vocabulary) -> Corpus:
     offsets = np.arange(len(tokens) + 1, dtype=np.int64) * tokens.shape[1]
     return Corpus(tokens.astype(np.int32).ravel(), offsets, vocabulary)
@@ -164,12 +165,21 @@ def contrast(table: np.ndarray) -> float:
 
 
 def train_networks(
-    sequences: Sequences, plan: SequencePlan, seeds: int, progress: Progress, *, attention: str = "general"
+    sequences: Sequences,
+    plan: SequencePlan,
+    seeds: int,
+    progress: Progress,
+    *,
+    attention: str = "general",
+    attended: float = math.inf,
 ) -> list[MemberRun]:
-    """Trains a network from each of the seeds 0, 1, ...; they share no sequences and no initial weights."""
+    """Trains a network from each of the seeds 0, 1, ...; they share no sequences and no initial weights.
+
+    See :func:`train_ensemble` for ``attended``.
+    """
     shape = copying_settings(sequences.vocabulary, plan.hidden, attention)
     starts = [initial_parameters(shape, seed) for seed in range(seeds)]
-    return train_ensemble(starts, range(seeds), sequences.draw, plan, progress)
+    return train_ensemble(starts, range(seeds), sequences.draw, plan, progress, attended=attended)
 
 
 def known_words(sequences: Sequences, networks: Sequence[Parameters], shape: Any, pairs: Bitext) -> np.ndarray:
