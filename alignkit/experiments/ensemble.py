@@ -5,7 +5,6 @@ For copying and the like, on sequences that are drawn anew for every step: LSTM 
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -318,6 +317,8 @@ class SequencePlan(ExperimentSettings):
             bfloat16, results depend on whether the processor has units for it, but not on the number of threads.
         solved: a network stops once its accuracy was at least this at two consecutive measurements; never if
             above 1.
+        attended: it stops, too, once its attention to own tokens was so many times what it was before the first
+            step; never if above the length.
         learned: a network with a lower accuracy at its last step has failed.
     """
 
@@ -328,6 +329,7 @@ class SequencePlan(ExperimentSettings):
     learning_rate: float = 1e-3
     products: Products = "float32"
     solved: float = 0.99
+    attended: float = 1e6
     learned: float = 0.9
 
     def __post_init__(self) -> None:
@@ -369,7 +371,6 @@ def train_ensemble(
     *,
     frozen: Sequence[str] = (),
     together: int = 0,
-    attended: float = math.inf,
 ) -> list[MemberRun]:
     """Trains a network from each of these starts by Adam, on batches of its own.
 
@@ -383,8 +384,6 @@ def train_ensemble(
         progress: called with the steps done by all networks together.
         frozen: names of the parameters that keep their initial values.
         together: networks in one batched model; chosen by their size if 0.
-        attended: a network stops, too, once its attention to own tokens was this many times what it was before the
-            first step, at two consecutive measurements.
 
     Returns:
         the runs, in the order of ``starts``. They depend neither on the number of threads nor on ``together``.
@@ -397,7 +396,7 @@ def train_ensemble(
 
     def work(chunk: tuple[Sequence[Parameters], Sequence[int]]) -> list[MemberRun]:
         with one_thread(torch.device("cpu")):  # torch counts threads per thread
-            return _Group(*chunk, plan, frozen, counter, attended).train(draw)
+            return _Group(*chunk, plan, frozen, counter).train(draw)
 
     workers = min(torch.get_num_threads(), len(chunks))
     with rounded(plan.products):
@@ -442,9 +441,8 @@ class _Group:
         plan: SequencePlan,
         frozen: Sequence[str],
         counter: _StepCounter,
-        attended: float,
     ) -> None:
-        self.plan, self.frozen, self.counter, self.attended = plan, frozen, counter, attended
+        self.plan, self.frozen, self.counter = plan, frozen, counter
         self.generators = [np.random.default_rng(seed) for seed in seeds]
         self.alive = list(range(len(starts)))
         self.curves: list[list[tuple[int, float, float, float]]] = [[] for _ in starts]
@@ -506,7 +504,7 @@ class _Group:
         for place, i in enumerate(self.alive):
             now = float(accuracy[place]), float(loss[place]), float(attention[place])
             self.curves[i].append((step, *now))
-            latest, level = self.curves[i][-CONFIRMED:], self.attended * self.curves[i][0][3]
+            latest, level = self.curves[i][-CONFIRMED:], self.plan.attended * self.curves[i][0][3]
             done = all(point[1] >= self.plan.solved for point in latest) or all(p[3] >= level for p in latest)
             if len(latest) == CONFIRMED and done:
                 solved.append(place)

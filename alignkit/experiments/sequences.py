@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
@@ -165,21 +164,12 @@ def contrast(table: np.ndarray) -> float:
 
 
 def train_networks(
-    sequences: Sequences,
-    plan: SequencePlan,
-    seeds: int,
-    progress: Progress,
-    *,
-    attention: str = "general",
-    attended: float = math.inf,
+    sequences: Sequences, plan: SequencePlan, seeds: int, progress: Progress, *, attention: str = "general"
 ) -> list[MemberRun]:
-    """Trains a network from each of the seeds 0, 1, ...; they share no sequences and no initial weights.
-
-    See :func:`train_ensemble` for ``attended``.
-    """
+    """Trains a network from each of the seeds 0, 1, ...; they share no sequences and no initial weights."""
     shape = copying_settings(sequences.vocabulary, plan.hidden, attention)
     starts = [initial_parameters(shape, seed) for seed in range(seeds)]
-    return train_ensemble(starts, range(seeds), sequences.draw, plan, progress, attended=attended)
+    return train_ensemble(starts, range(seeds), sequences.draw, plan, progress)
 
 
 def known_words(sequences: Sequences, networks: Sequence[Parameters], shape: Any, pairs: Bitext) -> np.ndarray:

@@ -143,15 +143,17 @@ def test_no_network_sees_another_whatever_the_threads():
     assert not np.allclose(together[0].loss, together[1].loss)
 
 
-def test_a_solved_network_stops_and_the_others_go_on_as_before():
+@pytest.mark.parametrize("reason", ["solved", "attended"])
+def test_a_network_that_is_done_stops_and_the_others_go_on_as_before(reason):
     starts = [networks.initial_parameters(networks.copying_settings(V, H), seed) for seed in range(3)]
     settings = replace(SMALL, steps=30, every=1)
     through = train_ensemble(starts, range(3), draw, settings)
-    twice = [np.minimum(run.accuracy[1:], run.accuracy[:-1]) for run in through]
-    bar = float(np.median([values.max() for values in twice])) - 0.01
+    curves = [run.accuracy if reason == "solved" else run.attention / run.attention[0] for run in through]
+    twice = [np.minimum(curve[1:], curve[:-1]) for curve in curves]
+    bar = float(np.median([values.max() for values in twice])) * 0.99
     ends = [int(np.argmax(values >= bar)) + 1 if values.max() >= bar else 30 for values in twice]
     assert len(set(ends)) == 3
-    stopped = train_ensemble(starts, range(3), draw, replace(settings, solved=bar))
+    stopped = train_ensemble(starts, range(3), draw, replace(settings, **{reason: bar}))
     for one, other, end in zip(stopped, through, ends, strict=True):
         assert one.steps.tolist() == list(range(end + 1))
         assert one.loss == pytest.approx(other.loss[: end + 1], rel=1e-4)
