@@ -49,6 +49,7 @@ BASELINES: dict[str, list[str]] = {
     "contrast alone": ["contrast"],
     "a regression": ["contrast", "length", "width", "rate", "batch"],
 }
+TICKS = [10, 20, 50, 100, 200, 500]  #: of the picture
 
 
 @dataclass(frozen=True)
@@ -231,4 +232,6 @@ def _draw(figure: Figure, raw: pd.DataFrame) -> None:
         ends = [raw[outcome].min(), raw[outcome].max()]
         axes.plot(ends, ends, "k--", lw=1)
         axes.set(xscale="log", yscale="log", xlabel="predicted step", ylabel="measured step", title=outcome)
+        axes.set(xticks=TICKS, xticklabels=TICKS, yticks=TICKS, yticklabels=TICKS)
+        axes.minorticks_off()
         axes.legend()
