@@ -64,7 +64,6 @@ class EmergenceLawSettings(ExperimentSettings):
         batches: B.
         seeds: networks of a cell, whose median counts.
         travel: training ends when learning rate times width times steps is this.
-        fit_only: train the first half alone, for a prediction of the other.
         source, target: text files of a bitext, whose source is copied, too; the sample if empty.
         text_lengths, text_words: copied are the sentences of so many words; all but so many of these are one word.
     """
@@ -76,7 +75,6 @@ class EmergenceLawSettings(ExperimentSettings):
     batches: tuple[int, ...] = (12, 48)
     seeds: int = 5
     travel: float = 24.0
-    fit_only: bool = False
     source: str = ""
     target: str = ""
     text_lengths: tuple[int, ...] = (8, 12, 16)
@@ -107,7 +105,7 @@ def gain(sources: np.ndarray, types: int) -> float:
     return float((count * mean / second - 1) / (count - 1))
 
 
-def grid(settings: EmergenceLawSettings) -> pd.DataFrame:
+def grid_cells(settings: EmergenceLawSettings) -> pd.DataFrame:
     """The cells, a row each, in random order: the first half is fitted."""
     rows = []
     for i, j, k in np.ndindex(len(settings.contrasts), len(settings.lengths), len(settings.widths)):
@@ -124,7 +122,7 @@ def grid(settings: EmergenceLawSettings) -> pd.DataFrame:
     return cells
 
 
-def texts(settings: EmergenceLawSettings) -> tuple[pd.DataFrame, list[Sequences]]:
+def text_cells(settings: EmergenceLawSettings) -> tuple[pd.DataFrame, list[Sequences]]:
     """Copying sentences of a text, by their length and the number of words: the cells, and the sentences."""
     lines = bitext_lines(settings.source, settings.target).source
     shape = settings.widths[len(settings.widths) // 2], settings.rates[0], settings.batches[-1]
@@ -144,7 +142,7 @@ def predictions(cells: pd.DataFrame, steps: pd.Series) -> tuple[pd.DataFrame, np
     """The steps of all cells by equation (2) and by regressions, all fitted on the cells of the part "fit".
 
     Args:
-        cells: of :func:`grid`, with the time x, a row each.
+        cells: of :func:`grid_cells`, with the time x, a row each.
         steps: of the cells, NaN where attention has not emerged.
 
     Returns:
@@ -167,35 +165,35 @@ def median_steps(runs: Sequence[MemberRun]) -> dict[str, float]:
     """The median step of each of the outcomes; infinite if half of the networks do not get there."""
     twice = [left_uniform(run, 2 * run.attention[0]) for run in runs]
     first = [reached(replace(run, accuracy=run.attention), 1.25 * run.attention[0]) for run in runs]
-    return {
-        name: pd.Series(each).fillna(np.inf).median() for name, each in zip(OUTCOMES, (twice, first), strict=True)
-    }
+    medians = (float(np.median(np.nan_to_num(each, nan=np.inf))) for each in (twice, first))
+    return dict(zip(OUTCOMES, medians, strict=True))
 
 
 def run_emergence_law(settings: EmergenceLawSettings, progress: Progress = no_progress) -> Result:
-    """Trains the first half of the grid, fits, and tests the prediction on the other half and on text."""
-    text, sentences = texts(settings)
-    raw = pd.concat([cells := grid(settings), text], ignore_index=True)
+    """Trains all cells, fits on one half of the grid, and tests the prediction on the other half and on text."""
+    text, sentences = text_cells(settings)
+    raw = pd.concat([cells := grid_cells(settings), text], ignore_index=True)
     raw["r"] = drift(raw.gain, raw.batch)
     raw["time"] = np.sqrt(raw.length) / (raw.rate * raw.width**1.5 * raw.r)
     kinds = [Sequences("subset", cell.types, cell.length) for cell in cells.itertuples()] + sentences
     steps = []
-    work = raw[raw.part == "fit"] if settings.fit_only else raw
-    for at, (cell, sequences) in enumerate(zip(work.itertuples(), kinds, strict=False)):
+    for at, (cell, sequences) in enumerate(zip(raw.itertuples(), kinds, strict=True)):
         last = round(settings.travel / (cell.rate * cell.width))
         plan = SequencePlan(cell.width, cell.batch, last, 1, cell.rate, solved=2.0, attended=STOP)
-        told = named_progress(progress, f"cell {at + 1} of {len(work)}", at, len(work))
+        told = named_progress(progress, f"cell {at + 1} of {len(raw)}", at, len(raw))
         steps.append(median_steps(train_networks(sequences, plan, settings.seeds, told)))
     raw = raw.join(pd.DataFrame(steps).replace(np.inf, np.nan))
-    table, remarks, claims = [], [], []
+    table, remarks = [], []
+    claims: list[Claim] = []
     for outcome in OUTCOMES:
         predicted, (delay, factor) = predictions(raw, raw[outcome])
         raw = raw.join(predicted.add_prefix(f"{outcome}: "))
         errors = np.log(predicted.div(raw[outcome], axis=0)).abs().groupby(raw.part).mean().T
         table.append(errors.rename_axis("error of").reset_index().assign(step=outcome))
-        claims.extend([] if settings.fit_only else law_claims(raw, outcome))
-        never = int(raw[outcome][: len(work)].isna().sum())
-        remarks.append(f"{outcome}: T_0 = {delay:.2f}, A = {factor:.3f}; {never} cells never, which are left out.")
+        claims += law_claims(raw, outcome)
+        remarks.append(
+            f"{outcome}: T_0 = {delay:.2f}, A = {factor:.3f}; never in {raw[outcome].isna().sum()} cells."
+        )
     measured = {"cells": raw.round(5)}
     return Result(pd.concat(table), tuple(claims), measured, lambda figure: _draw(figure, raw), tuple(remarks))
 
