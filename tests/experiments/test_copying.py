@@ -87,6 +87,8 @@ def test_both_tasks_have_one_table_of_counts():
     tasks = permutation_function.tasks(settings)
     assert sorted(tasks["reorder"].order) == list(range(5))
     assert permutation_function.count_difference(tasks, settings) == 0
+    repeated = tasks | {"reorder": replace(tasks["copy"], kind="independent")}
+    assert permutation_function.count_difference(repeated, settings) > 1
     other = {"copy": tasks["copy"], "more": replace(tasks["copy"], types=8)}
     with pytest.raises(ValueError):  # tables of other shapes: the check does compare
         permutation_function.count_difference(other, settings)

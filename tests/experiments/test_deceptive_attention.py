@@ -20,6 +20,7 @@ from alignkit.experiments.classifiers import (
 from alignkit.experiments.protocol import Verdict
 from alignkit.neural.training.classification import Judged, adversarial_loss, copy_but_attention, divergence
 from alignkit.scores import Scores
+from alignkit.text.labelled import LabelledText
 from alignkit.types import no_progress
 
 
@@ -108,6 +109,20 @@ def test_q_starts_from_p_but_for_its_attention(split, teacher):
         expected = fresh if name.startswith("attention.") else teacher
         assert torch.equal(weight, expected.state_dict()[name]), name
     assert not torch.equal(fresh.output.weight, teacher.output.weight)
+
+
+def test_a_network_is_compared_with_p_sentence_by_sentence(split):
+    """P says yes with 0.75 and 0.5, the other network no with 0.75 and yes with 0.9; attention of two words."""
+    few = replace(split, held=LabelledText.from_bitext(split.held.bitext.take(np.arange(2))))
+    alphas = [Scores.from_matrices([np.array([row])] * 2) for row in ([0.9, 0.1], [0.1, 0.9])]
+    logits = np.array([math.log(3), 0.0]), np.array([-math.log(3), math.log(9)])
+    p, q = (experiment.Measured(*each, alphas[0]) for each in zip(logits, alphas, strict=True))
+    found = experiment._compare("q", 0, few, q, p)
+    assert found["TVD"].tolist() == pytest.approx([0.5, 0.4])
+    assert found["same"].tolist() == [0, 0]  # a logit of 0 says no
+    assert found["right"].tolist() == [not few.held.labels[0], few.held.labels[1]]
+    assert found["tau P"].tolist() == found["tau influence"].tolist() == [-1, -1]
+    assert found["JSD"].iloc[0] == pytest.approx(math.log(2) + 0.9 * math.log(0.9) + 0.1 * math.log(0.1))
 
 
 def rows(name, **columns):

@@ -44,8 +44,15 @@ def test_the_telling_word_is_relevant_attended_and_influential(split, networks):
     for name in ("alpha", "r uniform", "influence"):
         found = [int(row[0].argmax()) for row in scores[name]]
         assert np.mean(np.array(found) == places) > 0.9, name
-    assert np.array_equal(scores["|r| uniform"].values, np.abs(scores["r uniform"].values))
     assert not np.array_equal(scores["r"].values, scores["r uniform"].values)
+
+
+def test_the_absolute_value_of_relevance(split):
+    """Of an untrained network, for which words speak against the label, too."""
+    fresh = train_in_memory(split, classifier_settings(ClassifierPlan(**SMALL), split, 1, 0), no_progress)
+    scores = output_relevance.held_out_scores(fresh, fresh, split)
+    assert (scores["r uniform"].values < 0).any()
+    assert np.array_equal(scores["|r| uniform"].values, np.abs(scores["r uniform"].values))
 
 
 def test_same_seed_same_network(split, networks):
