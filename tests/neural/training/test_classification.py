@@ -274,3 +274,9 @@ def test_every_mechanism_finds_the_telling_words(tmp_path: Path, name: str) -> N
         assert np.array_equal(again.score(text, kind).values, scores.values)
         if kind == "alpha" and not name.endswith("sigmoid"):
             np.testing.assert_allclose([row.sum() for row in scores], 1, rtol=1e-5)
+
+
+def test_the_best_step_has_the_highest_accuracy_and_then_the_lowest_loss():
+    measured = [(0.7, 0.1), (0.8, 0.6), (0.8, 0.5), (0.75, 0.2)]
+    metrics = [{"valid.accuracy": accuracy, "valid.loss": loss} for accuracy, loss in measured]
+    assert min(metrics, key=lambda each: ClassificationTask.rank(None, each)) == metrics[2]
