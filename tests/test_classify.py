@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,6 +28,7 @@ from alignkit.neural.settings import (
 )
 from alignkit.neural.training.classification import ClassifierRun, train_classifier
 from alignkit.scores import Scores
+from alignkit.text.bitext import Corpus
 from alignkit.text.labelled import LabelledLines, LabelledText
 from alignkit.text.tokenization import BOS, EOS
 
@@ -155,6 +158,23 @@ def test_a_peak_is_chosen_on_half_of_the_texts_and_judged_on_the_others(found, f
     assert judged.rise[0] == pytest.approx(held[judged.step] - held[0])
     assert judged.fall[0] == pytest.approx(held[judged.step] - held[100])
     assert judged.fall[1] <= judged.fall[0] <= judged.fall[2]
+
+
+def test_texts_that_judge_a_peak_do_not_choose_it() -> None:
+    """Texts with even numbers agree most at step 10, the others, and all together, at step 20."""
+    agreeing = {0: [0] * 6, 10: [1, 0, 1, 0, 1, 0], 20: [1, 1, 0, 1, 1, 1]}
+
+    class Planted:
+        checkpoints = dict.fromkeys(agreeing)
+
+        def load(self, step: int, device: str) -> Any:
+            scores = Scores.from_matrices([np.array([[hit, 0.5]]) for hit in agreeing[step]])
+            return SimpleNamespace(score=lambda bitext, kind: scores)
+
+    text = LabelledText(Corpus.from_sentences([["a", "b"]] * 6), np.array([0, 1] * 3, np.int32), NAMES)
+    u = Scores.from_matrices([np.array([[1.0, 0.0]])] * 6)
+    judged = rise_and_fall(Planted(), u, "beta", text)  # type: ignore[arg-type]
+    assert (judged.step, judged.peak, judged.last) == (10, 0, 1)
 
 
 def test_texts_may_begin_with_bos_and_end_with_eos(tmp_path: Path) -> None:
