@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -150,3 +152,21 @@ def test_the_command(loaded, tmp_path):
     words = found.word_scores(HeadChoice(1, 2))
     assert words.shapes.tolist()[0] == [len(TARGET[0].split()), len(SOURCE[0].split())]
     assert run([*map(str, call), "--prefix", "x"]) == 2
+
+
+def test_transformer_lens_takes_the_mask(loaded):
+    """Its score of a head is the share of attention within the mask."""
+    detector = pytest.importorskip("transformer_lens.head_detector", reason="the peer is not installed")
+    model, tokenizer = loaded
+    one = prompt(tokenizer, TEMPLATE, "ein Mann rennt", "a man runs")
+    mask = torch.from_numpy(alignment_mask(one, np.array([[0, 0], [1, 1], [2, 2]])))
+    with torch.inference_mode():
+        maps = model(torch.tensor([one.ids]), output_attentions=True).attentions
+    cfg = SimpleNamespace(device="cpu", n_ctx=128, n_layers=LAYERS, n_heads=HEADS, dtype=torch.float32)
+    lens = SimpleNamespace(cfg=cfg, to_tokens=lambda text: torch.tensor([one.ids]))
+    cache = {("pattern", layer, "attn"): each[0] for layer, each in enumerate(maps)}
+    found = detector.detect_head(lens, "ein Mann rennt = a man runs", mask, cache=cache)
+    for layer, each in enumerate(maps):
+        wanted = (each[0] * mask).sum(dim=(1, 2)) / each[0].sum(dim=(1, 2))
+        assert np.allclose(found[layer], wanted, atol=2e-3)
+    assert found.std() > 0

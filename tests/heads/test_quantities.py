@@ -10,7 +10,8 @@ from alignkit.errors import AlignkitError
 from alignkit.heads.hugging_face import cross_attention, load_pretrained
 from alignkit.heads.language_models import TEMPLATE, prompt, translation_attention
 
-from .test_hugging_face import SOURCE, TARGET, make_bart, make_marian, make_t5
+from .test_hugging_face import FAMILIES as PAIR_FAMILIES
+from .test_hugging_face import SOURCE, TARGET
 from .test_language_models import FAMILIES, make_language_model
 
 pytest.importorskip("transformers", reason="transformers is an optional library, and is not installed")
@@ -18,13 +19,13 @@ HEADS = 4
 CHOSEN = (0, 2, 4)  # pairs without a blank side
 
 
-@pytest.fixture(scope="module", params=[*FAMILIES, "marian", "t5", "bart"])
+@pytest.fixture(scope="module", params=[*FAMILIES, *PAIR_FAMILIES])
 def loaded(request, tmp_path_factory):
     place = tmp_path_factory.mktemp(request.param)
     if request.param in FAMILIES:
         return load_pretrained(make_language_model(request.param, place))
     torch.manual_seed(1)
-    model, tokenizer = {"marian": make_marian, "t5": make_t5, "bart": make_bart}[request.param](place)
+    model, tokenizer = PAIR_FAMILIES[request.param](place)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.copy_(torch.randn_like(parameter) * 0.5)
@@ -112,6 +113,7 @@ def test_ov_is_the_probability_of_the_target_token(loaded):
         "t5": lambda x: model.decoder.final_layer_norm(x),
         "marian": lambda x: x,
         "bart": lambda x: x,
+        "m2m_100": lambda x: model.model.decoder.layer_norm(x),
     }.get(model.config.model_type, lambda x: model.model.norm(x))
     found_any = False
     for found, _, _, added, targets in cases(loaded, read(loaded, "ov")):
