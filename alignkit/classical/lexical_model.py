@@ -59,6 +59,18 @@ class PairTable:
         """(V_src, V_tgt)."""
         return len(self.offsets) - 1, self.width
 
+    @property
+    def rows(self) -> np.ndarray:
+        """int32 (K,): the source word of each pair."""
+        return np.repeat(np.arange(self.shape[0], dtype=np.int32), np.diff(self.offsets))
+
+    def lookup(self, i: np.ndarray, o: np.ndarray) -> np.ndarray:
+        """The numbers of pairs (i, o), 0 for those that the table does not have."""
+        keys = np.append(self.rows.astype(np.int64) * self.width + self.columns, -1)
+        wanted = i.astype(np.int64) * self.width + o
+        found = np.searchsorted(keys[:-1], wanted)
+        return np.where(keys[found] == wanted, np.append(self.values, 0)[found], 0)
+
     def with_values(self, values: np.ndarray) -> PairTable:
         """The table with other values, float32 (K,); what was checked once is not checked again."""
         table = copy(self)
@@ -87,7 +99,7 @@ class PairTable:
     def to_dense(self) -> np.ndarray:
         """float32 (V_src, V_tgt); for small tables."""
         dense = np.zeros(self.shape, np.float32)
-        dense[np.repeat(np.arange(self.shape[0]), np.diff(self.offsets)), self.columns] = self.values
+        dense[self.rows, self.columns] = self.values
         return dense
 
 

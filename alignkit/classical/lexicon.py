@@ -116,7 +116,7 @@ def reverse_lexicon_of(aligner: Aligner) -> LexicalModel:
     model = lexicon_of(aligner)
     if not isinstance(model, FittedHMM) or model.reverse is None:
         raise AlignkitError(f"{aligner.name} has one direction only; give a model of both, or a reverse one")
-    rows = np.repeat(np.arange(len(model.source), dtype=np.int32), np.diff(model.table.offsets))
+    rows = model.table.rows
     order = np.lexsort((rows, model.table.columns))
     offsets = np.searchsorted(model.table.columns[order], np.arange(len(model.target) + 1)).astype(np.int64)
     table = PairTable(offsets, rows[order], model.reverse.emission[order], len(model.source))

@@ -56,7 +56,7 @@ class LinkedWords:
         return LinkedWords(self.bitext.reversed, self.links.reversed)
 
     @cached_property
-    def _places(self) -> tuple[np.ndarray, np.ndarray]:
+    def places(self) -> tuple[np.ndarray, np.ndarray]:
         """int64 (K,) each: the tokens of both sides that each link joins."""
         m, (s, t) = self.links.sentences, self.links.pairs.T
         return self.bitext.source.offsets[m] + s, self.bitext.target.offsets[m] + t
@@ -65,11 +65,8 @@ class LinkedWords:
     def table(self) -> PairTable:
         """How often each source word is linked to each target word."""
         source, target = self.bitext.source, self.bitext.target
-        s, t = self._places
-        width = len(target.vocabulary)
-        keys, counts = np.unique(source.tokens[s].astype(np.int64) * width + target.tokens[t], return_counts=True)
-        offsets = np.searchsorted(keys, np.arange(len(source.vocabulary) + 1) * width).astype(np.int64)
-        return PairTable(offsets, (keys % max(width, 1)).astype(np.int32), counts.astype(np.float32), width)
+        x, y = source.tokens[self.places[0]], target.tokens[self.places[1]]
+        return table_of_pairs(x, y, np.ones(len(x)), (len(source.vocabulary), len(target.vocabulary)))
 
     @cached_property
     def lexicon(self) -> LexicalModel:
@@ -79,16 +76,16 @@ class LinkedWords:
         NULL's words are the target words without a link.
         """
         source, target = self.bitext.source, self.bitext.target
-        rows = np.repeat(np.arange(len(source.vocabulary)), np.diff(self.table.offsets))
-        totals = np.bincount(rows, self.table.values, len(source.vocabulary)) + _unlinked(source, self._places[0])
-        null = _unlinked(target, self._places[1])
+        rows = self.table.rows
+        totals = np.bincount(rows, self.table.values, len(source.vocabulary)) + _unlinked(source, self.places[0])
+        null = _unlinked(target, self.places[1])
         null = (null / max(null.sum(), 1)).astype(np.float32)
         table = self.table.with_values((self.table.values / totals[rows]).astype(np.float32))
         return LexicalModel(source.vocabulary, target.vocabulary, table, null=null)
 
     def fertilities(self) -> Iterator[tuple[str, int, int]]:
         """(source word, number of links, how often an occurrence of the word has so many), of linked ones."""
-        links = np.bincount(self._places[0])
+        links = np.bincount(self.places[0])
         linked = np.flatnonzero(links)
         rows = np.stack([self.bitext.source.tokens[linked], links[linked]])
         (words, numbers), counts = np.unique(rows, axis=1, return_counts=True)
@@ -110,6 +107,31 @@ class LinkedWords:
         found = np.concatenate([(s - before)[is_first], self.bitext.source.lengths - last])
         jumps, counts = np.unique(found, return_counts=True)
         return zip(jumps.tolist(), counts.tolist(), strict=True)
+
+
+def table_of_pairs(x: np.ndarray, y: np.ndarray, counts: np.ndarray, shape: tuple[int, int]) -> PairTable:
+    """The table, of V_src and V_tgt words, with the sum of the counts of each pair of words (x, y)."""
+    width = max(shape[1], 1)
+    keys, places = np.unique(x.astype(np.int64) * width + y, return_inverse=True)
+    offsets = np.searchsorted(keys, np.arange(shape[0] + 1) * width).astype(np.int64)
+    sums = np.bincount(places, counts, len(keys))
+    return PairTable(offsets, (keys % width).astype(np.int32), sums.astype(np.float32), shape[1])
+
+
+def linked_around(is_linked: np.ndarray, corpus: Corpus) -> tuple[np.ndarray, np.ndarray]:
+    """int64 (N,) each: the places of the linked words before and behind each word of a corpus.
+
+    Without one in its sentence, the place is that before the first, or that behind the last word of the sentence.
+
+    Args:
+        is_linked: bool (N,).
+        corpus: N words.
+    """
+    N, sizes = len(is_linked), corpus.lengths
+    before = np.maximum.accumulate(np.where(is_linked, np.arange(N), -1))
+    behind = np.minimum.accumulate(np.where(is_linked, np.arange(N), N)[::-1])[::-1]
+    before = np.maximum(np.append(-1, before)[:-1], np.repeat(corpus.offsets[:-1], sizes) - 1)
+    return before, np.minimum(np.append(behind, N)[1:], np.repeat(corpus.offsets[1:], sizes))
 
 
 def _unlinked(corpus: Corpus, places: np.ndarray) -> np.ndarray:

@@ -124,12 +124,11 @@ def start_values(
     """
     offsets, columns, _ = rows
     types = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
-    i = np.repeat(np.arange(table.shape[0], dtype=np.int32), np.diff(table.offsets))
     ids = (
         bitext.source.vocabulary.translate(vocabularies[0]),
         bitext.target.vocabulary.translate(vocabularies[1]),
     )
-    found, indices = find_pairs(ids[0][i], ids[1][table.columns], rows, bitext)
+    found, indices = find_pairs(ids[0][table.rows], ids[1][table.columns], rows, bitext)
     start = np.full(len(columns), 1 / max(types[0 if by_target else 1], 1), np.float32)
     start[indices] = values[found]
     is_new = np.ones(len(columns), bool)

@@ -19,6 +19,7 @@ import numpy as np
 from alignkit.classical.lexicon_lines import read_lexicon
 from alignkit.classical.link_counts import LinkedWords
 from alignkit.classical.priors import LexiconPrior
+from alignkit.compat.pair_scores import pair_scores
 from alignkit.errors import AlignkitError, InputError, check_list, check_type
 from alignkit.links.links import check_range, parse_links
 from alignkit.pipeline import align_blocks
@@ -33,9 +34,9 @@ log = logging.getLogger(__name__)
 QUALITIES = {1: "fast", 2: "fast", 3: "normal"}
 #: Of a larger text so many pairs are fitted on; the rest is linked a block at a time.
 FITTED = 1_000_000
-#: eflomal's score of a pair is about this many times - log p of a word plus a number that depends on the text: it
-#: counts the jump to each word's link and the one from it (benchmarks/pipelines.py).
-SCALE, SHIFT = 2.8, -2.5
+#: eflomal's score of a pair is about this many times that of :mod:`alignkit.compat.pair_scores` plus a number that
+#: depends on the text: it counts each jump twice, and fertilities too (benchmarks/pipelines.py).
+SCALE, SHIFT = 1.7, -4.5
 #: Settings of a sampler, and their defaults.
 _SAMPLING = {"score_model": 0, "n_iterations": None, "n_samplers": 3, "rel_iterations": 1.0, "null_prior": 0.2}
 
@@ -98,8 +99,9 @@ class Aligner:
         Args:
             src_input, trg_input: open files, lists or generators of lines.
             links_filename_fwd, links_filename_rev: lines ``s-t s-t``.
-            scores_filename_fwd, scores_filename_rev: a number for each pair, low for good ones: of the target
-                words given the source, and of the source words given the target. -0 for a pair with a blank side.
+            scores_filename_fwd, scores_filename_rev: a number for each pair, low for good ones, by other links of
+                its words and by the priors: of the target words given the source, and of the source words given
+                the target. -0 for a pair with a blank side.
             priors_input: lines of a file that :func:`write_priors` or eflomal wrote; those of links of words
                 (``LEX``) count as if they had been found in the text.
             quiet, use_gdb: without effect; progress is logged.
@@ -138,13 +140,17 @@ class Aligner:
                     raise AlignkitError(f"cannot write {path}: {error.strerror or error}") from error
 
     def _align(self, source: Path, target: Path, prior: LexiconPrior | None, outputs: list[Path]) -> None:
-        found = align_blocks(source, target, fit_on=FITTED, prior=prior, quality=QUALITIES[self.model])
+        quality = QUALITIES[self.model]
+        found = align_blocks(source, target, fit_on=FITTED, prior=prior, quality=quality, lowercase=True)
         for text in found.texts:
+            words = LinkedWords(text.bitext, text.links)
             for path in outputs:
                 if path.stem == "links":
                     data = text.links.to_pharaoh()
+                elif path.suffix == ".fwd":
+                    data = _score_lines(pair_scores(words, prior))
                 else:
-                    data = _score_lines(text.sentence_scores[:, int(path.suffix == ".rev")])
+                    data = _score_lines(pair_scores(words.reversed, None if prior is None else prior.reversed))
                 with open(path, "ab") as file:
                     file.write(data)
 
@@ -154,8 +160,8 @@ def _letters(prefix: int, suffix: int) -> slice:
     return slice(prefix or None) if prefix or not suffix else slice(-suffix, None)
 
 
-def _score_lines(log_probabilities: np.ndarray) -> bytes:
-    scores = np.where(np.isnan(log_probabilities), -0.0, SHIFT - SCALE * log_probabilities)
+def _score_lines(scores: np.ndarray) -> bytes:
+    scores = np.where(np.isnan(scores), -0.0, SHIFT + SCALE * scores)
     return "".join(f"{score:g}\n" for score in scores.tolist()).encode()
 
 
@@ -226,8 +232,7 @@ def calculate_priors(
         directions.append(LinkedWords(bitext, links))
     forward, reverse = directions[0], directions[1].reversed
     table, words = forward.table, (bitext.source.vocabulary, bitext.target.vocabulary)
-    rows = np.repeat(np.arange(table.shape[0]), np.diff(table.offsets)).tolist()
-    pairs = zip(rows, table.columns.tolist(), table.values.tolist(), strict=True)
+    pairs = zip(table.rows.tolist(), table.columns.tolist(), table.values.tolist(), strict=True)
     return (
         Counter({(words[0][i], words[1][o]): int(n) for i, o, n in pairs}),
         Counter(dict(forward.jumps())),

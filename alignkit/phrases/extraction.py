@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from alignkit.classical.link_counts import LinkedWords
+from alignkit.classical.link_counts import LinkedWords, linked_around
 from alignkit.links.links import parse_probabilities
 from alignkit.phrases.settings import LONGEST, PHRASE_LENGTH
 from alignkit.pipeline import align
@@ -159,18 +159,14 @@ def extract_phrases(text: PhraseText, low: int, high: int) -> np.ndarray:
     x, y = bitext.source, bitext.target
     m, (s, t) = links.sentences, links.pairs.T
     s, t = x.offsets[m] + s, y.offsets[m] + t
-    N, ends = len(x.tokens), np.repeat(y.offsets[1:], y.lengths)
+    ends = np.repeat(y.offsets[1:], y.lengths)
     first, last = np.full(len(y.tokens), _FAR), np.full(len(y.tokens), -1)  # source words of each target word
     np.minimum.at(first, t, s)
     np.maximum.at(last, t, s)
-    degrees = np.bincount(s, minlength=N), np.bincount(t, minlength=len(y.tokens))
+    degrees = np.bincount(s, minlength=len(x.tokens)), np.bincount(t, minlength=len(y.tokens))
     links_s, links_t = map(_sums, degrees)
-    # How far a source phrase reaches over words without links: from after the linked word before, to that behind.
-    marks = np.where(degrees[0] > 0, np.arange(N), -1), np.where(degrees[0] > 0, np.arange(N), N)
-    least = np.append(-1, np.maximum.accumulate(marks[0]))[:-1] + 1
-    least = np.maximum(least, np.repeat(x.offsets[:-1], x.lengths))
-    most = np.append(np.minimum.accumulate(marks[1][::-1])[::-1], N)[1:]
-    most = np.minimum(most, np.repeat(x.offsets[1:], x.lengths))
+    # A source phrase reaches over words without links: from after the linked word before, to that behind.
+    before, behind = linked_around(degrees[0] > 0, x)
 
     parts = []
     start, lo, hi = np.arange(len(ends)), first, last
@@ -184,8 +180,8 @@ def extract_phrases(text: PhraseText, low: int, high: int) -> np.ndarray:
         # All links of the target words are of the source words a to b; these have no more.
         inside = links_s[b + 1] - links_s[a] == links_t[p + size] - links_t[p]
         p, a, b = p[inside], a[inside], b[inside]
-        wider = np.minimum(most[b], a + text.longest) - b
-        ways = (a - np.maximum(least[a], b + 1 - text.longest) + 1) * wider
+        wider = np.minimum(behind[b], a + text.longest) - b
+        ways = (a - np.maximum(before[a] + 1, b + 1 - text.longest) + 1) * wider
         rows = np.repeat(np.arange(len(p)), ways)
         back, on = np.divmod(np.arange(len(rows)) - np.repeat(np.cumsum(ways) - ways, ways), wider[rows])
         part = np.zeros(len(rows), PHRASE_PAIR)

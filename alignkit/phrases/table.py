@@ -73,10 +73,8 @@ def _weights(
     """
     lexicon = words.lexicon
     table, null = lexicon.table, lexicon.null
-    keys = np.repeat(np.arange(table.shape[0]), np.diff(table.offsets)) * table.width + table.columns
-    probabilities = table.values[np.searchsorted(keys, x.astype(np.int64) * table.width + y)]
     numbers = np.bincount(slots, minlength=len(starts) * LONGEST)
-    means = np.bincount(slots, probabilities, len(numbers)) / np.maximum(numbers, 1)
+    means = np.bincount(slots, table.lookup(x, y), len(numbers)) / np.maximum(numbers, 1)
     means[numbers == 0] = 1  # also behind the phrase
     row, n = np.nonzero((numbers == 0).reshape(-1, LONGEST) & (np.arange(LONGEST) < sizes[:, None]))
     assert null is not None

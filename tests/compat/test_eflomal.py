@@ -10,7 +10,9 @@ import pytest
 
 import alignkit
 import alignkit_data
+from alignkit.classical.link_counts import LinkedWords
 from alignkit.compat import eflomal
+from alignkit.compat.pair_scores import JUMP, PAIR, pair_scores
 from alignkit.errors import AlignkitError
 
 COUNT = 120
@@ -47,15 +49,72 @@ def test_links_are_those_of_align(sides, aligned):
     assert alignkit.symmetrize(links, links).to_strings() == links
 
 
-def test_scores_are_low_for_good_pairs(sides, aligned):
-    logs = alignkit.align(*words(sides)).sentence_scores
-    for name, column in (("scores_filename_fwd", 0), ("scores_filename_rev", 1)):
-        lines = aligned[name]
-        assert [lines[m] for m in (3, 5, 7)] == ["-0", "-0", "-0"]  # as eflomal writes them
-        found = np.array(lines, float)
-        filled = ~np.isnan(logs[:, column])
-        slope = np.polyfit(logs[filled, column], found[filled], 1)[0]
-        assert slope == pytest.approx(-eflomal.SCALE, abs=0.01)
+def naive_scores(source, target, links, priors):
+    """The scores of target sentences, a word and a possible translation at a time."""
+    counts, jumps = Counter(priors), Counter()
+    for x, y, pairs in zip(source, target, links, strict=True):
+        counts.update((x[s], y[t]) for s, t in pairs)
+        last = -1
+        for t in range(len(y)):
+            if own := [s for s, other in pairs if other == t]:
+                jumps[min(own) - last] += 1
+                last = max(own)
+        jumps[len(x) - last] += 1
+    longest, types = max(map(len, source)), len({word for y in target for word in y})
+    total = sum(jumps.values()) + JUMP * (2 * longest + 2)
+    scores = []
+    for x, y, pairs in zip(source, target, links, strict=True):
+        costs = []
+        for t, word in enumerate(y):
+            before = max((t_, s) for s, t_ in [(-1, -1), *pairs] if t_ < t)[1]
+            behind = min((t_, s) for s, t_ in [(len(x), len(y)), *pairs] if t_ > t)[1]
+            best = 0
+            for s, other in enumerate(x):
+                own = (s, t) in pairs
+                share = counts[other, word] - own + PAIR
+                share /= sum(n for (e, _), n in counts.items() if e == other) - own + PAIR * types
+                around = (jumps[s - before] + JUMP) / total, (jumps[behind - s] + JUMP) / total
+                best = max(best, share * (around[0] * around[1]) ** 0.5)
+            costs.append(-np.log(best) if best else np.nan)
+        scores.append(np.mean(costs) if costs else np.nan)
+    return np.array(scores)
+
+
+def test_scores_are_those_of_the_definition(tmp_path):
+    draw = np.random.default_rng(3)
+    sides = [
+        [[f"{side}{w}" for w in draw.integers(7, size=n)] for n in draw.integers(6, size=30)] for side in "xy"
+    ]
+    links = [
+        sorted({(int(draw.integers(len(x))), int(draw.integers(len(y)))) for _ in range(draw.integers(5))})
+        if x and y
+        else []
+        for x, y in zip(*sides, strict=True)
+    ]
+    counts = {("x1", "y1"): 4.0, ("x2", "unseen"): 3.0, ("unseen", "y2"): 2.0, ("x3", "y1"): 1.5}
+    lines = [f"LEX\t{x}\t{y}\t{n}" for (x, y), n in counts.items()]
+    prior = eflomal._read_priors(lines, tmp_path / "priors", slice(None), slice(None))
+    given = LinkedWords(alignkit.Bitext.from_sentences(*sides), alignkit.Links.from_lists(links))
+    for own, priors in ((None, {}), (prior, counts)):
+        assert pair_scores(given, own) == pytest.approx(naive_scores(*sides, links, priors), nan_ok=True)
+    assert len(given.links.pairs) > 20
+
+
+def test_scores_tell_mismatched_pairs(tmp_path):
+    """Better than the probabilities of the model that was fitted on them."""
+    source, target = (alignkit_data.path(f"train.{side}").read_text("utf-8").splitlines() for side in ("de", "en"))
+    target[::5] = target[5::5] + target[:1]
+    paths = [str(tmp_path / name) for name in ("forward", "reverse")]
+    eflomal.Aligner().align(source, target, scores_filename_fwd=paths[0], scores_filename_rev=paths[1])
+    scores = sum(np.loadtxt(path) for path in paths)
+    logs = alignkit.align(source, target).sentence_scores.sum(axis=1)
+    areas = [np.mean(each[::5][:, None] > np.delete(each, np.s_[::5])) for each in (scores, -logs)]
+    assert areas[0] > areas[1] + 0.01
+
+
+def test_blank_pairs_have_eflomals_score(aligned):
+    for name in ("scores_filename_fwd", "scores_filename_rev"):
+        assert [aligned[name][m] for m in (3, 5, 7)] == ["-0", "-0", "-0"]
 
 
 def test_an_open_file_gets_its_content(sides):

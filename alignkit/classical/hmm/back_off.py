@@ -170,7 +170,7 @@ class BackgroundModel:
 
     def __init__(self, model: FittedHMM, counts: FittedCounts, settings: HMMSettings) -> None:
         table = model.table
-        rows = np.repeat(np.arange(table.shape[0], dtype=np.int32), np.diff(table.offsets))
+        rows = table.rows
         self.model, self.pairs = model, counts.pairs
         self.totals = tuple(
             np.bincount(words, counts.pairs, minlength=size).astype(np.float64)

@@ -110,7 +110,7 @@ class LearnedLetters:
             return
         source, target = (spelled(side, self.alphabet) for side in words)
         self.chances = chances_of(source, target, len(self.alphabet) + 1)  # the last letter is any other
-        sources = np.repeat(np.arange(table.shape[0], dtype=np.int32), np.diff(table.offsets))
+        sources = table.rows
         mutual = are_mutual(links, self.totals[0][sources], self.totals[1][table.columns])
         mutual &= have_fitting_lengths(source)[sources] & have_fitting_lengths(target)[table.columns]
         pairs = np.stack([sources[mutual], table.columns[mutual]], axis=1).astype(np.int64)
