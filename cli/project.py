@@ -51,6 +51,12 @@ from alignkit_cli.progress import progress_bar
     show_default=True,
     help="Do not place spans whose words have less probable links, on average; a word without a link counts as 0.",
 )
+@click.option(
+    "--tokenize",
+    is_flag=True,
+    help="Split raw text into words and punctuation marks. LINKS are then those of `alignkit align --tokenize`. "
+    "Needs the extra text; `alignkit doctor` says how to get it.",
+)
 @output_option
 @threads_option
 @quiet_option

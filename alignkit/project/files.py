@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from alignkit.errors import InputError
+from alignkit.packages import need
 from alignkit.project.labels import JsonSentence, LabelledSentence, parse_columns, parse_json_lines
 from alignkit.project.spans import DEFAULT_RULE, pairs_with_links
-from alignkit.project.tags import TaggedLine, parse_tags, word_spans
+from alignkit.project.tags import Splitter, TaggedLine, parse_tags, texts_of, word_spans
 from alignkit.types import PathLike, Progress
 
 if TYPE_CHECKING:
@@ -23,10 +24,10 @@ log = logging.getLogger(__name__)
 Sentences = Sequence[TaggedLine | LabelledSentence | JsonSentence]
 
 #: The registry of formats: each reads the lines of a file as sentences, which have ``words``, and ``onto`` to
-#: project what is to be projected.
-FORMATS: dict[str, Callable[[PathLike, Sequence[str]], Sentences]] = {
+#: project what is to be projected. The splitter finds the words of a text.
+FORMATS: dict[str, Callable[[PathLike, Sequence[str], Splitter], Sentences]] = {
     "tags": parse_tags,
-    "conll": parse_columns,
+    "conll": lambda path, lines, _: parse_columns(path, lines),
     "json": parse_json_lines,
 }
 
@@ -39,6 +40,7 @@ def project_files(
     file_format: str = "tags",
     rule: str = DEFAULT_RULE,
     least: float = 0.0,
+    tokenize: bool = False,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> list[str]:
@@ -46,10 +48,11 @@ def project_files(
 
     Args:
         source: the text with them.
-        target: its translation, a sentence on each line, words between spaces.
+        target: its translation, a sentence on each line.
         links: between the words of both, with or without probabilities; None: the text is aligned.
         file_format: a key of :data:`FORMATS`.
         rule, least: as in :func:`alignkit.project.spans.project_spans`.
+        tokenize: find the words of raw text (:mod:`alignkit.text.raw_text`); else they are between spaces.
         threads, progress: of the alignment, as in :func:`alignkit.align`.
 
     Returns:
@@ -58,16 +61,22 @@ def project_files(
     Raises:
         InputError: a file cannot be read or is malformed; the files have different numbers of sentences; or a link
             is outside its pair.
+        MissingPackageError: ``tokenize`` lacks its package.
     """
+    from alignkit.text.raw_text import unicode_word_spans
     from alignkit.text.reading import read_lines, read_utf8
 
+    if tokenize:
+        need("icu4py")
+    splitter = unicode_word_spans if tokenize else word_spans
     lines = read_utf8(target).decode().split("\n")  # \r stays
     if lines[-1] == "":
         lines.pop()
-    sentences = FORMATS[file_format](source, read_lines(source))
+    sentences = FORMATS[file_format](source, read_lines(source), splitter)
     if len(sentences) != len(lines):
         raise InputError(source, f"has {len(sentences)} sentences, {target} has {len(lines)}")
-    words = [[line[start:end] for start, end in word_spans(line)] for line in lines]
+    places = [splitter(line) for line in lines]
+    words = [texts_of(line, spans) for line, spans in zip(lines, places, strict=True)]
     text = [sentence.words for sentence in sentences], words
     if links is not None:
         found, probabilities = read_checked_links(links, *text)
@@ -78,8 +87,8 @@ def project_files(
         found, probabilities = aligned.links, aligned.probabilities
     parts, missing = [], 0
     pairs = pairs_with_links(found, probabilities, rule, least)
-    for sentence, line, pair in zip(sentences, lines, pairs, strict=True):
-        part, unplaced = sentence.onto(target, line, pair)
+    for sentence, line, spans, pair in zip(sentences, lines, places, pairs, strict=True):
+        part, unplaced = sentence.onto(target, line, spans, pair)
         parts.append(part)
         missing += len(unplaced)
         for item in unplaced:

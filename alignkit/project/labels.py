@@ -10,7 +10,7 @@ from typing import Any
 
 from alignkit.errors import InputError, abbreviated
 from alignkit.project.spans import LinkedPair, Span, WeightedLink
-from alignkit.project.tags import covered, without_punctuation, word_spans
+from alignkit.project.tags import Splitter, covered, texts_of, without_punctuation, word_spans
 from alignkit.records import Record, parse_json
 from alignkit.types import PathLike
 
@@ -37,24 +37,26 @@ class LabelledSentence:
     labels: Sequence[str]
     of_words: bool
 
-    def onto(self, path: PathLike, target: str, pair: LinkedPair) -> tuple[str, list[dict[str, Any]]]:
+    def onto(
+        self, path: PathLike, target: str, places: Sequence[Span], pair: LinkedPair
+    ) -> tuple[str, list[dict[str, Any]]]:
         """The target's words in columns with their labels, a blank line at the end; and labels without a place.
 
         Where spans would overlap, each keeps the words with the more probable links. A word with a label of its
         own gives it to the target words whose most probable link is with it.
         """
-        words = [target[start:end] for start, end in word_spans(target)]
+        words = texts_of(target, places)
         new, unplaced = [OUTSIDE] * len(words), []
-        for span, label, places in zip(self.spans, self.labels, self._places(pair, len(words)), strict=True):
-            for k, t in enumerate(places):
+        for span, label, chosen in zip(self.spans, self.labels, self._chosen(pair, len(words)), strict=True):
+            for k, t in enumerate(chosen):
                 new[t] = label if self.of_words else f"{'I' if k else 'B'}-{label}"
-            if not places:
+            if not chosen:
                 text = " ".join(self.words[span[0] : span[1]])
                 unplaced.append({"line": self.line, "label": label, "text": text})
         rows = [f"{word}\t{label}\n" for word, label in zip(words, new, strict=True)]
         return "".join([*rows, "\n"]), unplaced
 
-    def _places(self, pair: LinkedPair, size: int) -> list[Sequence[int]]:
+    def _chosen(self, pair: LinkedPair, size: int) -> list[Sequence[int]]:
         """The target words of each span."""
         if not self.of_words:
             return [range(*(place or (0, 0))) for place in pair.apart(self.spans, (0, size))]
@@ -82,7 +84,7 @@ def parse_columns(path: PathLike, lines: Sequence[str]) -> list[LabelledSentence
     sentences: list[list[tuple[int, str, str]]] = [[]]
     width = 0
     for number, line in enumerate(lines, 1):
-        cells = line.split("\t") if "\t" in line else [line[start:end] for start, end in word_spans(line)]
+        cells = line.split("\t") if "\t" in line else texts_of(line, word_spans(line))
         if not any(cells):
             sentences.append([])
             continue
@@ -134,10 +136,12 @@ class JsonSentence:
     in_text: bool
     spans: Sequence[Span]
 
-    def onto(self, path: PathLike, target: str, pair: LinkedPair) -> tuple[str, list[dict[str, Any]]]:
+    def onto(
+        self, path: PathLike, target: str, places: Sequence[Span], pair: LinkedPair
+    ) -> tuple[str, list[dict[str, Any]]]:
         """The object with the target instead of the source, and ``unplaced``: the spans without a place there."""
         target = target.removesuffix("\r")
-        words, text = word_spans(target), self.record.get("text", "").translate(_BREAKS)
+        text = self.record.get("text", "").translate(_BREAKS)
         found, unplaced = [], []
         for item, span in zip(self.record["spans"], self.spans, strict=True):
             place = pair.project(span)
@@ -147,20 +151,20 @@ class JsonSentence:
             start, end = place.start, place.end
             if self.in_text:
                 # An empty range is in front of its word, or behind the last one.
-                first = words[start][0] if start < len(words) else words[-1][1]
-                chosen = first, words[end - 1][1] if start < end else first
+                first = places[start][0] if start < len(places) else places[-1][1]
+                chosen = first, places[end - 1][1] if start < end else first
                 start, end = without_punctuation(text, target, (item["start"], item["end"]), chosen)
             found.append({**item, "start": start, "end": end, "probability": float(f"{place.probability:.4g}")})
         new: dict[str, Any] = {"spans": found, "unplaced": unplaced}
         if self.in_text:
             new["text"] = target
         else:
-            new["tokens"] = [target[start:end] for start, end in words]
+            new["tokens"] = texts_of(target, places)
         record = self.record | new
         return json.dumps(record, ensure_ascii=False) + "\n", [{"line": self.line, **item} for item in unplaced]
 
 
-def parse_json_lines(path: PathLike, lines: Sequence[str]) -> list[JsonSentence]:
+def parse_json_lines(path: PathLike, lines: Sequence[str], splitter: Splitter = word_spans) -> list[JsonSentence]:
     """JSON objects with spans, one on each line.
 
     The sentence is ``text`` or a list ``tokens``; ``spans``, a list of objects, has ``start`` and ``end`` of each
@@ -169,19 +173,20 @@ def parse_json_lines(path: PathLike, lines: Sequence[str]) -> list[JsonSentence]
     Args:
         path: the file of the lines, for messages.
         lines: the lines.
+        splitter: finds the words of a text.
 
     Raises:
         InputError: a line is not such an object, or a span is outside its sentence.
     """
-    return [_json_sentence(path, number, line) for number, line in enumerate(lines, 1)]
+    return [_json_sentence(path, number, line, splitter) for number, line in enumerate(lines, 1)]
 
 
-def _json_sentence(path: PathLike, number: int, line: str) -> JsonSentence:
+def _json_sentence(path: PathLike, number: int, line: str, splitter: Splitter) -> JsonSentence:
     record = Record(path, parse_json(path, line, line=number), line=number)
     in_text = "text" in record or "tokens" not in record
     text = record.text("text").translate(_BREAKS) if in_text else ""
-    characters = word_spans(text)
-    words = [text[start:end] for start, end in characters] if in_text else record.texts("tokens")
+    characters = splitter(text)
+    words = texts_of(text, characters) if in_text else record.texts("tokens")
     spans = []
     for k, item in enumerate(record.rows("spans")):
         part = Record(path, item, name=f"spans[{k}]", line=number)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,12 +22,19 @@ _VOID = frozenset(
     ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"]
 )
 _DEEPEST = 100  # elements within each other
+#: What finds the words of a line, as ranges of characters.
+Splitter = Callable[[str], list[Span]]
 _ESCAPE = "write &lt; for a < that begins no tag"
 
 
 def word_spans(line: str) -> list[Span]:
     """The ranges of characters of the words of a line, which stand between ASCII spaces and tabs."""
     return [match.span() for match in _WORD.finditer(line.removesuffix("\r"))]
+
+
+def texts_of(line: str, spans: Sequence[Span]) -> list[str]:
+    """The words with these characters."""
+    return [line[start:end] for start, end in spans]
 
 
 def covered(words: Sequence[Span], span: Span) -> Span:
@@ -83,19 +90,23 @@ class TaggedLine:
     Attributes:
         line: its number.
         text: what is left.
+        places: of the words of the text.
         tags: the outermost ones, in order.
     """
 
     line: int
     text: str
+    places: Sequence[Span]
     tags: Sequence[Tag]
 
     @property
     def words(self) -> list[str]:
         """The words of the text."""
-        return [self.text[start:end] for start, end in word_spans(self.text)]
+        return texts_of(self.text, self.places)
 
-    def onto(self, path: PathLike, target: str, pair: LinkedPair) -> tuple[str, list[dict[str, Any]]]:
+    def onto(
+        self, path: PathLike, target: str, places: Sequence[Span], pair: LinkedPair
+    ) -> tuple[str, list[dict[str, Any]]]:
         """The target with the tags, and those for which its links name no place.
 
         Every tag is put into the target once, and nothing else of the target changes. Elements keep their nesting;
@@ -105,6 +116,7 @@ class TaggedLine:
         Args:
             path: the file of the target, for messages.
             target: the line.
+            places: of its words.
             pair: the links between the words of both.
 
         Raises:
@@ -114,9 +126,9 @@ class TaggedLine:
         if found is not None:
             problem = f"has the tag {abbreviated(found[0])!r}"
             raise InputError(path, problem, line=self.line, remedy="give the translation without tags")
-        placing = _Placing(self.text, target, pair)
-        end = placing.words[-1][1] if placing.words else len(target.removesuffix("\r"))
-        sizes = len(placing.source), len(placing.words)
+        placing = _Placing((self.text, target), (self.places, places), pair)
+        end = places[-1][1] if places else len(target.removesuffix("\r"))
+        sizes = len(self.places), len(places)
         placing.place(self.tags, (0, sizes[0]), (0, sizes[1]), (0, end))
         parts: list[str] = []
         at = 0
@@ -130,21 +142,22 @@ class TaggedLine:
         return "".join([*parts, target[at:], "\n"]), unplaced
 
 
-def parse_tags(path: PathLike, lines: Sequence[str]) -> list[TaggedLine]:
+def parse_tags(path: PathLike, lines: Sequence[str], splitter: Splitter = word_spans) -> list[TaggedLine]:
     """Lines of text with tags.
 
     Args:
         path: the file of the lines, for messages.
         lines: the lines.
+        splitter: finds the words of a text.
 
     Raises:
         InputError: a tag is not closed on its line, or closed though it is not the last that is open; or too many
             elements are within each other.
     """
-    return [_tagged(path, number, line) for number, line in enumerate(lines, 1)]
+    return [_tagged(path, number, line, splitter) for number, line in enumerate(lines, 1)]
 
 
-def _tagged(path: PathLike, number: int, line: str) -> TaggedLine:
+def _tagged(path: PathLike, number: int, line: str, splitter: Splitter) -> TaggedLine:
     top, parts = Tag("", 0, 0), []
     waiting, at, length = [top], 0, 0
     for match in _TAG.finditer(line):
@@ -168,24 +181,28 @@ def _tagged(path: PathLike, number: int, line: str) -> TaggedLine:
     if len(waiting) > 1:
         problem = f"{abbreviated(waiting[-1].opening)} is not closed on its line"
         raise InputError(path, problem, line=number, remedy=_ESCAPE)
-    return TaggedLine(number, "".join([*parts, line[at:]]), top.children)
+    plain = "".join([*parts, line[at:]])
+    return TaggedLine(number, plain, splitter(plain), top.children)
 
 
 class _Placing:
     """Tags put into a line.
 
     Args:
-        source, target: the text without tags, and the line.
-        pair: the links between their words.
+        texts: the text without tags, and the line.
+        places: of their words.
+        pair: the links between these.
 
     Attributes:
         out: tags as they are written, and the place of the character that each goes in front of, in order.
         unplaced: tags whose place the links do not tell.
     """
 
-    def __init__(self, source: str, target: str, pair: LinkedPair) -> None:
-        self.texts, self.pair = (source, target), pair
-        self.source, self.words = word_spans(source), word_spans(target)
+    def __init__(
+        self, texts: tuple[str, str], places: tuple[Sequence[Span], Sequence[Span]], pair: LinkedPair
+    ) -> None:
+        self.texts, self.pair = texts, pair
+        self.source, self.words = places
         self.out: list[tuple[int, str]] = []
         self.unplaced: list[Tag] = []
 

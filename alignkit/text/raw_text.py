@@ -30,6 +30,7 @@ _WHOLE = re.compile(
     | (?<!\w)(?:[^\W\d_]{1,3}\.){2,}                # e.g. and U.S., with their last full stop
     | (?<!\w)(?:[A-ZÀ-ÖØ-Þ]|Mrs?|Ms|Dr|Prof|St)\.(?=\s)
     | (?<!\w)\w{1,4}\.(?=\s+[^\W\d_A-ZÀ-ÖØ-ÞΑ-ΩА-Я]) # etc. and 12. within a sentence
+    | &(?:\#\w+|[A-Za-z]{2,8});                       # a reference to a character
     | [^\W_](?:-[^\W_]+)+
     | [^\W\d_]['\u2019](?=\d)                        # dell'8 marzo
     | ([!-/:-@\[-`{-~…—])\1+                        # ... and --

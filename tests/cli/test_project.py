@@ -57,6 +57,31 @@ def test_without_links_the_text_is_aligned(call):
     assert result.out.decode() == "".join("{} <b>{}</b>\n".format(*y.split()) for _, y in pairs)
 
 
+def test_raw_text(call):
+    """Tags, labels and spans at the characters of words, through the links of the raw text."""
+    pytest.importorskip("icu4py")
+    target = "Yes,  the house (of Anna&amp;Max)...\r\n\n你好世界。\n"
+    source = "<i>Ja</i>, das <b>Haus</b> (von <u>Anna</u>&amp;<em>Max</em>){0}...\n\nHallo <b>Welt</b>.\n"
+    given = " ".join(f"{k}-{k}" for k in range(11)) + "\n\n0-0 1-1 2-2\n"
+    result = call("links", "--tokenize", src=source, tgt=target, links=given)
+    first, second, third = result.out.decode().split("\n")[:-1]
+    assert first == ("<i>Yes</i>,  the <b>house</b> (of <u>Anna</u>&amp;<em>Max</em>){0}...\r")
+    assert (second, third) == ("", "你好<b>世界</b>。")
+    assert result.err.startswith("3 sentences; 0 labels")
+    record = '{"text": "Hallo Welt.", "spans": [{"start": 6, "end": 10}]}\n'
+    result = call("links", "--tokenize", "--format", "json", src=record, tgt="你好世界。\n", links="0-0 1-1 2-2\n")
+    assert '"spans": [{"start": 2, "end": 4, "probability": 1.0}]' in result.out.decode()
+    result = call("links", "--tokenize", "--format", "conll", src="Hallo O\nWelt B-X\n. O\n", tgt="你好世界。\n")
+    assert result.out.decode() == "你好\tO\n世界\tB-X\n。\tO\n\n"
+
+
+def test_raw_text_needs_icu(call, monkeypatch):
+    monkeypatch.setattr("alignkit.packages.is_here", lambda name: False)
+    result = call("links", "--tokenize", src="a\n", tgt="b\n", links="0-0\n")
+    assert (result.code, result.out) == (2, b"")
+    assert "words of raw text need icu4py" in result.err
+
+
 @pytest.mark.parametrize(
     ("files", "options", "problem"),
     [

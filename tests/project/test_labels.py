@@ -9,6 +9,7 @@ import pytest
 from alignkit.errors import InputError
 from alignkit.project.labels import parse_columns, parse_json_lines
 from alignkit.project.spans import LinkedPair
+from alignkit.project.tags import word_spans
 
 PAIR = LinkedPair([(0, 3, 1.0), (1, 2, 0.5), (2, 0, 0.9), (3, 1, 0.8), (4, 2, 0.6)])
 LAST = LinkedPair([(0, 1, 1.0)])
@@ -19,7 +20,7 @@ TEXT = "gestern hat Angela Merkel gewonnen"
 def columns(*rows, target=TARGET, pair=PAIR):
     """The labels of the target's words, and what was not placed."""
     (sentence,) = parse_columns("source", list(rows))
-    text, unplaced = sentence.onto("target", target, pair)
+    text, unplaced = sentence.onto("target", target, word_spans(target), pair)
     assert text.endswith("\n\n")
     words, labels = zip(*(row.split("\t") for row in text.splitlines()[:-1]), strict=True)
     assert list(words) == target.split()
@@ -69,8 +70,8 @@ def test_sentences_end_with_a_blank_line():
     found = parse_columns("source", ["a O", "b O", "", " ", "c\tO", ""])
     assert [sentence.words for sentence in found] == [["a", "b"], [], ["c"]]
     assert [len(parse_columns("source", lines)) for lines in (["a O"], ["a O", ""], ["", "a O"])] == [1, 1, 2]
-    assert found[1].onto("t", "x y", LinkedPair([])) == ("x\tO\ny\tO\n\n", [])
-    assert found[0].onto("t", "", LinkedPair([])) == ("\n", [])
+    assert found[1].onto("t", "x y", word_spans("x y"), LinkedPair([])) == ("x\tO\ny\tO\n\n", [])
+    assert found[0].onto("t", "", word_spans(""), LinkedPair([])) == ("\n", [])
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,7 @@ def test_columns_that_are_wrong(rows, problem):
 
 def from_json(record, target=TARGET, pair=PAIR):
     (sentence,) = parse_json_lines("source", [json.dumps(record)])
-    text, unplaced = sentence.onto("target", target, pair)
+    text, unplaced = sentence.onto("target", target, word_spans(target), pair)
     return json.loads(text), unplaced
 
 
