@@ -237,6 +237,11 @@ def cap_row_sums(scores: Scores) -> Scores:
 Grouping = Sequence[tuple[np.ndarray, int]]
 
 
+def grouping_of(groups: Iterable[np.ndarray]) -> list[tuple[np.ndarray, int]]:
+    """The words of sentences, whose last one has the largest index."""
+    return [(each, int(each.max(initial=-1)) + 1) for each in groups]
+
+
 def merge_subwords(
     scores: Scores,
     tokenizer: Tokenizer,

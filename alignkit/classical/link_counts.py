@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from alignkit.classical.lexical_model import LexicalModel, PairTable
-from alignkit.errors import InputError
 from alignkit.links.gold import read_links
-from alignkit.links.links import Links, check_range
+from alignkit.links.links import Links, check_pairs
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.pairs import read_bitext
 from alignkit.types import PathLike, brief_repr
@@ -45,9 +44,7 @@ class LinkedWords:
                 pair.
         """
         bitext, found = read_bitext(source, target, **reading), read_links(links)
-        check_range(links, found, bitext.shapes)
-        if len(found) != len(bitext):
-            raise InputError(links, f"has links for {len(found)} sentence pairs, the text has {len(bitext)}")
+        check_pairs(links, found, bitext.shapes)
         return cls(bitext, found)
 
     @cached_property

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from itertools import zip_longest
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -13,8 +12,7 @@ from alignkit.links.gold import read_plain_links
 from alignkit.links.heuristics import Heuristic, Steps
 from alignkit.links.links import Links, parse_links
 from alignkit.links.symmetrization import symmetrize
-from alignkit.text.pairs import line_blocks
-from alignkit.text.reading import file_parts, split_lines, valid_text
+from alignkit.text.reading import read_utf8, split_lines
 from alignkit.types import PathLike
 
 #: command -> how two alignments are combined, whose rows are source words here.
@@ -25,7 +23,6 @@ COMBINING = {
     "grow-diag-final": Steps(neighbours=8, unlinked=1, in_order=True),
     "grow-diag-final-and": Steps(neighbours=8, unlinked=2, in_order=True),
 }
-BLOCK = 100_000  # lines that are held in memory
 MOST_CELLS = 1 << 24  # of a picture
 
 
@@ -46,53 +43,37 @@ def atools(command: str, first: PathLike, second: PathLike | None = None) -> Ite
     of_one = {"convert", "display", "invert"}
     if (second is None) != (command in of_one):
         raise AlignkitError(f"{command} takes {'one file' if command in of_one else 'two files'} of links")
-    sizes = np.zeros(3, np.int64)
-    for blocks in _blocks([first] if second is None else [first, second]):
-        links = blocks[0]
-        if command == "fmeasure":
-            both = symmetrize(blocks[0], blocks[1], "intersection")
-            sizes += [len(part.pairs) for part in (both, *blocks)]
-        elif command == "display":
+    links = _read(first)
+    if second is None:
+        if command == "display":
             for m, pairs in enumerate(links):
                 yield picture(pairs) + b"\n" + links.block(m, m + 1).to_pharaoh()
-        elif command == "invert":
-            yield links.reversed.to_pharaoh()
-        elif command == "convert":
-            yield links.to_pharaoh()
         else:
-            a, b = (part.reversed for part in blocks)
-            yield symmetrize(a, b, Heuristic(COMBINING[command])).reversed.to_pharaoh()
-    if command == "fmeasure":
-        right, predicted, wanted = sizes.tolist()
-        if not right:
-            raise AlignkitError(f"{os.fspath(first)} has no link of {second}: there is no F-measure")
-        shares = {"P": right / predicted, "R": right / wanted, "F": 2 * right / (predicted + wanted)}
-        yield "".join(f"{name}: {share:g}\n" for name, share in shares.items()).encode()
+            yield (links.reversed if command == "invert" else links).to_pharaoh()
+        return
+    other = _read(second)
+    if len(links) != len(other):
+        short, lines = min((first, len(links)), (second, len(other)), key=lambda each: each[1])
+        raise InputError(short, f"ends after {lines} lines, the other file goes on")
+    if command != "fmeasure":
+        yield symmetrize(links.reversed, other.reversed, Heuristic(COMBINING[command])).reversed.to_pharaoh()
+        return
+    right, predicted, wanted = (
+        len(each.pairs) for each in (symmetrize(links, other, "intersection"), links, other)
+    )
+    if not right:
+        raise AlignkitError(f"{os.fspath(first)} has no link of {second}: there is no F-measure")
+    shares = {"P": right / predicted, "R": right / wanted, "F": 2 * right / (predicted + wanted)}
+    yield "".join(f"{name}: {share:g}\n" for name, share in shares.items()).encode()
 
 
-def _blocks(paths: Sequence[PathLike]) -> Iterator[list[Links]]:
-    """The links of each file, a block of lines at a time."""
-    bounds = range(0, 1 << 62, BLOCK)
-    texts = [line_blocks(file_parts(path), bounds) for path in paths]
-    for before, parts in zip(bounds, zip_longest(*texts, fillvalue=b""), strict=False):
-        found = [_parsed(path, data, before) for path, data in zip(paths, parts, strict=True)]
-        shortest = min(range(len(found)), key=lambda n: len(found[n]))
-        if len(found[shortest]) < max(map(len, found)):
-            lines = before + len(found[shortest])
-            raise InputError(paths[shortest], f"ends after {lines} lines, the other file goes on")
-        yield found
-
-
-def _parsed(path: PathLike, data: bytes, before: int) -> Links:
-    """The links of lines that stand after ``before`` others, perhaps after the sentences: ``... ||| s-t``."""
+def _read(path: PathLike) -> Links:
+    """The links of a file, whose lines may begin with the sentences: ``... ||| s-t``."""
+    data = read_utf8(path)
     links = read_plain_links(data)
-    if links is not None:
-        return links
-    lines = split_lines(valid_text(path, data, first_line=before + 1))
-    try:
-        return parse_links(path, [line.rpartition(" ||| ")[2] for line in lines]).possible
-    except InputError as error:
-        raise InputError(path, error.problem, line=before + (error.line or 1), remedy=error.remedy) from error
+    if links is None:
+        links = parse_links(path, [line.rpartition(" ||| ")[2] for line in split_lines(data)]).possible
+    return links
 
 
 def picture(pairs: np.ndarray) -> bytes:

@@ -17,7 +17,7 @@ import numpy as np
 
 from alignkit.errors import AlignkitError, InputError, first_line
 from alignkit.records import Record
-from alignkit.scores import Grouping, Scores, flat_offsets, merge_matrix
+from alignkit.scores import Grouping, Scores, flat_offsets, grouping_of, merge_matrix
 from alignkit.storage import Fields, loaded, save_arrays
 from alignkit.types import PathLike
 
@@ -305,7 +305,10 @@ def heads_from_cross_attentions(
     if any(layer >= len(found) for layer in kept):
         raise AlignkitError(f"there is no layer {max(kept)}; there are {len(found)}, counted from 0")
     stack = np.stack([found[layer] for layer in kept], axis=1)
-    words = tuple(_words_of(side) for side in (source_words, target_words))
+    words = tuple(
+        grouping_of(np.array([-1 if word is None else word for word in words], np.int64) for words in side)
+        for side in (source_words, target_words)
+    )
     if not len(stack) == len(words[0]) == len(words[1]):
         raise AlignkitError(f"attention of {len(stack)} pairs, words of {len(words[0])} and {len(words[1])}")
     pairs = []
@@ -331,8 +334,3 @@ def _array(values: Any) -> np.ndarray:
     if hasattr(values, "detach"):
         values = values.detach().float().cpu()
     return np.asarray(values, np.float32)
-
-
-def _words_of(side: Sequence[Sequence[int | None]]) -> list[tuple[np.ndarray, int]]:
-    groups = [np.array([-1 if word is None else word for word in sentence], np.int64) for sentence in side]
-    return [(each, int(each.max(initial=-1)) + 1) for each in groups]

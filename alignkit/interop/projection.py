@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from alignkit.errors import InputError
-from alignkit.interop.score_formats import ExternalScores
-from alignkit.scores import Grouping, Scores, merge_to_words, spread_to_tokens
+from alignkit.interop.score_formats import ExternalScores, words_of_tokens
+from alignkit.scores import Grouping, Scores, grouping_of, merge_to_words, spread_to_tokens
 from alignkit.text.bitext import Bitext, Corpus
-from alignkit.text.subword_marks import check_words, corpus_groups, join_words, style_of, word_groups
+from alignkit.text.subword_marks import check_words, corpus_groups, join_words
 from alignkit.text.tokenization import SPECIALS, UNK
 
 #: The tokens of M sentence pairs: (source, target).
@@ -58,12 +58,10 @@ def is_between_tokens(found: ExternalScores, bitext: Bitext) -> bool:
 
 def _merged(path: str, scores: Scores, tokens: TokenLists, bitext: Bitext, specials: bool) -> Scores:
     """Scores between subwords to scores between words, which must be those of the bitext."""
-    groupings = []
     for side, text in zip(tokens, (bitext.source, bitext.target), strict=True):
         if len(side) != len(text):
             raise InputError(path, f"has subwords of {len(side)} sentences, the text has {len(text)}")
-        style = style_of(side)
-        groupings.append(_grouping(word_groups(sentence, style) for sentence in side))
+    groupings = words_of_tokens(*tokens)
     wanted = np.array([(len(t), len(s)) for s, t in zip(*tokens, strict=True)], np.int32).reshape(-1, 2)
     scores = _checked(path, scores, wanted, "subwords")
     for side, grouping, text in zip(tokens, groupings, (bitext.source, bitext.target), strict=True):
@@ -74,11 +72,7 @@ def _merged(path: str, scores: Scores, tokens: TokenLists, bitext: Bitext, speci
 
 def word_grouping(corpus: Corpus, specials: bool = True, marked: bool = True) -> Grouping:
     """The words of a corpus; arguments as for :func:`alignkit.text.subword_marks.corpus_groups`."""
-    return _grouping(corpus_groups(corpus, specials=specials, marked=marked))
-
-
-def _grouping(groups: Iterable[np.ndarray]) -> list[tuple[np.ndarray, int]]:
-    return [(group, int(group.max(initial=-1)) + 1) for group in groups]
+    return grouping_of(corpus_groups(corpus, specials=specials, marked=marked))
 
 
 def word_shapes(bitext: Bitext, specials: bool = True, marked: bool = True) -> np.ndarray:

@@ -14,8 +14,8 @@ import numpy as np
 
 from alignkit.errors import InputError
 from alignkit.interop.heads import AttentionHeads
-from alignkit.links.links import Links, check_range, parse_links, parse_probabilities
-from alignkit.scores import Grouping, Scores, flat_offsets
+from alignkit.links.links import Links, check_pairs, parse_links, parse_probabilities
+from alignkit.scores import Grouping, Scores, flat_offsets, grouping_of
 from alignkit.text.reading import file_parts, split_lines, valid_text
 from alignkit.text.subword_marks import style_of, word_groups
 from alignkit.types import PathLike
@@ -92,12 +92,12 @@ class ScoreFile:
 
 def words_of_tokens(source: Sequence[Sequence[str]], target: Sequence[Sequence[str]]) -> tuple[Grouping, Grouping]:
     """The words of subwords with marks, of the source and of the target."""
-    sides = []
-    for side in (source, target):
+
+    def words(side: Sequence[Sequence[str]]) -> Grouping:
         style = style_of(side)
-        groups = [word_groups(tokens, style) for tokens in side]
-        sides.append([(each, int(each.max(initial=-1)) + 1) for each in groups])
-    return sides[0], sides[1]
+        return grouping_of(word_groups(tokens, style) for tokens in side)
+
+    return words(source), words(target)
 
 
 MATRIX_KEYS = ("alignment", "attention", "scores", "matrix")
@@ -210,9 +210,7 @@ def scores_from_links(
     if shapes is None:
         problem = "has links, which do not determine the lengths of the sentences"
         raise InputError(path, problem, remedy="give the text as well")
-    if len(links) != len(shapes):
-        raise InputError(path, f"has links for {len(links)} sentence pairs, the text has {len(shapes)}")
-    check_range(path, links, shapes)
+    check_pairs(path, links, shapes)
     shapes = np.ascontiguousarray(shapes, np.int32)
     offsets = flat_offsets(shapes)
     values = np.zeros(int(offsets[-1]), np.float32)

@@ -348,6 +348,17 @@ def check_range(path: PathLike, links: Links, shapes: np.ndarray) -> None:
     )
 
 
+def check_pairs(path: PathLike, links: Links, shapes: np.ndarray) -> None:
+    """Check that links are those of the pairs with these shapes, int32 (M, 2), all inside their pair.
+
+    Raises:
+        InputError: there are fewer or more pairs, or as :func:`check_range`.
+    """
+    check_range(path, links, shapes)
+    if len(links) != len(shapes):
+        raise InputError(path, f"has links for {len(links)} sentence pairs, the text has {len(shapes)}")
+
+
 class Link(NamedTuple):
     """A link between two words of a sentence pair, counted from 0, and its probability."""
 

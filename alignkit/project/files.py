@@ -11,7 +11,7 @@ from alignkit.errors import InputError
 from alignkit.packages import need
 from alignkit.project.labels import JsonSentence, LabelledSentence, parse_columns, parse_json_lines
 from alignkit.project.spans import DEFAULT_RULE, pairs_with_links
-from alignkit.project.tags import Splitter, TaggedLine, parse_tags, texts_of, word_spans
+from alignkit.project.tags import Splitter, TaggedLine, parse_tags, word_spans, words_at
 from alignkit.types import PathLike, Progress
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def project_files(
     if len(sentences) != len(lines):
         raise InputError(source, f"has {len(sentences)} sentences, {target} has {len(lines)}")
     places = [splitter(line) for line in lines]
-    words = [texts_of(line, spans) for line, spans in zip(lines, places, strict=True)]
+    words = [words_at(line, spans) for line, spans in zip(lines, places, strict=True)]
     text = [sentence.words for sentence in sentences], words
     if links is not None:
         found, probabilities = read_checked_links(links, *text)
@@ -108,12 +108,10 @@ def read_checked_links(
     """
     import numpy as np
 
-    from alignkit.links.links import check_range, parse_links, parse_probabilities
+    from alignkit.links.links import check_pairs, parse_links, parse_probabilities
     from alignkit.text.reading import read_lines
 
     lines = read_lines(path)
     found = parse_links(path, lines).possible
-    if len(found) != len(source):
-        raise InputError(path, f"has {len(found)} lines, the text {len(source)} sentence pairs")
-    check_range(path, found, np.array([[len(y), len(x)] for x, y in zip(source, target, strict=True)], np.int32))
+    check_pairs(path, found, np.array([[len(y), len(x)] for x, y in zip(source, target, strict=True)], np.int32))
     return found, parse_probabilities(path, lines)

@@ -10,7 +10,7 @@ from typing import Any
 
 from alignkit.errors import InputError, abbreviated
 from alignkit.project.spans import LinkedPair, Span, WeightedLink
-from alignkit.project.tags import Splitter, covered, texts_of, without_punctuation, word_spans
+from alignkit.project.tags import Splitter, covered, without_punctuation, word_spans, words_at
 from alignkit.records import Record, parse_json
 from alignkit.types import PathLike
 
@@ -45,7 +45,7 @@ class LabelledSentence:
         Where spans would overlap, each keeps the words with the more probable links. A word with a label of its
         own gives it to the target words whose most probable link is with it.
         """
-        words = texts_of(target, places)
+        words = words_at(target, places)
         new, unplaced = [OUTSIDE] * len(words), []
         for span, label, chosen in zip(self.spans, self.labels, self._chosen(pair, len(words)), strict=True):
             for k, t in enumerate(chosen):
@@ -84,7 +84,7 @@ def parse_columns(path: PathLike, lines: Sequence[str]) -> list[LabelledSentence
     sentences: list[list[tuple[int, str, str]]] = [[]]
     width = 0
     for number, line in enumerate(lines, 1):
-        cells = line.split("\t") if "\t" in line else texts_of(line, word_spans(line))
+        cells = line.split("\t") if "\t" in line else words_at(line, word_spans(line))
         if not any(cells):
             sentences.append([])
             continue
@@ -159,7 +159,7 @@ class JsonSentence:
         if self.in_text:
             new["text"] = target
         else:
-            new["tokens"] = texts_of(target, places)
+            new["tokens"] = words_at(target, places)
         record = self.record | new
         return json.dumps(record, ensure_ascii=False) + "\n", [{"line": self.line, **item} for item in unplaced]
 
@@ -186,7 +186,7 @@ def _json_sentence(path: PathLike, number: int, line: str, splitter: Splitter) -
     in_text = "text" in record or "tokens" not in record
     text = record.text("text").translate(_BREAKS) if in_text else ""
     characters = splitter(text)
-    words = texts_of(text, characters) if in_text else record.texts("tokens")
+    words = words_at(text, characters) if in_text else record.texts("tokens")
     spans = []
     for k, item in enumerate(record.rows("spans")):
         part = Record(path, item, name=f"spans[{k}]", line=number)

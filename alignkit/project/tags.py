@@ -32,7 +32,7 @@ def word_spans(line: str) -> list[Span]:
     return [match.span() for match in _WORD.finditer(line.removesuffix("\r"))]
 
 
-def texts_of(line: str, spans: Sequence[Span]) -> list[str]:
+def words_at(line: str, spans: Sequence[Span]) -> list[str]:
     """The words with these characters."""
     return [line[start:end] for start, end in spans]
 
@@ -102,7 +102,7 @@ class TaggedLine:
     @property
     def words(self) -> list[str]:
         """The words of the text."""
-        return texts_of(self.text, self.places)
+        return words_at(self.text, self.places)
 
     def onto(
         self, path: PathLike, target: str, places: Sequence[Span], pair: LinkedPair

@@ -1,8 +1,4 @@
-"""Sentence pairs of two files, of one with both sides, or of a stream: whole, in blocks, or as they come.
-
-A new format of a file with both sides is a class with the members of :class:`PairFormat`, and its place in
-``PAIR_FORMATS``.
-"""
+"""Sentence pairs of two files, of one with both sides, or of a stream: whole, in blocks, or as they come."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,24 +39,6 @@ LINE_FORMS = (
 Files = tuple[PathLike, PathLike | None]
 #: One side of a text: a file, or sentences as strings or as lists of words.
 Side = PathLike | Iterable[str | Sequence[str]]
-
-
-class PairFormat(Protocol):
-    """A format of a file that holds both sides of a bitext."""
-
-    def recognizes(self, data: bytes) -> bool:
-        """True if a file that starts with ``data`` has this format."""
-        ...
-
-    def sides(
-        self, path: PathLike, data: bytes, encoding_errors: str = "strict", lowercase: bool = False
-    ) -> tuple[bytes, bytes]:
-        """The two sides of a file's content, as valid UTF-8 with a line per sentence.
-
-        Raises:
-            InputError: the content is invalid; with the line, if the file has lines.
-        """
-        ...
 
 
 @dataclass(frozen=True)
@@ -144,21 +122,13 @@ class JsonLines:
         return tuple(json.loads(line).get("id") if line.strip() else None for line in _LINE.findall(data))
 
 
-#: The first that recognizes a file reads it; ``TAB`` where none does.
-PAIR_FORMATS: tuple[PairFormat, ...] = (BARS,)
-
-
-def pair_format(parts: Iterable[bytes]) -> PairFormat:
-    """The format of a file, told by its first part; for ``|||``, which may come late, by all of its parts.
+def pair_format(parts: Iterable[bytes]) -> SeparatedLines:
+    """The form of a file's lines, told by all of its parts, as ``|||`` may come late.
 
     Args:
         parts: the file without byte order mark, cut after line ends only.
     """
-    for number, part in enumerate(parts):
-        for known in PAIR_FORMATS if number == 0 else (BARS,):
-            if known.recognizes(part):
-                return known
-    return TAB
+    return BARS if any(map(BARS.recognizes, parts)) else TAB
 
 
 class LinePairs(NamedTuple):
@@ -198,9 +168,8 @@ class PairFiles:
     """Sentence pairs in files, plain or compressed (gzip, xz, bzip2, zstd).
 
     Attributes:
-        source, target: two files with a sentence per line; or one of :data:`PAIR_FORMATS`, whose lines are
-            ``source ||| target`` or source TAB target; or one of :func:`alignkit.text.pair_records.record_lines`.
-            "-" is standard input.
+        source, target: two files with a sentence per line; or one whose lines are ``source ||| target`` or source
+            TAB target; or one of :func:`alignkit.text.pair_records.record_lines`. "-" is standard input.
         encoding_errors: "strict" or "replace" (invalid UTF-8 becomes U+FFFD).
         lowercase: lower-case both sides (full Unicode).
         tokenize: find the words of raw text (:mod:`alignkit.text.raw_text`); not for ``lines``.
@@ -301,10 +270,7 @@ class PairFiles:
         if self.target is None:
             records = record_lines(self.source, file_parts(files[0]), self.encoding_errors)
             known = pair_format(file_parts(files[0])) if records is None else TAB
-        if known is None or isinstance(known, SeparatedLines):
-            parts: list[Iterable[bytes]] = [file_parts(path) for path in files] if records is None else [records]
-        else:  # it can only be read whole
-            parts, known = [[read()] for read in self._sides()], None
+        parts: list[Iterable[bytes]] = [file_parts(path) for path in files] if records is None else [records]
         for first, *texts in zip(bounds, *(line_blocks(each, bounds) for each in parts), strict=False):
             if known is not None:
                 sides = known.sides(self.source, texts[0], *self.how, first + 1)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from alignkit.compat import atools as module
 from alignkit.compat.atools import COMBINING, atools
 from alignkit.errors import AlignkitError
 from alignkit.links.links import Links
@@ -52,8 +51,7 @@ def written(path, links):
 
 
 @pytest.mark.parametrize(("seed", "count", "longest"), [(1, 60, 20), (2, 6, 150)])
-def test_combines_as_fast_align_does(tmp_path, monkeypatch, seed, count, longest):
-    monkeypatch.setattr(module, "BLOCK", 25)
+def test_combines_as_fast_align_does(tmp_path, seed, count, longest):
     a, b = drawn(seed, count, longest)
     first, second = written(tmp_path / "a", a), written(tmp_path / "b", b)
     for command in COMBINING:
@@ -93,7 +91,6 @@ def test_other_commands_print_what_fast_align_prints(tmp_path, capfdbinary):
 )
 def test_bad_input_is_one_line(tmp_path, monkeypatch, capsys, arguments, message):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(module, "BLOCK", 1)
     texts = {"a": "0-0\n1-1\n", "short": "0-0\n", "bad": "0-0\nx-1\n", "none": "3-3\n\n", "wide": "9999-9999\n"}
     for name, text in texts.items():
         (tmp_path / name).write_text(text)

@@ -353,28 +353,6 @@ def test_joined_text_comes_apart_as_it_was_joined(pairs, separator):
         assert tokens_of(encode_text(side)) == [[w.encode() for w in pair[place]] for pair in pairs]
 
 
-class Mirrored:
-    """A format of a whole file: the target is the source backwards."""
-
-    def recognizes(self, data):
-        return data.startswith(b"MIRROR")
-
-    def sides(self, path, data, encoding_errors="strict", lowercase=False):
-        text = data.removeprefix(b"MIRROR").decode("utf-8")
-        lines = text.splitlines()
-        return text.encode(), "".join(line[::-1] + "\n" for line in lines).encode()
-
-
-def test_a_new_format_is_a_class_and_its_place_in_the_registry(tmp_path, monkeypatch):
-    monkeypatch.setattr(pair_texts, "PAIR_FORMATS", (Mirrored(), *pair_texts.PAIR_FORMATS))
-    path = write(tmp_path / "x", gzip.compress(b"MIRRORa b\nab c\n"))
-    bounds = pair_texts.PairFiles(path).bounds(5)
-    assert bounds.tolist() == [0, 2]
-    for bitext in (read_bitext(path), *pair_texts.PairFiles(path).blocks(bounds)):
-        assert [bitext.target.words(m) for m in range(2)] == [["b", "a"], ["c", "ba"]]
-    assert read_bitext(write(tmp_path / "y", "MIRRO\tb\n")).target.words(0) == ["b"]
-
-
 # Standard input.
 
 
