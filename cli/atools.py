@@ -4,21 +4,12 @@ from __future__ import annotations
 
 import click
 
+from alignkit.links.heuristics import FAST_ALIGN
 from alignkit_cli.command import alignkit_command
 from alignkit_cli.options import write_output
 from alignkit_cli.parameter_types import TEXT
 
-COMMANDS = [
-    "convert",
-    "display",
-    "fmeasure",
-    "grow-diag",
-    "grow-diag-final",
-    "grow-diag-final-and",
-    "intersect",
-    "invert",
-    "union",
-]
+COMMANDS = sorted(["convert", "display", "fmeasure", "invert", *FAST_ALIGN])
 
 
 @alignkit_command("atools", "alignkit atools -i forward.links -j reverse.links -c grow-diag-final-and")

@@ -11,7 +11,7 @@ import numpy as np
 
 from alignkit.classical.lexical_model import LexicalModel, PairTable
 from alignkit.links.gold import read_links
-from alignkit.links.links import Links, check_pairs
+from alignkit.links.links import Links, check_range
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.pairs import read_bitext
 from alignkit.types import PathLike, brief_repr
@@ -44,7 +44,7 @@ class LinkedWords:
                 pair.
         """
         bitext, found = read_bitext(source, target, **reading), read_links(links)
-        check_pairs(links, found, bitext.shapes)
+        check_range(links, found, bitext.shapes, whole=True)
         return cls(bitext, found)
 
     @cached_property

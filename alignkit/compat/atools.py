@@ -9,20 +9,12 @@ import numpy as np
 
 from alignkit.errors import AlignkitError, InputError
 from alignkit.links.gold import read_plain_links
-from alignkit.links.heuristics import Heuristic, Steps
+from alignkit.links.heuristics import FAST_ALIGN, Heuristic
 from alignkit.links.links import Links, parse_links
 from alignkit.links.symmetrization import symmetrize
 from alignkit.text.reading import read_utf8, split_lines
 from alignkit.types import PathLike
 
-#: command -> how two alignments are combined, whose rows are source words here.
-COMBINING = {
-    "intersect": Steps(),
-    "union": Steps(from_union=True),
-    "grow-diag": Steps(neighbours=8, in_order=True),
-    "grow-diag-final": Steps(neighbours=8, unlinked=1, in_order=True),
-    "grow-diag-final-and": Steps(neighbours=8, unlinked=2, in_order=True),
-}
 MOST_CELLS = 1 << 24  # of a picture
 
 
@@ -32,7 +24,7 @@ def atools(command: str, first: PathLike, second: PathLike | None = None) -> Ite
     Args:
         command: ``convert`` (sort links and drop repeated ones), ``display`` (draw them), ``invert``; or with
             ``second`` ``fmeasure`` (precision, recall and F1 of the first, the second being right) or one of
-            :data:`COMBINING`.
+            :data:`alignkit.links.heuristics.FAST_ALIGN`.
         first, second: files of links, ``s-t s-t``; the second, if any, has a line for each of the first's.
 
     Raises:
@@ -56,7 +48,7 @@ def atools(command: str, first: PathLike, second: PathLike | None = None) -> Ite
         short, lines = min((first, len(links)), (second, len(other)), key=lambda each: each[1])
         raise InputError(short, f"ends after {lines} lines, the other file goes on")
     if command != "fmeasure":
-        yield symmetrize(links.reversed, other.reversed, Heuristic(COMBINING[command])).reversed.to_pharaoh()
+        yield symmetrize(links.reversed, other.reversed, Heuristic(FAST_ALIGN[command])).reversed.to_pharaoh()
         return
     right, predicted, wanted = (
         len(each.pairs) for each in (symmetrize(links, other, "intersection"), links, other)

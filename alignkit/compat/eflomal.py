@@ -226,9 +226,7 @@ def calculate_priors(
     directions = []
     for lines, what in ((fwd_alignments, "fwd_alignments"), (rev_alignments, "rev_alignments")):
         links = parse_links(what, lines).possible
-        if len(links) != len(bitext):
-            raise AlignkitError(f"{what} has {len(links)} lines, the text has {len(bitext)}")
-        check_range(what, links, bitext.shapes)
+        check_range(what, links, bitext.shapes, whole=True)
         directions.append(LinkedWords(bitext, links))
     forward, reverse = directions[0], directions[1].reversed
     table, words = forward.table, (bitext.source.vocabulary, bitext.target.vocabulary)

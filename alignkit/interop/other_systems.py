@@ -91,11 +91,6 @@ def _read(path: PathLike, shapes: np.ndarray | None) -> ExternalScores | Attenti
     return next(one for one in SCORE_FORMATS.values() if one.recognises(file)).read(file)
 
 
-def read_pharaoh(file: ScoreFile) -> ExternalScores:
-    """Pharaoh links as scores 0 and 1, or as their probabilities."""
-    return ExternalScores(file.name, read_link_lines(file.path, file.alignments, file.shapes))
-
-
 def read_npz(file: ScoreFile) -> ExternalScores | AttentionHeads:
     """An npz file: one of :meth:`Scores.save` or :meth:`AttentionHeads.save`, or one array per pair."""
     header = read_header(file.path)
@@ -161,6 +156,6 @@ SCORE_FORMATS = {
     "npz": ScoreFormat(lambda file: file.data.startswith(b"PK\x03\x04"), read_npz),
     "inseq": ScoreFormat(is_inseq, read_inseq),
     "json": ScoreFormat(lambda file: file.first_line.startswith(("[", "{")), read_json_lines),
-    "links": ScoreFormat(lambda file: is_links(file.first_alignment), read_pharaoh),
+    "links": ScoreFormat(lambda file: is_links(file.first_alignment), read_link_lines),
     "soft": ScoreFormat(lambda file: True, read_soft_alignments),
 }

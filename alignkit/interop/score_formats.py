@@ -14,8 +14,8 @@ import numpy as np
 
 from alignkit.errors import InputError
 from alignkit.interop.heads import AttentionHeads
-from alignkit.links.links import Links, check_pairs, parse_links, parse_probabilities
-from alignkit.scores import Grouping, Scores, flat_offsets, grouping_of
+from alignkit.links.links import check_range, parse_links, parse_probabilities
+from alignkit.scores import Grouping, Scores, grouping_of
 from alignkit.text.reading import file_parts, split_lines, valid_text
 from alignkit.text.subword_marks import style_of, word_groups
 from alignkit.types import PathLike
@@ -193,42 +193,24 @@ def is_links(first: str) -> bool:
     return not first or _LINK.match(_NUMBER.sub("", first, count=1) or "0-0") is not None
 
 
-def scores_from_links(
-    path: PathLike, links: Links, shapes: np.ndarray | None, probabilities: np.ndarray | None = None
-) -> Scores:
-    """Scores that are 1, or the probability of the link, where there is a link and 0 elsewhere.
+def read_link_lines(file: ScoreFile) -> ExternalScores:
+    """Pharaoh links as scores: 1, or the probability of the link, where there is a link and 0 elsewhere.
 
-    Args:
-        path: the file of the links, for messages.
-        links: of M pairs.
-        shapes: int32 (M, 2), T and L.
-        probabilities: float (K,), of each link.
+    Of a repeated link the first probability counts.
 
     Raises:
-        InputError: no shapes, other numbers of pairs, or a link outside its pair, with the line.
+        InputError: the shapes of the text are not known, it has another number of pairs, an item is no link or no
+            probability, or a link is outside its pair.
     """
-    if shapes is None:
+    links, known = (
+        parse_links(file.path, file.alignments).possible,
+        parse_probabilities(file.path, file.alignments),
+    )
+    if file.shapes is None:
         problem = "has links, which do not determine the lengths of the sentences"
-        raise InputError(path, problem, remedy="give the text as well")
-    check_pairs(path, links, shapes)
-    shapes = np.ascontiguousarray(shapes, np.int32)
-    offsets = flat_offsets(shapes)
-    values = np.zeros(int(offsets[-1]), np.float32)
-    m = links.sentences
-    places = offsets[m] + links.pairs[:, 1].astype(np.int64) * shapes[m, 1] + links.pairs[:, 0]
-    values[places] = 1 if probabilities is None else probabilities
-    return Scores(values, offsets, shapes)
-
-
-def read_link_lines(path: PathLike, lines: Sequence[str], shapes: np.ndarray | None) -> Scores:
-    """Scores of lines of links; a link without a probability counts as 1, of a repeated link the first counts.
-
-    Args:
-        path, lines: the file of the links ``s-t`` or ``s-t:p``.
-        shapes: as for :func:`scores_from_links`.
-
-    Raises:
-        InputError: as for :func:`scores_from_links`; or an item is no link or no probability.
-    """
-    links, values = parse_links(path, lines).possible, parse_probabilities(path, lines)
-    return scores_from_links(path, links, shapes, values if values is None else np.nan_to_num(values, nan=1.0))
+        raise InputError(file.path, problem, remedy="give the text as well")
+    check_range(file.path, links, file.shapes, whole=True)
+    scores, (s, t) = Scores.zeros(np.ascontiguousarray(file.shapes, np.int32)), links.pairs.T
+    places = scores.offsets[links.sentences] + t.astype(np.int64) * scores.shapes[links.sentences, 1] + s
+    scores.values[places] = 1 if known is None else np.nan_to_num(known, nan=1.0)
+    return ExternalScores(file.name, scores)

@@ -11,7 +11,7 @@ import numpy as np
 
 from alignkit.errors import AlignkitError, InputError
 from alignkit.links.formats import GOLD_BASES, GOLD_FORMATS
-from alignkit.links.links import GoldLinks, Links, check_range, links_of_keys, parse_links
+from alignkit.links.links import GoldLinks, Links, check_range, links_of_keys, parse_links, parse_probabilities
 from alignkit.text.reading import read_lines, read_utf8, split_lines
 from alignkit.types import PathLike
 
@@ -214,6 +214,26 @@ def read_links(path: PathLike) -> Links:
     data = read_utf8(path)
     links = read_plain_links(data)
     return links if links is not None else parse_links(path, split_lines(data)).possible
+
+
+def read_links_of(path: PathLike, shapes: np.ndarray) -> tuple[Links, np.ndarray | None]:
+    """The links of a text, and their probabilities, if they have some (:func:`parse_probabilities`).
+
+    Args:
+        path: a line of links for each sentence pair.
+        shapes: int32 (M, 2), T and L of each pair.
+
+    Raises:
+        InputError: it cannot be read, an item is not a link or has no probability, there is not a line for each
+            pair, or a link is outside its pair.
+    """
+    data = read_utf8(path)
+    links, probabilities = read_plain_links(data), None
+    if links is None:
+        lines = split_lines(data)
+        links, probabilities = parse_links(path, lines).possible, parse_probabilities(path, lines)
+    check_range(path, links, shapes, whole=True)
+    return links, probabilities
 
 
 def read_gold(

@@ -62,6 +62,14 @@ HEURISTICS = {
     "grow-diag-final-and": Heuristic(Steps(neighbours=8, unlinked=2)),
     "product": Heuristic(function="alignkit.links.symmetrization:product_links", needs_scores=True),
 }
+#: The commands of fast_align's atools that combine two alignments; its rows are source words.
+FAST_ALIGN = {
+    "intersect": Steps(),
+    "union": Steps(from_union=True),
+    "grow-diag": Steps(neighbours=8, in_order=True),
+    "grow-diag-final": Steps(neighbours=8, unlinked=1, in_order=True),
+    "grow-diag-final-and": Steps(neighbours=8, unlinked=2, in_order=True),
+}
 #: Other names that are in use for them.
 ALIASES = {
     "intersect": "intersection",

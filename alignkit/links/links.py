@@ -313,18 +313,19 @@ def _probability(path: PathLike, line: int, match: re.Match[str]) -> float:
     return value
 
 
-def check_range(path: PathLike, links: Links, shapes: np.ndarray) -> None:
+def check_range(path: PathLike, links: Links, shapes: np.ndarray, *, whole: bool = False) -> None:
     """Check that all links are inside their sentence pairs.
 
     Args:
         path: the file of the links, for messages.
         links: M pairs.
         shapes: int32 (at least M, 2), T and L of each pair.
+        whole: there must not be more pairs than M.
 
     Raises:
-        InputError: a link is outside its pair, with the line and the likely cause.
+        InputError: a link is outside its pair, with the line and the likely cause; or the numbers of pairs differ.
     """
-    if len(shapes) < len(links):
+    if len(shapes) < len(links) or (whole and len(shapes) > len(links)):
         raise InputError(path, f"has links for {len(links)} sentence pairs, the text has {len(shapes)}")
     sentence = links.sentences
     outside = (links.pairs[:, 0] >= shapes[sentence, 1]) | (links.pairs[:, 1] >= shapes[sentence, 0])
@@ -346,17 +347,6 @@ def check_range(path: PathLike, links: Links, shapes: np.ndarray) -> None:
         line=int(m) + 1,
         remedy=cause,
     )
-
-
-def check_pairs(path: PathLike, links: Links, shapes: np.ndarray) -> None:
-    """Check that links are those of the pairs with these shapes, int32 (M, 2), all inside their pair.
-
-    Raises:
-        InputError: there are fewer or more pairs, or as :func:`check_range`.
-    """
-    check_range(path, links, shapes)
-    if len(links) != len(shapes):
-        raise InputError(path, f"has links for {len(links)} sentence pairs, the text has {len(shapes)}")
 
 
 class Link(NamedTuple):

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from alignkit.classical.link_counts import LinkedWords, linked_around
-from alignkit.links.links import parse_probabilities
+from alignkit.links.gold import read_links_of
 from alignkit.phrases.settings import LONGEST, PHRASE_LENGTH
 from alignkit.pipeline import align
 from alignkit.text.bitext import Corpus
-from alignkit.text.reading import read_utf8, split_lines
+from alignkit.text.pairs import read_bitext
 from alignkit.types import PathLike
 
 #: What ends the phrases of a phrase table, and so cannot be in one.
@@ -137,9 +137,9 @@ class PhraseText:
         if links is None:
             aligned = align(source, target, **(fitting or {}), **reading)
             return cls(LinkedWords(aligned.bitext, aligned.links), aligned.probabilities, longest)
-        words = LinkedWords.read(source, target, links, **reading)
-        data = read_utf8(links)
-        return cls(words, parse_probabilities(links, split_lines(data)) if b":" in data else None, longest)
+        bitext = read_bitext(source, target, **reading)
+        found, probabilities = read_links_of(links, bitext.shapes)
+        return cls(LinkedWords(bitext, found), probabilities, longest)
 
 
 def is_unwritable(word: str) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from alignkit.errors import InputError
 from alignkit.packages import need
@@ -13,11 +12,6 @@ from alignkit.project.labels import JsonSentence, LabelledSentence, parse_column
 from alignkit.project.spans import DEFAULT_RULE, pairs_with_links
 from alignkit.project.tags import Splitter, TaggedLine, parse_tags, word_spans, words_at
 from alignkit.types import PathLike, Progress
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from alignkit.links.links import Links
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +57,9 @@ def project_files(
             is outside its pair.
         MissingPackageError: ``tokenize`` lacks its package.
     """
+    import numpy as np
+
+    from alignkit.links.gold import read_links_of
     from alignkit.text.raw_text import unicode_word_spans
     from alignkit.text.reading import read_lines, read_utf8
 
@@ -79,7 +76,8 @@ def project_files(
     words = [words_at(line, spans) for line, spans in zip(lines, places, strict=True)]
     text = [sentence.words for sentence in sentences], words
     if links is not None:
-        found, probabilities = read_checked_links(links, *text)
+        shapes = np.array([[len(y), len(x)] for x, y in zip(*text, strict=True)], np.int32).reshape(-1, 2)
+        found, probabilities = read_links_of(links, shapes)
     else:
         from alignkit.pipeline import align
 
@@ -95,23 +93,3 @@ def project_files(
             log.warning("no place in the links: %s", json.dumps(item, ensure_ascii=False))
     log.info("%d sentences; %d labels or tags without a place in the links", len(parts), missing)
     return parts
-
-
-def read_checked_links(
-    path: PathLike, source: Sequence[Sequence[str]], target: Sequence[Sequence[str]]
-) -> tuple[Links, np.ndarray | None]:
-    """The links of a file and their probabilities, if it has some.
-
-    Raises:
-        InputError: the file cannot be read, or has not a line for each pair of source and target words; or a link
-            is outside its pair.
-    """
-    import numpy as np
-
-    from alignkit.links.links import check_pairs, parse_links, parse_probabilities
-    from alignkit.text.reading import read_lines
-
-    lines = read_lines(path)
-    found = parse_links(path, lines).possible
-    check_pairs(path, found, np.array([[len(y), len(x)] for x, y in zip(source, target, strict=True)], np.int32))
-    return found, parse_probabilities(path, lines)

@@ -86,11 +86,17 @@ def object_lines(
 def object_fields(line: bytes) -> tuple[str, ...] | None:
     """The names of both texts of a line of JSON, or more or fewer names if they cannot be told; None: it is no
     object."""
+    record = object_of(line)
+    return None if record is None else _fields(_texts(record))
+
+
+def object_of(line: bytes) -> dict[str, Any] | None:
+    """The object that a line of JSON is, with U+FFFD for what is not UTF-8; None: it is none."""
     try:
-        record = json.loads(line)
+        record = json.loads(line.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return None
-    return _fields(_texts(record)) if isinstance(record, dict) else None
+    return record if isinstance(record, dict) else None
 
 
 def _texts(record: dict[str, Any]) -> dict[str, Any]:

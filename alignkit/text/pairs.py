@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
@@ -18,7 +17,7 @@ import numpy as np
 from alignkit.errors import AlignkitError, InputError, check_list, check_type
 from alignkit.stages import Stage
 from alignkit.text.bitext import Bitext, Corpus
-from alignkit.text.pair_records import object_fields, object_lines, record_lines, split_fields
+from alignkit.text.pair_records import object_fields, object_lines, object_of, record_lines, split_fields
 from alignkit.text.raw_text import tokenized_text
 from alignkit.text.reading import encode_text, file_parts, read_utf8, split_lines, valid_text, whole_lines
 from alignkit.text.tokenization import split_words
@@ -119,7 +118,12 @@ class JsonLines:
 
     def ids(self, data: bytes) -> tuple[Any, ...]:
         """The field ``id`` of each of the lines, None where there is none."""
-        return tuple(json.loads(line).get("id") if line.strip() else None for line in _LINE.findall(data))
+        return tuple(map(_id, _LINE.findall(data)))
+
+
+def _id(line: bytes) -> Any:
+    """The field ``id`` of a line, None if it has none."""
+    return (object_of(line) or {}).get("id")
 
 
 def pair_format(parts: Iterable[bytes]) -> SeparatedLines:
@@ -400,7 +404,7 @@ def pair_batches(
                 except InputError as error:
                     if not skip:
                         raise
-                    yield PairBatch(first, b"\n", b"\n", (error,))
+                    yield PairBatch(first, b"\n", b"\n", (error,), ids=(_id(line),))
                     first += 1
 
 

@@ -88,7 +88,7 @@ def test_raw_text_needs_icu(call, monkeypatch):
         ({"src": "a\n<b>a\n"}, [], "src, line 2: <b> is not closed on its line"),
         ({"tgt": "x\n{1}\n"}, [], "tgt, line 2: has the tag '{1}'"),
         ({"links": "0-0\n0-1\n"}, [], "links, line 2: link 0-1 points outside a pair of 1 source and 1 target"),
-        ({"links": "0-0\n"}, [], "links: has 1 lines, the text 2 sentence pairs"),
+        ({"links": "0-0\n"}, [], "links: has links for 1 sentence pairs, the text has 2"),
         ({"links": "0-0\n0-0:2\n"}, [], "links, line 2: '0-0:2' has no probability"),
         ({"src": "a\n"}, [], "src: has 1 sentences, tgt has 2"),
         ({"src": "a O\n\nb O 1\n"}, ["--format", "conll"], "src, line 3: has 3 columns, not 2 columns"),

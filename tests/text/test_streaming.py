@@ -181,9 +181,9 @@ def test_objects_of_a_stream_keep_their_ids(cuts, single):
     [
         ("{", "is not JSON: .*object"),
         ("5", "no pair of texts .src, tgt."),
-        ('{"src": "a"}', "no pair of texts .src, tgt."),
+        ('{"src": "a", "id": 2}', "no pair of texts .src, tgt."),
         ('{"src": "a", "tgt": {"b": 1}}', "has {'b': 1} as tgt; a sentence is text, a list of words"),
-        ('{"src": ["a b"], "tgt": ""}', r"has \['a b'\] as src"),
+        ('{"src": ["a b"], "tgt": "", "id": 2}', r"has \['a b'\] as src"),
         ('{"src": "a", "tgt": "\\ud83d"}', "not valid UTF-8"),
         ("a ||| b", "is not JSON"),
     ],
@@ -195,4 +195,12 @@ def test_a_line_that_is_no_pair_is_named_and_the_others_are_answered(bad, messag
     with pytest.raises(InputError, match=f"standard input, line 2: .*{message}"):
         next(batches)
     batches = list(batches_of(Slow([text]), skip=True))
-    assert [(batch.source, batch.ids) for batch in batches] == [(b"a\n", (1,)), (b"\n", ()), (b"c\n", (3,))]
+    known = 2 if '"id": 2' in bad else None
+    assert [(batch.source, batch.ids) for batch in batches] == [(b"a\n", (1,)), (b"\n", (known,)), (b"c\n", (3,))]
+
+
+def test_objects_with_invalid_utf8_keep_their_ids():
+    data = b'{"src": "a\xff", "tgt": "b", "id": 1}\n'
+    assert next(batches_of(Slow([data]), encoding_errors="replace")).ids == (1,)
+    (batch,) = batches_of(Slow([data]), skip=True)
+    assert (batch.ids, len(batch.errors)) == ((1,), 1)
