@@ -185,14 +185,15 @@ def measure(place: Path, checkout: Path, atools: Path, pairs: int) -> tuple[list
 @click.command()
 @click.option("--translations", "checkout", required=True, type=Path, help="A checkout of mozilla/translations.")
 @click.option("--atools", required=True, type=Path, help="fast_align's program, which eflomal's links go through.")
+@click.option("--set", "sets", multiple=True, default=SETS, show_default=True, help="A folder of DATA/aer.")
 @click.option("--pairs", default=5000, show_default=True, help="Training pairs of each set.")
 @click.option("-o", "--output", required=True, help="Without suffix: OUT.json and OUT.md are written.")
-def main(checkout: Path, atools: Path, pairs: int, output: str) -> None:
+def main(checkout: Path, atools: Path, sets: tuple[str, ...], pairs: int, output: str) -> None:
     """Programs that call eflomal or read links, with alignkit and with eflomal."""
     need_files(checkout / "pipeline/alignments/align.py", remedy="fetch mozilla/translations")
     need_files(atools, remedy="build fast_align")
     rows, scores = [], []
-    for place in gold_sets("test", SETS):
+    for place in gold_sets("test", list(sets)):
         found, compared = measure(place, checkout, atools, pairs)
         rows += found
         scores.append(compared)

@@ -121,10 +121,8 @@ class Aligner:
             check_writable(path)
         with TemporaryDirectory() as name:
             folder = Path(name)
-            source, target = folder / "source", folder / "target"
-            count = _write_words(src_input, source, "src_input", self.source_letters)
-            if count != (other := _write_words(trg_input, target, "trg_input", self.target_letters)):
-                raise AlignkitError(f"mismatched sizes: src_input has {count} lines, trg_input {other}")
+            sides = {"src_input": src_input, "trg_input": trg_input}
+            source, target, count = _write_text(folder, sides, (self.source_letters, self.target_letters))
             prior = None
             if priors_input is not None:
                 prior = _read_priors(priors_input, folder / "priors", self.source_letters, self.target_letters)
@@ -165,7 +163,20 @@ def _score_lines(scores: np.ndarray) -> bytes:
     return "".join(f"{score:g}\n" for score in scores.tolist()).encode()
 
 
-def _write_words(lines: Iterable[str], path: Path, name: str, letters: slice = slice(None)) -> int:
+def _write_text(
+    folder: Path, sides: Mapping[str, Iterable[str]], letters: tuple[slice, slice] = (slice(None), slice(None))
+) -> tuple[Path, Path, int]:
+    """Write the words of both sides, by their names; return the files and the number of their lines."""
+    paths = folder / "source", folder / "target"
+    first, second = sides
+    given = zip(sides.items(), paths, letters, strict=True)
+    counts = [_write_words(lines, path, name, own) for (name, lines), path, own in given]
+    if counts[0] != counts[1]:
+        raise AlignkitError(f"mismatched sizes: {first} has {counts[0]} lines, {second} {counts[1]}")
+    return *paths, counts[0]
+
+
+def _write_words(lines: Iterable[str], path: Path, name: str, letters: slice) -> int:
     """Write the words of lines with spaces between them; return the number of lines."""
     check_list(lines, f"{name} must be an open file, a list or a generator of lines")
     count, whole = 0, letters == slice(None)
@@ -219,10 +230,9 @@ def calculate_priors(
         AlignkitError: the numbers of lines differ; or an item is not a link, or outside its pair, with its line.
     """
     with TemporaryDirectory() as name:
-        sides = Path(name, "source"), Path(name, "target")
-        given = zip((src_sentences, trg_sentences), sides, ("src_sentences", "trg_sentences"), strict=True)
-        counts = [_write_words(*each) for each in given]
-        bitext = read_text(*sides) if any(counts) else read_text([], [])
+        sides = {"src_sentences": src_sentences, "trg_sentences": trg_sentences}
+        *files, count = _write_text(Path(name), sides)
+        bitext = read_text(*files) if count else read_text([], [])
     directions = []
     for lines, what in ((fwd_alignments, "fwd_alignments"), (rev_alignments, "rev_alignments")):
         links = parse_links(what, lines).possible

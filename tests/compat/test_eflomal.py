@@ -227,6 +227,10 @@ def test_settings_of_sampling_are_logged(caplog):
             "rev_alignments: has links for 0 sentence pairs, the text has 1",
         ),
         (
+            lambda: eflomal.calculate_priors(["a"], ["b", "c"], ["0-0"], ["0-0"]),
+            "^mismatched sizes: src_sentences has 1 lines, trg_sentences 2$",
+        ),
+        (
             lambda: eflomal.calculate_priors(["a"], ["b"], ["0-1"], [""]),
             "^fwd_alignments, line 1: link 0-1 points",
         ),
