@@ -146,9 +146,8 @@ def run_attention_without_lexicon(
     for name, given in starts.items():
         each, (h, s) = lab.condition(name, np.nan, given, PLACES), lab.decoded(given)
         table.append(each.row(settings) | {"place in h": h.mean(), "place in s": s.mean()})
-        measured = {"known": each.known, "h": h, "s": s, "emerged": each.emergence(settings)}
         last = [run.attention[-1] for run in each.runs]
-        rows.append(pd.DataFrame({"condition": name, "seed": seeds, **measured, "attention": last}))
+        rows.append(each.seeds(settings).assign(h=h, s=s, attention=last))
     raw = pd.concat(rows, ignore_index=True)
     remarks = (
         "place in h, in s: R2 of a linear decoder on other sequences, before the main training. known, emerged, "
@@ -190,10 +189,10 @@ def attention_without_lexicon_claims(raw: pd.DataFrame, last: int) -> tuple[Clai
     """The claims as predicted; differences are within seeds, and intervals over seeds.
 
     Args:
-        raw: a row for each condition and seed, with the columns condition, seed, h, s and emerged.
+        raw: a row for each condition and seed, with the columns condition, run, h, s and emerged.
         last: the last step of training.
     """
-    wide = raw.pivot(index="seed", columns="condition", values=["emerged", "h", "s"])
+    wide = raw.pivot(index="run", columns="condition", values=["emerged", "h", "s"])
     step = wide["emerged"]
     steps, *mediators = (wide[name][NAMES].to_numpy().T for name in ("emerged", "h", "s"))
     effects = dict(zip(GROUPS, (2 * MEMBERS - 1) @ steps / (len(SUBSETS) / 2), strict=True))
@@ -224,15 +223,11 @@ def attention_without_lexicon_claims(raw: pd.DataFrame, last: int) -> tuple[Clai
     return (
         *found,
         claim(text, statistic, mediated_share(steps, both), percentile_interval(shares), above=0.5),
-        gap(
-            "Places alone suffice: written into fresh states, they make it emerge earlier", "places written", NONE
-        ),
+        gap("Places alone suffice: earlier with them, written into fresh states", "places written", NONE),
         gap("... and not by the size of states: earlier than scrambled", "places written", "places scrambled"),
         gap("Places are necessary: flat training does less without them", ALL, "places erased"),
         gap("Nothing of copying is needed: an unrelated order serves", "other order", NONE),
-        gap(
-            "Training where nothing can be learned does not: at most 30 steps earlier", "noise", NONE, above=-30.0
-        ),
+        gap("Training on noise does not serve: at most 30 steps earlier", "noise", NONE, above=-30.0),
     )
 
 

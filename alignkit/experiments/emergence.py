@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.stats import spearmanr
 
@@ -66,6 +67,11 @@ class Condition:
         level = settings.emerged / (settings.length + 1)  # the end of the sentence is a token, too
         steps = np.array([left_uniform(run, level) for run in self.runs])
         return np.where(np.isnan(steps), settings.steps + settings.every, steps)
+
+    def seeds(self, settings: EmergenceSettings) -> pd.DataFrame:
+        """A row for each seed, called a run: its known words, and the step of emergence."""
+        columns = {"known": self.known, "emerged": self.emergence(settings)}
+        return pd.DataFrame({"condition": self.name, "run": range(len(self.runs)), **columns})
 
     def row(self, settings: EmergenceSettings) -> dict[str, object]:
         """Columns of a table."""

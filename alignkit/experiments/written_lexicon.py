@@ -74,18 +74,13 @@ QUICK = WrittenLexiconSettings(
 
 def run_written_lexicon(settings: WrittenLexiconSettings, progress: Progress = no_progress) -> Result:
     """Writes, erases, freezes and grades the lexicon, and finds when attention emerges."""
-    lab = _Bench(settings, progress)
+    parts = 2 * len(settings.doses) + 4 + len(settings.contrasts)
+    lab = _Bench(settings, progress, settings.types, range(settings.seeds), parts)
     conditions = [*lab.written(), lab.flat(), lab.erased(), *lab.frozen()]
     graded = lab.graded()
     table = pd.DataFrame([each.row(settings) for each in (*conditions, *graded)])
     rows = [curves(each.runs, condition=each.name) for each in (*conditions, *graded)]
-    seeds = [
-        pd.DataFrame(
-            {"condition": c.name, "run": range(len(c.runs)), "known": c.known, "emerged": c.emergence(settings)}
-        )
-        for c in (*conditions, *graded)
-    ]
-    raw = pd.concat(seeds, ignore_index=True)
+    raw = pd.concat([each.seeds(settings) for each in (*conditions, *graded)], ignore_index=True)
     remarks = (
         f"known: the share of words of which beta is largest at their own state, before the main training (chance "
         f"{1 / (settings.length + 1):.3f}). emerged: the mean step from which on attention to the own word is "
@@ -105,18 +100,13 @@ class _Bench(Bench):
     """The networks of every condition, trained one condition after another."""
 
     settings: WrittenLexiconSettings
-
-    def __init__(self, settings: WrittenLexiconSettings, progress: Progress) -> None:
-        parts = 2 * len(settings.doses) + 4 + len(settings.contrasts)
-        super().__init__(settings, progress, settings.types, range(settings.seeds), parts)
-        self.broad = Sequences("subset", settings.types, settings.length)
-        self.most: list[Parameters] = []  # after the largest dose
+    most: list[Parameters]  #: after the largest dose
 
     def written(self) -> list[Condition]:
         """Every dose."""
-        found = []
+        found, broad = [], Sequences("subset", self.settings.types, self.settings.length)
         for dose in self.settings.doses:
-            self.most = self.trained_uniformly(self.broad, dose)
+            self.most = self.trained_uniformly(broad, dose)
             found.append(self.condition(f"written, {dose} steps", dose, self.most))
         return found
 

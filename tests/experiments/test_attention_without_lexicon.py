@@ -162,7 +162,7 @@ def judged(speed):
         jitter = rng.normal(0, 1, 12)
         h = abs(speed(name)) + jitter / 10
         columns = {"h": h, "s": h + rng.normal(0, 0.01, 12), "emerged": 200 - 30 * speed(name) - 10 * jitter}
-        rows.append(pd.DataFrame({"condition": name, "seed": range(12), **columns}))
+        rows.append(pd.DataFrame({"condition": name, "run": range(12), **columns}))
     return experiment.attention_without_lexicon_claims(pd.concat(rows), 300)
 
 
@@ -187,7 +187,7 @@ def test_the_whole_experiment_at_a_small_size():
     assert list(result.table.condition[:2]) == ["none", "embedding"]
     assert len(result.table) == 21
     assert len(result.claims) == 14
-    seeds = result.rows["seeds"].set_index(["condition", "seed"])
+    seeds = result.rows["seeds"].set_index(["condition", "run"])
     assert len(seeds) == 42
     for letter in "hs":
         one, other = ({"h": "encoder", "s": "decoder"}[letter], {"h": "decoder", "s": "readout"}[letter])
