@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import ArrayLike
 from scipy.stats import spearmanr
 
@@ -147,6 +148,13 @@ class Bench:
         """float64 (seeds,): the share of words of which beta is largest at their own state."""
         generator = np.random.default_rng([self.settings.seeds, self.settings.length])
         return known_words(sequences, starts, self.shape, sequences.bitext(generator, self.settings.pairs))
+
+
+def with_words_erased(start: Parameters, seed: int) -> Parameters:
+    """The network (S = 1) after the words of its output layer have changed places at random."""
+    words = np.random.default_rng([seed, 4]).permutation(start["output"].shape[-1] - FIRST)
+    order = torch.from_numpy(np.concatenate([np.arange(FIRST), FIRST + words]))
+    return start | {name: start[name][..., order] for name in ("output", "output_bias")}
 
 
 def rank_slopes(doses: ArrayLike, steps: np.ndarray) -> np.ndarray:

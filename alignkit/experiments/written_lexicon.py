@@ -28,13 +28,20 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-import torch
 
 from alignkit.errors import AlignkitError
-from alignkit.experiments.emergence import UNIT, Bench, Condition, EmergenceSettings, gap_claim, rank_slopes
+from alignkit.experiments.emergence import (
+    UNIT,
+    Bench,
+    Condition,
+    EmergenceSettings,
+    gap_claim,
+    rank_slopes,
+    with_words_erased,
+)
 from alignkit.experiments.ensemble import Parameters, copying_settings, initial_parameters
 from alignkit.experiments.protocol import Claim, Figure, Result, averaged, claim, share_claim
-from alignkit.experiments.sequences import FIRST, Sequences, contrast, count_table, curves
+from alignkit.experiments.sequences import Sequences, contrast, count_table, curves
 from alignkit.types import Progress, no_progress
 
 #: those that decide which word a state names; the decoder's own are not among them
@@ -116,13 +123,7 @@ class _Bench(Bench):
 
     def erased(self) -> Condition:
         """The words of the output layer have changed places."""
-        starts = []
-        for seed, start in enumerate(self.most):
-            words = np.random.default_rng([seed, 4]).permutation(self.settings.types)
-            order = torch.from_numpy(np.concatenate([np.arange(FIRST), FIRST + words]))
-            starts.append(
-                start | {"output": start["output"][..., order], "output_bias": start["output_bias"][..., order]}
-            )
+        starts = [with_words_erased(start, seed) for seed, start in zip(self.seeds, self.most, strict=True)]
         return self.condition("erased", self.settings.doses[-1], starts)
 
     def frozen(self) -> list[Condition]:

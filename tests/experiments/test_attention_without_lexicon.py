@@ -84,6 +84,16 @@ def test_added_places_are_not_trained(bench, flat):
         assert same(start, run.parameters) == set(PLACES)
 
 
+def test_erasing_moves_words_and_their_biases_together(bench, flat):
+    erased = emergence.with_words_erased(flat[0], 3)
+    assert same(erased, flat[0]) == set(flat[0]) - {"output", "output_bias"}
+    columns = [torch.cat([p["output"], p["output_bias"][:, None]], 1)[0].T for p in (erased, flat[0])]
+    order = torch.cdist(*columns).argmin(1)
+    assert torch.equal(columns[0], columns[1][order])
+    assert sorted(order.tolist()) == list(range(len(order))) != order.tolist()
+    assert order[: EOS + 1].tolist() == list(range(EOS + 1))
+
+
 def test_other_order_and_noise():
     rng = np.random.default_rng(0)
     source, previous, target = experiment.OtherOrder(*TASK).draw(rng, 50)
@@ -157,7 +167,7 @@ def test_correlations_within_conditions_are_spearmans():
 def judged(speed):
     """The verdicts where a condition's attention emerges about 30 steps earlier for each unit of its speed."""
     rng, rows = np.random.default_rng(4), []
-    others = ["places written", "places scrambled", "places erased", "other order", "noise"]
+    others = ["places written", "places scrambled", "places erased", "other order", "noise", "readout, erased"]
     for name in [*experiment.NAMES, *others]:
         jitter = rng.normal(0, 1, 12)
         h = abs(speed(name)) + jitter / 10
@@ -167,17 +177,24 @@ def judged(speed):
 
 
 def as_predicted(name):
-    fixed = {"none": 0, "places written": 3, "other order": 3, "places scrambled": 0, "noise": 0}
+    fixed = {
+        "none": 0,
+        "places written": 3,
+        "other order": 3,
+        "places scrambled": 0,
+        "noise": 0,
+        "readout, erased": -1,
+    }
     parts = {"encoder": 2, "decoder": 2}
     return fixed.get(name, sum(parts.get(part, 0) for part in name.split(", ")))
 
 
 def test_claims_follow_the_steps_of_emergence():
     found = judged(as_predicted)
-    assert [each.verdict for each in found] == [Verdict.HOLDS] * 14
+    assert [each.verdict for each in found] == [Verdict.HOLDS] * 15
     assert [found[i].value for i in (0, 1, 2, 3)] == pytest.approx([-120, -60, -60, -120], abs=15)
     found = judged(lambda name: 4 if name == "noise" else -as_predicted(name))
-    assert [found[i].verdict for i in (0, 1, 2, 3, 4, 6, 9, 10, 11, 12, 13)] == [Verdict.FAILS] * 11
+    assert [found[i].verdict for i in (0, 1, 2, 3, 4, 6, 9, 10, 11, 12, 13, 14)] == [Verdict.FAILS] * 12
 
 
 def test_the_whole_experiment_at_a_small_size():
@@ -185,10 +202,10 @@ def test_the_whole_experiment_at_a_small_size():
     result = experiment.run_attention_without_lexicon(SMALL, lambda *what: told.append(what[:2]))
     assert told[-1][0] == told[-1][1]
     assert list(result.table.condition[:2]) == ["none", "embedding"]
-    assert len(result.table) == 21
-    assert len(result.claims) == 14
+    assert len(result.table) == 22
+    assert len(result.claims) == 15
     seeds = result.rows["seeds"].set_index(["condition", "run"])
-    assert len(seeds) == 42
+    assert len(seeds) == 44
     for letter in "hs":
         one, other = ({"h": "encoder", "s": "decoder"}[letter], {"h": "decoder", "s": "readout"}[letter])
         assert seeds[letter]["none"].tolist() == seeds[letter][other].tolist() != seeds[letter][one].tolist()
