@@ -245,60 +245,21 @@ def is_pair(model: Any) -> bool:
     return bool(model.config.is_encoder_decoder)
 
 
-def alpha_heads(model: Any, tokenizer: Any, german: list[str], english: list[str]) -> AttentionHeads:
-    """The attention of every head to the source."""
-    if is_pair(model):
-        return cross_attention(model, tokenizer, german, english, device="cpu", batch_size=50)
-    return translation_attention(model, tokenizer, german, english, template=TEMPLATE, device="cpu", batch_size=50)
-
-
-def circuits(model: Any) -> list[tuple[torch.nn.Module, torch.Tensor]]:
-    """For each layer the matrix that ends its attention, which reads the heads' outputs; and W_O W_V (H, d, d)."""
-    if is_pair(model):
-        attention = [layer.encoder_attn for layer in model.get_decoder().layers]
-        ends = [each.out_proj for each in attention]
-    else:
-        attention = [layer.self_attn for layer in model.model.layers]
-        ends = [each.o_proj for each in attention]
-    return [
-        (
-            end,
-            torch.einsum(
-                "ohk,hki->hoi", end.weight.unflatten(1, (HEADS, -1)), each.v_proj.weight.unflatten(0, (HEADS, -1))
-            ),
-        )
-        for each, end in zip(attention, ends, strict=True)
-    ]
-
-
-@torch.inference_mode()
-def beta_heads(
-    model: Any, tokenizer: Any, german: list[str], english: list[str], alpha: AttentionHeads
+def quantity_of_heads(
+    model: Any, tokenizer: Any, german: list[str], english: list[str], quantity: str = "weights"
 ) -> AttentionHeads:
-    """Beta of every head, in the places of its attention."""
-    assert alpha.words is not None
-    products = [product for _, product in circuits(model)]
-    pairs = encode(tokenizer, "marian" if is_pair(model) else "llama", german, english)
-    found = []
-    for m, (source, target) in enumerate(pairs):
-        T, L = alpha.shapes[m].tolist()
-        if is_pair(model):
-            heard = model.get_encoder()(torch.tensor([source])).last_hidden_state[0]
-            read = [heard] * LAYERS
-        else:
-            states = model.model(torch.tensor([source]), output_hidden_states=True, use_cache=False).hidden_states
-            read = [layer.input_layernorm(x[0, :L]) for layer, x in zip(model.model.layers, states, strict=False)]
-        vectors = torch.stack(
-            [torch.einsum("hoi,li->hlo", product, x) for product, x in zip(products, read, strict=True)]
-        )
-        if not is_pair(model):
-            vectors = model.model.norm(vectors)
-        logs = vectors @ model.lm_head.weight.T
-        values = (logs[..., target] - logs.logsumexp(-1, keepdim=True)).exp()  # (layers, heads, L, T)
-        rows = np.zeros((LAYERS, HEADS, T, L), np.float32)
-        rows[:, :, : len(target)] = values.transpose(2, 3).numpy()[:, :, :T]
-        found.append(rows)
-    return AttentionHeads.from_pairs(found, alpha.words)
+    """Alpha of every head (its weights) or beta (``ov``), of each target token to the source."""
+    given: dict[str, Any] = {"device": "cpu", "batch_size": 50, "quantity": quantity}
+    if is_pair(model):
+        return cross_attention(model, tokenizer, german, english, **given)
+    return translation_attention(model, tokenizer, german, english, template=TEMPLATE, **given)
+
+
+def ends(model: Any) -> list[torch.nn.Module]:
+    """The matrix that ends each layer's attention, whose input is the heads' outputs."""
+    if is_pair(model):
+        return [layer.encoder_attn.out_proj for layer in model.get_decoder().layers]
+    return [layer.self_attn.o_proj for layer in model.model.layers]
 
 
 def hit_counts(heads: AttentionHeads, links: Links) -> np.ndarray:
@@ -375,7 +336,7 @@ def translate(model: Any, tokenizer: Any, lines: list[str]) -> list[str]:
 def without_heads(model: Any, chosen: Sequence[tuple[int, int]]) -> Iterator[None]:
     """The outputs of these heads (layer, head) are zero in this block."""
     with ExitStack() as hooks:
-        for layer, (end, _) in enumerate(circuits(model)):
+        for layer, end in enumerate(ends(model)):
             silent = [head for each, head in chosen if each == layer]
 
             def hide(module: Any, given: Any, silent: list[int] = silent) -> Any:
@@ -421,8 +382,7 @@ def look(folder: Path, known: References, test: tuple[list[str], list[str]]) -> 
     """What is measured of one checkpoint."""
     model, tokenizer = load(folder)
     kind = "marian" if is_pair(model) else "llama"
-    alpha = alpha_heads(model, tokenizer, known.german, known.english)
-    beta = beta_heads(model, tokenizer, known.german, known.english, alpha)
+    alpha, beta = (quantity_of_heads(model, tokenizer, *known[:2], name) for name in ("weights", "ov"))
     found: dict[str, Any] = {"loss": mean_loss(model, encode(tokenizer, kind, known.german, known.english))}
     found["bleu"] = bleu(translate(model, tokenizer, test[0]), test[1])
     for reference, links in known.links.items():
