@@ -38,7 +38,8 @@ times two (shifted or not).
 Two things were changed after a first look at the decoder-only model's heads: the end is each model's own last
 checkpoint; and as positions alone explain most links of this text (captions), everything is also measured *off
 the diagonal*: for the target words only that the diagonal's word is not linked to, against the best position
-rule there.
+rule there. After the first results, the heads that align off the diagonal were ablated too, beside other heads of
+their layers.
 """
 
 from __future__ import annotations
@@ -423,11 +424,11 @@ def measure(data: Path, runs: tuple[Path, ...], output: str) -> None:
                 print(kind, folder.name, f"{mine[folder.name]['bleu']:.1f} BLEU", flush=True)
                 keep()
         end = max(mine)
+        claims = {reference: conclude(mine, reference, facts["random"][reference]) for reference in (ALIGN, OFF)}
+        facts[f"{kind} claims"] = claims
+        few = [tuple(row["head"]) for row in claims[OFF]["heads"]]
         if facts.get(f"{kind} without heads", {}).get("step") != end:
-            facts[f"{kind} without heads"] = ablate(run / end, mine[end], known, test)
-        facts[f"{kind} claims"] = {
-            reference: conclude(mine, reference, facts["random"][reference]) for reference in (ALIGN, OFF)
-        }
+            facts[f"{kind} without heads"] = ablate(run / end, mine[end], few, known, test)
         keep()
     Path(f"{output}.md").write_text(page(facts))
     picture(facts, Path(f"{output}.png"))
@@ -493,9 +494,13 @@ def best_hits(found: dict[str, Any], reference: str = ALIGN) -> np.ndarray:
 
 
 def ablate(
-    folder: Path, found: dict[str, Any], known: References, test: tuple[list[str], list[str]]
+    folder: Path,
+    found: dict[str, Any],
+    few: list[tuple[int, int]],
+    known: References,
+    test: tuple[list[str], list[str]],
 ) -> dict[str, Any]:
-    """BLEU without the best heads and without random ones, and the loss without each."""
+    """BLEU without the best heads, without ``few`` of them, and without random ones; and the loss without each."""
     model, tokenizer = load(folder)
     pairs = encode(tokenizer, "marian" if is_pair(model) else "llama", known.german, known.english)[:200]
     heads, hits = [(layer, head) for layer in range(LAYERS) for head in range(HEADS)], best_hits(found).max(axis=1)
@@ -506,15 +511,18 @@ def ablate(
         with without_heads(model, chosen):
             return bleu(translate(model, tokenizer, test[0]), test[1])
 
+    def in_layers_of(chosen: list[tuple[int, int]], among: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """As many heads of each layer as are chosen, drawn from some; fewer where there are fewer."""
+        drawn = []
+        for layer in range(LAYERS):
+            rest = [head for head in among if head[0] == layer]
+            count = min(sum(head[0] == layer for head in chosen), len(rest))
+            drawn += [rest[k] for k in rng.choice(len(rest), count, replace=False)] if count else []
+        return drawn
+
     random = [[heads[k] for k in rng.choice(len(heads), ABLATED, replace=False)] for _ in range(SETS)]
-    by_layer = [
-        [
-            (layer, int(head))
-            for layer in range(LAYERS)
-            for head in rng.choice(HEADS, sum(each == layer for each, _ in best), replace=False)
-        ]
-        for _ in range(SETS)
-    ]
+    by_layer = [in_layers_of(best, heads) for _ in range(SETS)]
+    others = [in_layers_of(few, [head for head in heads if head not in few]) for _ in range(SETS)]
     whole, costs = mean_loss(model, pairs), []
     for head in heads:
         with without_heads(model, [head]):
@@ -526,6 +534,9 @@ def ablate(
         "bleu without the best": score(best),
         "bleu without random": [score(each) for each in random],
         "bleu without random of the same layers": [score(each) for each in by_layer],
+        "few": few,
+        "bleu without the few": score(few),
+        "bleu without others of their layers": [score(each) for each in others],
         "cost of each": costs,
         "correlation of hits and cost": float(spearmanr(hits, costs).statistic),
     }
@@ -611,9 +622,10 @@ def page(facts: dict[str, Any]) -> str:
             lines += ["", *heads_table(claims[reference], reference, end)]
         without = facts[f"{kind} without heads"]
         listed = [
-            ", ".join(f"{x:.1f}" for x in sorted(without[f"bleu without random{more}"]))
-            for more in ("", " of the same layers")
+            ", ".join(f"{x:.1f}" for x in sorted(without[f"bleu without {which}"]))
+            for which in ("random", "random of the same layers", "others of their layers")
         ]
+        names = ", ".join(f"{layer}.{head}" for layer, head in without["few"])
         lines += [
             "",
             f"BLEU {without['bleu']:.1f}; without the best ten heads {without['bleu without the best']:.1f}; "
@@ -621,6 +633,11 @@ def page(facts: dict[str, Any]) -> str:
             "correlation of a head's hits with the loss that ablating it costs: "
             f"{without['correlation of hits and cost']:.2f}.",
         ]
+        if names:
+            lines.append(
+                f"Without the alignment heads off the diagonal ({names}), BLEU "
+                f"{without['bleu without the few']:.1f}; without ten draws of as many other heads of their layers, {listed[2]}."
+            )
     return "\n".join(lines) + "\n"
 
 
