@@ -427,7 +427,7 @@ def measure(data: Path, runs: tuple[Path, ...], output: str) -> None:
         claims = {reference: conclude(mine, reference, facts["random"][reference]) for reference in (ALIGN, OFF)}
         facts[f"{kind} claims"] = claims
         few = [tuple(row["head"]) for row in claims[OFF]["heads"]]
-        if facts.get(f"{kind} without heads", {}).get("step") != end:
+        if few and facts.get(f"{kind} without heads", {}).get("step") != end:
             facts[f"{kind} without heads"] = ablate(run / end, mine[end], few, known, test)
         keep()
     Path(f"{output}.md").write_text(page(facts))
@@ -620,24 +620,23 @@ def page(facts: dict[str, Any]) -> str:
             lines.append(f"| {int(name[5:])} | {found['loss']:.2f} | {found['bleu']:.1f} | {counts} | {shares} |")
         for reference in (ALIGN, OFF):
             lines += ["", *heads_table(claims[reference], reference, end)]
-        without = facts[f"{kind} without heads"]
+        without = facts.get(f"{kind} without heads")
+        if without is None:
+            continue  # no head to ablate
         listed = [
             ", ".join(f"{x:.1f}" for x in sorted(without[f"bleu without {which}"]))
             for which in ("random", "random of the same layers", "others of their layers")
         ]
-        names = ", ".join(f"{layer}.{head}" for layer, head in without["few"])
+        few = ", ".join(f"{layer}.{head}" for layer, head in without["few"])
         lines += [
             "",
             f"BLEU {without['bleu']:.1f}; without the best ten heads {without['bleu without the best']:.1f}; "
             f"without ten random ones {listed[0]}; without ten random ones of the same layers {listed[1]}. Rank "
             "correlation of a head's hits with the loss that ablating it costs: "
             f"{without['correlation of hits and cost']:.2f}.",
+            f"Without the alignment heads off the diagonal ({few}), BLEU {without['bleu without the few']:.1f}; "
+            f"without ten draws of as many other heads of their layers, {listed[2]}.",
         ]
-        if names:
-            lines.append(
-                f"Without the alignment heads off the diagonal ({names}), BLEU "
-                f"{without['bleu without the few']:.1f}; without ten draws of as many other heads of their layers, {listed[2]}."
-            )
     return "\n".join(lines) + "\n"
 
 
@@ -666,11 +665,11 @@ def picture(facts: dict[str, Any], path: Path) -> None:
     """Hits off the diagonal of the best heads' alpha and beta, by step."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, 2, figsize=(8, 3), sharey=True, layout="constrained")
-    for axis, (kind, title) in zip(axes, TITLES.items(), strict=True):
-        names = sorted(facts.get(kind, {}))
-        if not names:
-            continue
+    kinds = [kind for kind in TITLES if kind in facts]
+    size = (4 * len(kinds), 3)
+    figure, axes = plt.subplots(1, len(kinds), figsize=size, sharey=True, squeeze=False, layout="constrained")
+    for axis, kind in zip(axes[0], kinds, strict=True):
+        names = sorted(facts[kind])
         steps = [max(int(name[5:]), 25) for name in names]
         hits = best_hits(facts[kind][names[-1]], OFF)
         for k in np.argsort(-hits.max(axis=1), kind="stable")[:5]:
@@ -683,11 +682,11 @@ def picture(facts: dict[str, Any], path: Path) -> None:
             (facts["random"][OFF], ":", "random"),
         ):
             axis.axhline(100 * value, color="0.5", ls=style, lw=1, label=label)
-        axis.set(xscale="log", xlabel="step (0 at 25)", title=title)
-    axes[0].set_ylabel("hits off the diagonal, %")
-    handles, labels = axes[0].get_legend_handles_labels()
+        axis.set(xscale="log", xlabel="step (0 at 25)", title=TITLES[kind])
+    axes[0, 0].set_ylabel("hits off the diagonal, %")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
     once = dict(zip(labels, handles, strict=True))
-    axes[0].legend(once.values(), once, frameon=False)
+    axes[0, 0].legend(once.values(), once, frameon=False)
     figure.savefig(path, dpi=100)
 
 
