@@ -1,7 +1,7 @@
 """Alignment heads through the training of small translation models: a decoder-only one and an encoder-decoder.
 
-    python benchmarks/language_model.py train MULTI30K RUN --kind llama
-    python benchmarks/language_model.py train MULTI30K TWIN --kind marian
+    python benchmarks/language_model.py train MULTI30K RUN --kind llama --until 2000
+    python benchmarks/language_model.py train MULTI30K TWIN --kind marian --until 1000
     python benchmarks/language_model.py measure MULTI30K RUN TWIN -o benchmarks/results/language_model
 
 Both learn to translate Multi30k's tokenised German into English: a Llama of transformers (5 layers of 8 heads,
@@ -596,7 +596,7 @@ def page(facts: dict[str, Any]) -> str:
     for reference in (ALIGN, OFF, IBM1):
         position, value = max(facts["positions"][reference].items(), key=lambda item: item[1])
         lines.append(
-            f"- Hits of links of {reference}: a random source word {100 * facts['random'][reference]:.0f} %, the "
+            f"- Hits ({reference}): a random source word {100 * facts['random'][reference]:.0f} %, the "
             f"best position rule ({position}) {100 * value:.0f} %."
         )
     for kind, title in TITLES.items():
@@ -643,9 +643,9 @@ def page(facts: dict[str, Any]) -> str:
 def heads_table(claims: dict[str, Any], reference: str, end: str) -> list[str]:
     """The alignment heads by one reference, and whether beta came first."""
     if not claims["heads"]:
-        return [f"No alignment head by links of {reference} at step {int(end[5:])}."]
+        return [f"No alignment head ({reference}) at step {int(end[5:])}."]
     lines = [
-        f"Alignment heads by links of {reference} at step {int(end[5:])}:",
+        f"Alignment heads ({reference}) at step {int(end[5:])}:",
         "",
         "| head | rows | alpha | beta | step of half alpha | of half beta |",
         "|---|---|---:|---:|---:|---:|",
