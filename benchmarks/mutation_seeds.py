@@ -91,6 +91,7 @@ scored.links | scores as links | compare TEXT --scores x={f} QUIET |
 inseq.json | scores, inseq | heads {f} {s}/inseq.txt QUIET |
 attention.npz | attention to rank | heads {f} TEXT --gold {s}/gold QUIET | checked
 config.json | configuration of CTranslate2 | heads {s}/attention.npz TEXT --export ctranslate2 {f} QUIET |
+heads.json | ranking of heads to compare with | heads {s}/attention.npz TEXT --gold {s}/gold --other {f} QUIET |
 gold | gold links to report | report --text TEXT --gold {f} PAGE QUIET |
 scores.jsonl | scores to report | report --text TEXT --scores x={f} PAGE QUIET |
 kernel | compiled kernel | | checked
@@ -176,6 +177,10 @@ def write_seeds(folder: Path, inseq: Path) -> None:
         ],
         "scores.soft": [" ".join(",".join(map(str, row)) for row in each) for each in scores],
         "inseq.txt": ["ein Mann ||| man"],
+        "heads.json": [
+            '{"file": "a.npz", "positions": [{"name": "chance", "hits": 0.2}], "heads": [{"layer": 0, "head": 0, '
+            '"shift": 0, "hits": 0.5}, {"layer": 0, "head": 1, "shift": 0, "hits": 0.4}]}'
+        ],
         "config.json": ['{"alignment_heads": [[0, 0]], "add_source_eos": true, "layers": {"more": [1, null]}}'],
         "labels.tsv": [f"{'ab'[i % 2]}\t{s}{'ab'[i % 2]} {t}" for i, (s, t) in enumerate(PAIRS * 5) if s],
     }

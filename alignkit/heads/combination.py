@@ -72,11 +72,16 @@ class HeadCombination(Aligner):
         Args:
             heads: of the pairs, with all heads of this aligner.
             shapes: int32 (M, 2), of the pairs in words.
+
+        Raises:
+            AlignkitError: a head is missing.
         """
         layout = Scores.zeros(shapes)
         logits = np.full(len(layout.values), self.bias)
         parts = [_on_words(heads, shift) for shift in (0, 1)]
         for (layer, head, shift), weight in zip(self.heads, self.weights, strict=True):
+            if (layer, head) not in heads.heads:
+                raise AlignkitError(f"the model has no head {layer}.{head}; it has {heads.described}")
             logits += weight * parts[shift].values[heads.heads.index((layer, head))]
         return Scores(_logistic(logits).astype(np.float32), layout.offsets, layout.shapes)
 
@@ -99,14 +104,16 @@ class HeadCombination(Aligner):
 def load_combination(path: PathLike) -> HeadCombination:
     """Read what :meth:`HeadCombination.save` wrote; raises InputError if it is damaged or something else."""
     with loaded(path, KIND, VERSION) as (fields, header):
-        heads, weights, made = (
-            fields.get("heads", np.int32, 2),
-            fields.get("weights", np.float64),
-            header.part("made"),
-        )
-        if heads.shape != (len(weights), 3) or (heads < 0).any() or not np.isfinite(weights).all():
+        heads, weights = fields.get("heads", np.int32, 2), fields.get("weights", np.float64)
+        if (
+            not len(weights)
+            or heads.shape != (len(weights), 3)
+            or (heads < 0).any()
+            or not np.isfinite(weights).all()
+        ):
             raise ValueError("the heads do not fit their weights")
-        facts = {name: made.text(name) for name in made}
+        made = header.part("made")
+        facts = {name: made.text(name) for name in ("model", *made)}
         rows = tuple((int(layer), int(head), int(shift > 0)) for layer, head, shift in heads)
         return HeadCombination(facts, rows, weights, header.number("bias"), header.number("threshold", 0, 1))
 

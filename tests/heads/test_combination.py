@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from alignkit.aligner import load_aligner
-from alignkit.errors import AlignkitError
+from alignkit.errors import AlignkitError, InputError
 from alignkit.heads.combination import HeadCombination, fit_combination
 from alignkit.interop.heads import AttentionHeads, HeadChoice
 from alignkit.links.from_scores import best_links, links_above
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import evaluate
+from alignkit.storage import save_arrays
 from alignkit.text.bitext import Bitext
 from alignkit_cli.main import run as run_program
 
@@ -91,6 +92,9 @@ def test_the_penalty_leaves_the_likeliest_weights(planted):
 
 def test_what_is_refused(planted):
     heads, bitext, gold = planted
+    other = HeadCombination({}, ((0, 9, 0),), np.ones(1), 0.0)
+    with pytest.raises(AlignkitError, match=r"the model has no head 0\.9; it has layers 0 to 1, heads 0 to 2"):
+        other.combined(heads, bitext.shapes)
     with pytest.raises(AlignkitError, match="does not say of which model it is"):
         fit_combination(replace(heads, made={}), bitext, gold)
     nothing = replace(heads, values=np.full_like(heads.values, 0.25))
@@ -98,6 +102,36 @@ def test_what_is_refused(planted):
         fit_combination(nothing, bitext, gold)
     with pytest.raises(AlignkitError, match="links of at least two sentence pairs"):
         fit_combination(heads, bitext, GoldLinks(*[Links.from_lists([[]] * PAIRS)] * 2))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"weights": np.ones(3)},
+        {"weights": np.array([1.0, np.nan])},
+        {"heads": np.array([[0, 1, 0], [-1, 2, 1]], np.int32)},
+        {"heads": np.array([[0, 1], [1, 2]], np.int32)},
+        {"heads": np.zeros((0, 3), np.int32), "weights": np.zeros(0)},
+        {"made": {"template": "{source} {target}"}},
+        {"made": {"model": 3}},
+        {"threshold": 2.0},
+    ],
+    ids=lambda change: "-".join(change),
+)
+def test_a_damaged_file_is_one_error(tmp_path, change):
+    aligner = HeadCombination({"model": "x"}, ((0, 1, 0), (1, 2, 1)), np.array([2.0, 3.0]), -1.0)
+    aligner.save(tmp_path / "a.npz")
+    again = load_aligner(tmp_path / "a.npz")
+    assert (again.heads, again.made, again.weights.tolist()) == (aligner.heads, aligner.made, [2.0, 3.0])
+    arrays = {"heads": np.array(aligner.heads, np.int32), "weights": aligner.weights}
+    header = {"bias": -1.0, "threshold": 0.5, "made": {"model": "x"}}
+    changed = {
+        name: {**known, **{k: v for k, v in change.items() if k in known}}
+        for name, known in (("arrays", arrays), ("header", header))
+    }
+    save_arrays(tmp_path / "b.npz", "alignkit.heads", 1, changed["arrays"], changed["header"])
+    with pytest.raises(InputError, match=r"b\.npz: damaged"):
+        load_aligner(tmp_path / "b.npz")
 
 
 def test_align_takes_it(tmp_path, capsys):
