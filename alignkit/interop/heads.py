@@ -88,7 +88,7 @@ def read_ranking(path: PathLike) -> RankedHeads:
         ]
         places = {str(row["name"]): float(row["hits"]) for row in known["positions"]}
         found = RankedHeads(str(known["file"]), {key: float(hits) for key, hits in rows}, places)  # type: ignore[misc]
-    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+    except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise InputError(path, f"is no ranking of `alignkit heads --json`: {first_line(error)}") from error
     if len(found.hits) < 2 or min(min(key) for key in found.hits) < 0:
         raise InputError(path, "is no ranking of several heads")

@@ -408,7 +408,13 @@ def test_other_text_ranks_alike(by_gold, files, capsys, tmp_path):
     assert found["head"] == by_gold.table["hits"].min()
     assert run_program([*arguments, "--other", str(tmp_path / "fr.json")]) == 0
     assert "fr.json: rank correlation -1.00" in capsys.readouterr().out
-    bad = ({"heads": []}, {"heads": [1]}, {"heads": [{"layer": 0, "head": 0}]}, {"heads": whole["heads"][:1]})
+    bad = (
+        {"heads": []},
+        {"heads": [1]},
+        {"heads": [{"layer": float("inf"), "head": 0, "shift": 0, "hits": 1}] * 2},
+        {"heads": [{"layer": 0, "head": 0}]},
+        {"heads": whole["heads"][:1]},
+    )
     texts = ["[]", "{", json.dumps({"heads": whole["heads"]}), *(json.dumps({**whole, **each}) for each in bad)]
     elsewhere = [{**row, "layer": row["layer"] + 50} for row in whole["heads"]]
     for text in (*texts, json.dumps({**whole, "heads": elsewhere})):
