@@ -94,33 +94,6 @@ BARS = SeparatedLines("|||", re.compile(rb" ?(?<![^ \t\n])\|\|\|(?![^ \t\r\n]) ?
 TAB = SeparatedLines("tab", re.compile(rb"\t"))
 
 
-@dataclass(frozen=True)
-class JsonLines:
-    """Lines of JSON objects, of a stream.
-
-    Attributes:
-        fields: as of :func:`alignkit.text.pair_records.object_lines`.
-    """
-
-    fields: tuple[str, ...]
-
-    def sides(
-        self,
-        path: PathLike,
-        data: bytes,
-        encoding_errors: str = "strict",
-        lowercase: bool = False,
-        first_line: int = 1,
-    ) -> tuple[bytes, bytes]:
-        """As :meth:`SeparatedLines.sides`."""
-        lines = object_lines(path, [data], self.fields, encoding_errors, first_line)
-        return TAB.sides(path, b"".join(lines), encoding_errors, lowercase, first_line)
-
-    def ids(self, data: bytes) -> tuple[Any, ...]:
-        """The field ``id`` of each of the lines, None where there is none."""
-        return tuple(map(_id, _LINE.findall(data)))
-
-
 def _id(line: bytes) -> Any:
     """The field ``id`` of a line, None if it has none."""
     return (object_of(line) or {}).get("id")
@@ -378,15 +351,20 @@ def pair_batches(
         InputError: as for files; the pairs before the bad line have been passed on. With ``skip``, only if the
             stream is empty or a damaged archive.
     """
-    form: SeparatedLines | JsonLines | None = None
+    form: SeparatedLines | tuple[str, ...] | None = None
     reading = PairFiles(path, None, encoding_errors, lowercase, tokenize)
     first = 1
 
     def read(part: bytes) -> PairBatch:
         nonlocal form, first
-        found = form or _form_of(part)
-        sides = (found or TAB).sides(path, part, *reading.how, first)
-        ids = found.ids(part) if isinstance(found, JsonLines) else ()
+        found = _form_of(part) if form is None else form
+        ids: tuple[Any, ...] = ()
+        separated, text = TAB if found is None else found, part
+        if isinstance(separated, tuple):
+            ids = tuple(map(_id, _LINE.findall(part)))
+            text = b"".join(object_lines(path, [part], separated, encoding_errors, first))
+            separated = TAB
+        sides = separated.sides(path, text, *reading.how, first)
         batch, form = PairBatch(first, *sides, encode=reading.encode, ids=ids), found
         first += len(_line_ends(part))
         return batch
@@ -408,13 +386,13 @@ def pair_batches(
                     first += 1
 
 
-def _form_of(lines: bytes) -> SeparatedLines | JsonLines | None:
-    """The form of the lines of a stream, told by the first that is not blank; None: all are."""
+def _form_of(lines: bytes) -> SeparatedLines | tuple[str, ...] | None:
+    """The form of the lines of a stream, or the fields of its objects, by the first not blank; None: all are."""
     line = next((line for line in lines.split(b"\n") if line.strip(b" \t\r")), None)
     if line is None:
         return None
     fields = object_fields(line)
-    return JsonLines(fields) if fields is not None else BARS if BARS.recognizes(line) else TAB
+    return fields if fields is not None else pair_format([line])
 
 
 def read_bitext(
