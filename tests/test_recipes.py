@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import re
 import shutil
@@ -172,6 +173,9 @@ def test_pipelines(folder):
     check_links(folder, "corpus.links", "corpus.de", "corpus.en")
     assert lines(folder, "forward.links") == lines(folder, "reverse.links") == lines(folder, "corpus.links")
     assert len(lines(folder, "scores")) == len(lines(folder, "corpus.tsv")) == len(lines(folder, "corpus.de"))
+    answers = [json.loads(line) for line in lines(folder, "answers.jsonl")]
+    assert [answer["id"] for answer in answers] == list(range(len(lines(folder, "corpus.de"))))
+    assert [" ".join(answer["src"]) for answer in answers] == lines(folder, "corpus.de")
 
 
 @pytest.mark.slow
