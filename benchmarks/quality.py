@@ -51,6 +51,7 @@ ALONE = "alone"  # not a setting of the estimation
 ABLATION: dict[str, dict[str, Any]] = {
     "as it is": {},
     "words only, also of small texts": {"views": (View(),)},
+    "views do not learn from each other": {"co_training": 0.0},
     "no back-off to classes by first and last letters": {"back_off": 0.0},
     "no fertility": {"fertility": 0.0},
     "a link's own part not taken out of its counts": {"leave_one_out": False},
@@ -76,6 +77,7 @@ ABLATION: dict[str, dict[str, Any]] = {
         "spelling": 0.0,
         "punctuation": 1.0,
         "ends": False,
+        "co_training": 0.0,
     },
 }
 #: What the tables' readers must know of the sets' texts.

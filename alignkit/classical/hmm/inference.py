@@ -15,6 +15,7 @@ from alignkit.classical.hmm.parameters import FittedCounts, FittedHMM, HMMParame
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.hmm.transliteration import LearnedLetters
 from alignkit.classical.lexical_model import table_values
+from alignkit.embeddings.levels import LEVELS, STEP
 from alignkit.kernels import hmm_m_step
 from alignkit.kernels.hmm_background import add_class_counts, divide_by_totals
 from alignkit.kernels.hmm_e_step import BOTH, LinkArrays, Shares
@@ -272,6 +273,14 @@ class LeaveOneOut:
 def chances(log_odds: np.ndarray) -> np.ndarray:
     """float32: the probabilities of log-odds by themselves; 0 where neither direction sees a link."""
     return np.where(log_odds <= HARDLY, np.float32(0), 1 / (1 + np.exp(-log_odds))).astype(np.float32)
+
+
+def levels_of_links(log_odds: np.ndarray) -> np.ndarray:
+    """uint8 (P,): what log-odds say of links, as levels of likeness (:mod:`alignkit.embeddings.levels`): level n
+    is of probabilities from exp(-n / 4) down to exp(-(n + 1) / 4), and the last one of everything below."""
+    with np.errstate(divide="ignore"):
+        found = np.log(chances(log_odds)) / np.float32(-STEP)
+    return np.minimum(found, LEVELS - 1).astype(np.uint8)
 
 
 def into_probabilities(log_odds: Scores, threads: int | None = None, views: int = 1) -> Scores:

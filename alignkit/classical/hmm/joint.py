@@ -17,6 +17,8 @@ What it adds to the HMM of Vogel, Ney and Tillmann (1996), each because it pays 
   word itself (:mod:`alignkit.classical.hmm.back_off`).
 - **Fertility** (Brown et al. 1993, IBM Model 3), as a factor for one more link of a word, given the expected
   number of its others (mean field).
+- **Views learn from each other** in small texts: what roughly fitted models of the other views say of a link is
+  evidence for it, as embeddings are (co-training, Blum and Mitchell 1998).
 - **Links** whose probability reaches a threshold. The probability comes from the log-odds of both posteriors,
   averaged in proportion to the tokens that each direction explains, and from the links beside it
   (:mod:`alignkit.kernels.link_odds`).
@@ -26,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -36,6 +38,7 @@ from alignkit.classical.hmm.estimation import HMMEstimation, estimate
 from alignkit.classical.hmm.inference import (
     BidirectionalHMM,
     into_probabilities,
+    levels_of_links,
     log_likelihoods,
     unpack_bidirectional,
 )
@@ -89,6 +92,8 @@ HURRIED_FROM = 2_000_000
 SMALL_TEXT, UNITS_LIMIT = 8_000_000, 4
 #: The most iterations with transitions of a model of subwords: with more, it finds fewer right links.
 SUBWORD_ITERATIONS = 4
+#: Iterations with transitions of the rough models that the views of a small text learn from.
+ROUGH_ITERATIONS = 2
 #: Bytes of a word pair in a saved file: its target word, two probabilities and a count; and of what the names of
 #: arrays, the header and the directory of the file take for each view.
 PAIR, ENVELOPE = 16, 1 << 14
@@ -364,18 +369,34 @@ def fit_joint(
     plans = _plans(text, settings, quality, views, start, prior is not None, share_of_text, options)
     views, count = tuple(view for view, _ in plans), thread_count(threads)
     levels = None if embeddings is None else embeddings.levels(text, count, progress)
+    is_alone = len(views) == 1 or levels is not None or start is not None
+    fits = [plan for _, plan in plans]
+    if not is_alone and fits[0].co_training > 0 and matrix_elements(text) < SMALL_TEXT * share_of_text:
+        rough = [replace(plan, iterations=min(plan.iterations, ROUGH_ITERATIONS)) for plan in fits]
+        fits = rough + [replace(plan, likeness=plan.co_training) for plan in fits]
+    first: list[np.ndarray] = []  # the log-odds of links by rough models
 
-    def fit(n: int, viewed: ViewedText) -> tuple[BidirectionalHMM, Scores]:
+    def fit_nth(n: int, viewed: ViewedText, levels: np.ndarray | None) -> tuple[BidirectionalHMM, Scores]:
         return fit_view(
             viewed,
-            plans[n][1],
+            fits[n],
             count,
-            None if progress is None else progress_of_view(progress, n, [plan for _, plan in plans]),
-            prior=prior if views[n].has_words else None,
+            None if progress is None else progress_of_view(progress, n, fits, len(fits) - len(views)),
+            prior=prior if viewed.view.has_words else None,
             start=None if start is None else start.models[n],
             levels=None if levels is None else viewed.levels(levels, count),
         )
 
+    def fit(n: int, viewed: ViewedText) -> tuple[BidirectionalHMM, Scores]:
+        given = levels
+        if first:
+            others = reduce(np.add, [each for k, each in enumerate(first) if k != n])
+            given = levels_of_links(others / np.float32(len(first) - 1))
+        return fit_nth(len(first) + n, viewed, given)
+
+    for n in range(len(fits) - len(views)):
+        viewed = ViewedText(views[n], text)
+        first.append(viewed.added(fit_nth(n, viewed, None)[1], 1, None, text.shapes, count).values)
     models, probabilities = fitted_views(views, text, chosen, fit, count)
     return JointHMM(views, models, threads=threads, fitted=FittedText(bitext, probabilities, chosen))
 
@@ -544,13 +565,14 @@ def settings_of_view(settings: HMMSettings, view: View) -> HMMSettings:
     )
 
 
-def progress_of_view(progress: Progress, n: int, plans: Sequence[HMMSettings]) -> Progress:
-    """Progress of the n-th of several fits with these settings."""
+def progress_of_view(progress: Progress, n: int, plans: Sequence[HMMSettings], rough: int = 0) -> Progress:
+    """Progress of the n-th of several fits with these settings, the first of which are rough ones."""
     if len(plans) == 1:
         return progress
     steps = [plan.lexical_iterations + plan.iterations for plan in plans]
     before, total = sum(steps[:n]), sum(steps)
-    return lambda done, _, message: progress(before + done, total, f"view {n + 1}, {message}")
+    name = f"rough view {n + 1}" if n < rough else f"view {n - rough + 1}"
+    return lambda done, _, message: progress(before + done, total, f"{name}, {message}")
 
 
 def pruned(model: JointHMM, size: str) -> tuple[JointHMM, str]:

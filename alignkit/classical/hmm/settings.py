@@ -44,6 +44,8 @@ class HMMSettings:
             which leaves that out, need not rise.
         likeness: exponent of the evidence from embeddings, if there is any, where they know all words
             (:class:`alignkit.classical.hmm.evidence.LevelRatios`).
+        co_training: the same of the evidence that the views of a small text give each other
+            (:func:`alignkit.classical.hmm.joint.fit_joint`); 0: each is fitted by itself.
     """
 
     lexical_iterations: int = 5
@@ -65,6 +67,7 @@ class HMMSettings:
     fold_case: bool = False
     ends: bool = False
     likeness: float = 1.2
+    co_training: float = 0.0
 
     @property
     def is_maximum_likelihood(self) -> bool:
@@ -91,8 +94,9 @@ class HMMSettings:
             raise AlignkitError(f"the exponent of fertility must lie in [0, 1], not {self.fertility}")
         if any(letters < 1 for letters in self.affixes):
             raise AlignkitError(f"affixes must have at least 1 letter, not {min(self.affixes)}")
-        if not 0 <= self.likeness <= 2:
-            raise AlignkitError(f"the exponent of embeddings' evidence must lie in [0, 2], not {self.likeness}")
+        for exponent in (self.likeness, self.co_training):
+            if not 0 <= exponent <= 2:
+                raise AlignkitError(f"exponents of evidence for single links must lie in [0, 2], not {exponent}")
         if not 0 < self.punctuation <= 1:
             raise AlignkitError(f"the factor for punctuation must lie in (0, 1], not {self.punctuation}")
 
@@ -116,6 +120,7 @@ JOINT_SETTINGS = HMMSettings(
     punctuation=0.05,
     fold_case=True,
     ends=True,
+    co_training=0.8,
 )
 #: Of its quick variant, but for small texts (:func:`alignkit.classical.hmm.joint.fit_joint`).
 FAST_SETTINGS = replace(JOINT_SETTINGS, lexical_iterations=2, iterations=3)
