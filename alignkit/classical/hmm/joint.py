@@ -339,8 +339,9 @@ def fit_joint(
     second model knows more that looks at the same text as subwords: with quality ``normal`` it is fitted to texts
     of at least 1,000 types of words on each side and fewer than :data:`SMALL_TEXT` elements, if case is folded and
     there is neither a lexicon nor a model to start from. With ``best``, models of seven views are fitted to texts
-    of any size. Quality ``fast`` looks at words only, with fewer iterations, but for texts so small that more take
-    no time.
+    of any size. Views of a small text learn from each other (:attr:`HMMSettings.co_training`), unless there are
+    embeddings or a model to start from. Quality ``fast`` looks at words only, with fewer iterations, but for texts
+    so small that more take no time.
 
     Args:
         bitext: M pairs; pairs with an empty side are ignored.
