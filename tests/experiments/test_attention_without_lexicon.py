@@ -209,5 +209,5 @@ def test_the_whole_experiment_at_a_small_size():
     for letter in "hs":
         one, other = ({"h": "encoder", "s": "decoder"}[letter], {"h": "decoder", "s": "readout"}[letter])
         assert seeds[letter]["none"].tolist() == seeds[letter][other].tolist() != seeds[letter][one].tolist()
-    assert (seeds.loc["places erased", ["h", "s"]] < 0.2).all(axis=None)
-    assert (seeds.loc["places written", ["h", "s"]] > 0.4).all(axis=None)
+    assert (seeds.loc["places erased", ["h", "s"]] < -0.5).all(axis=None)  # nothing but noise is fitted
+    assert (seeds.loc["places written", ["h", "s"]] > 0).all(axis=None)
