@@ -143,6 +143,8 @@ def test_the_m_step_of_transitions(T, L):
     for d, number in expected[3].items():
         assert counts.jumps[WIDTH + d] == pytest.approx(number, abs=5e-4)
         assert counts.jump_shares[WIDTH + d] == pytest.approx(expected[4][d], rel=2e-3, abs=1e-4)
+    assert counts.initial_shares[:L] == pytest.approx(1 / initial[:L].sum(), rel=1e-4)
+    assert counts.final_shares[:L] == pytest.approx(1 / final[:L].sum(), rel=1e-4)
     model.m_step()
     parameters = model.parameters(0)
     assert np.allclose(parameters.initial[:L] / parameters.initial[:L].sum(), expected[5], atol=1e-3)
