@@ -164,10 +164,11 @@ def test_the_baseline_takes_away_what_all_losses_share():
 
 
 def test_the_baseline_is_the_mean_of_the_other_losses():
-    torch.manual_seed(6)
+    torch.manual_seed(0)
     scores = torch.tensor([0.3, -1.0, 0.8], dtype=torch.float64, requires_grad=True)
     module = normalizer("reinforce", 1, training=True)
     sampled = module(scores.expand(1, 1, 3, 3), None).reshape(3, 3)
+    assert sampled.argmax(1).unique().numel() > 1  # of equal samples the gradients cancel out
     losses, others = (torch.tensor(x, dtype=torch.float64) for x in ([3.0, 1.0, 5.0], [3.0, 4.0, 2.0]))
     (found,) = torch.autograd.grad(score_function_loss(module, losses, torch.arange(3)), scores)
     by_score = sampled - torch.softmax(scores, 0).detach()  # the gradient of log p(z) in the scores
