@@ -92,7 +92,8 @@ class FitSettings:
             pseudo-counts.
         prior_weight: how many occurrences of each word a lexicon that is read from a file counts for.
         embeddings: vectors that say which words are alike (:mod:`alignkit.embeddings`); ``e5`` for those of the
-            extra ``embeddings``; or a file of word vectors, or two of them with a comma between them.
+            extra ``embeddings``; a folder with an encoder of transformers; or a file of word vectors, or two
+            of them with a comma between them.
         start: a fitted model, or its file, to go on from instead of uniform parameters.
 
     Raises:

@@ -60,11 +60,11 @@ from alignkit_cli.parameter_types import SHARE, TEXT, Checked, EmbeddingSource, 
     FitSettings,
     "embeddings",
     type=EmbeddingSource(),
-    metavar="e5|FILE[,FILE]",
+    metavar="e5|FOLDER|FILE[,FILE]",
     help="Embeddings as evidence, above all for little text. e5, a multilingual encoder (the extra embeddings, "
-    "which `alignkit doctor` says how to get; it takes four minutes of a core for 10,000 sentence pairs), or "
-    "vectors of both languages' words in one space, from one file or from two, in the text format of word2vec and "
-    "fastText.",
+    "which `alignkit doctor` says how to get; it takes four minutes of a core for 10,000 sentence pairs), another "
+    "encoder in a FOLDER of Hugging Face's transformers, or vectors of both languages' words in one space, from "
+    "one file or from two, in the text format of word2vec and fastText.",
 )
 @setting_option(
     LinkSettings,

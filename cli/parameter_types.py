@@ -157,12 +157,12 @@ class NamedInputPath(click.ParamType):
 
 
 class EmbeddingSource(click.ParamType):
-    """The name e5, or one file or two with a comma between them, which are there and can be read."""
+    """The name e5, a folder, or one file or two with a comma between them, which are there and can be read."""
 
-    name = "e5|file[,file]"
+    name = "e5|folder|file[,file]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        for path in value.split(",") if value != "e5" else ():
+        for path in value.split(",") if value != "e5" and not os.path.isdir(value) else ():
             InputPath().convert(path, param, ctx)
         return str(value)
 

@@ -191,7 +191,7 @@ def test_kernels_import_numpy_numba_and_llvmlite_only(name):
 def test_torch_and_matplotlib_stay_in_their_packages(name):
     packages = {imported.split(".")[0] for imported in imports(name)}
     torch_users = ("alignkit.neural", "alignkit.experiments")
-    torch_users += ("alignkit.explain", "alignkit.heads")
+    torch_users += ("alignkit.explain", "alignkit.heads", "alignkit.embeddings.hugging_face")
     if not name.startswith(torch_users):
         assert "torch" not in packages
     if not name.startswith("alignkit.experiments"):

