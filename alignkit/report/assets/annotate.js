@@ -14,6 +14,10 @@ function remember() {
   try {
     localStorage.setItem(place, JSON.stringify(pairs));
   } catch { /* it may keep nothing */ }
+  count();
+}
+
+function count() {
   const done = pairs.filter((pair) => pair.done).length;
   document.getElementById("done").textContent = `${done} of ${pairs.length} pairs ticked`;
 }
@@ -83,6 +87,6 @@ document.getElementById("save").addEventListener("click", () => {
   link.click();
 });
 pairs.forEach((pair, n) => grid(pair, data.pairs[n]));
-remember();
+count();
 document.documentElement.dataset.ready = "yes"; // for tests
 })();
