@@ -88,7 +88,7 @@ def test_ticked_pairs_are_saved_as_gold_links(page, tmp_path):
         assert browser.run("document.getElementById('done').textContent") == "1 of 2 pairs ticked"
         browser.run(click.format("#save", 0))
         saved.write_text(str(browser.run("window.saved.text()")))
-        # The browser remembers. (Loading the page again would race with Chromium, which writes in another process.)
+        # The browser remembers. (Loading the page again would race with Chromium, which writes late.)
         script = page.decode().rpartition("<script>")[2].partition("</script>")[0]
         browser.run(f"document.getElementById('pairs').replaceChildren(); {script}; 0")
         assert browser.run("document.querySelector('input').checked") is True
