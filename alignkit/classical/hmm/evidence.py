@@ -28,6 +28,25 @@ UNREPEATED, STEEPNESS = 0.75, 4
 LOG_LIKENESS = -np.array([0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.25, 4.5, 6.5, 7.75])
 LOG_RATIO = np.array([7.5, 5.5, 4.5, 3.8, 3.2, 2.4, 1.8, 0.1, -1.4, -4.0, -4.5])
 PRIOR_LINKS = 200.0
+#: Marks that scripts have in common, by words of their Unicode names; the first that fits counts.
+MARKS = {
+    "COMMA": ",",
+    "LITTLE SECTION": ",",
+    "FULL STOP": ".",
+    "DANDA": ".",
+    "SHAD": ".",
+    "MYANMAR SIGN": ".",
+    "KHAN": ".",
+    "QUESTION MARK": "?",
+    "EXCLAMATION MARK": "!",
+    "SEMICOLON": ";",
+    "COLON": ":",
+    "SINGLE QUOTATION MARK": "'",
+    "QUOTATION MARK": '"',
+    "CORNER BRACKET": '"',
+    "DASH": "-",
+    "HYPHEN": "-",
+}
 #: A level below this is of two tokens that are more alike than 1/e, each among all of the other's sentence.
 SURE = 4
 
@@ -157,8 +176,16 @@ def _plain_letters(text: str) -> dict[int, str]:
     found = {}
     for letter in set(text):
         parts = unicodedata.normalize("NFKD", letter)
-        found[ord(letter)] = "".join(part for part in parts if not unicodedata.combining(part))
+        found[ord(letter)] = "".join(_plain_mark(part) for part in parts if not unicodedata.combining(part))
     return found
+
+
+def _plain_mark(letter: str) -> str:
+    """A mark of any script as that of :data:`MARKS`; other letters as they are."""
+    if not unicodedata.category(letter).startswith("P"):
+        return letter
+    name = set(unicodedata.name(letter, "").split())
+    return next((mark for words, mark in MARKS.items() if name.issuperset(words.split())), letter)
 
 
 class LevelRatios:

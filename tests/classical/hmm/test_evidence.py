@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001
 import random
 from dataclasses import replace
 
@@ -8,6 +9,7 @@ from alignkit.classical.hmm.evidence import (
     ALIKE,
     are_words,
     leave_one_out_share,
+    plain_words,
     spelling_counts,
     spelling_of_new_pairs,
 )
@@ -74,6 +76,48 @@ def test_words_are_compared_without_accents_and_beyond_latin_letters():
         assert found[pair] == pytest.approx(1)
     assert ("on", "no") not in found
     assert ("élan", "nale") not in found
+
+
+@pytest.mark.parametrize(
+    ("mark", "others"),
+    [
+        (",", ",،、，՝፣၊"),
+        (".", ".。।۔։።༎။។｡．"),
+        ("?", "?؟？՞"),
+        ("!", "!！՜"),
+        (";", ";；؛"),
+        (":", ":："),
+        ('"', '"“”„«»「」『』'),
+        ("'", "'’‘"),
+        ("-", "-–—"),
+    ],
+)
+def test_marks_of_many_scripts_are_those_of_latin_script(mark, others):
+    assert plain_words(list(others)) == [mark] * len(others)
+    assert plain_words([f"a{other}b" for other in others]) == [f"a{mark}b"] * len(others)
+
+
+def test_other_marks_and_letters_stay_different():
+    marks = [*",.?!;:\"'-()[]{}/%&§·・《》", "a", "ー", "丶"]
+    assert plain_words(marks) == marks
+
+
+def test_marks_of_two_scripts_are_linked_where_only_their_meaning_tells_which():
+    """Every sentence has both marks, in a new order on each side, and no word is there twice."""
+    draw = random.Random(5)
+    source, target, truth = [], [], []
+    for m in range(12):
+        order = draw.sample(range(6), 6)
+        source.append([f"{1000 + 6 * m + k}" for k in range(4)] + [",", "."])
+        target.append([[*source[m][:4], "、", "。"][k] for k in order])
+        truth.append({(k, t) for t, k in enumerate(order) if k > 3})
+
+    def right(**options):
+        links = fit_joint(Bitext.from_sentences(source, target), **options).fitted_links
+        return sum(len(truth[m] & set(map(tuple, links[m].tolist()))) for m in range(12))
+
+    assert right() >= 22
+    assert right(spelling=0.0) < 18
 
 
 def test_identical_rare_words_are_linked():
