@@ -46,7 +46,7 @@ from alignkit.text.reading import read_lines
 
 METHODS = ("grow-diag-final-and", "grow-diag", "intersection")
 TABLES = ("quality", "reliability", "thresholds", "ablation")
-THRESHOLDS = (0.2, 0.3, 0.45, 0.6, 0.75, 0.9)
+THRESHOLDS = (0.2, 0.3, 0.4, 0.5, 0.7, 0.9)
 ALONE = "alone"  # not a setting of the estimation
 ABLATION: dict[str, dict[str, Any]] = {
     "as it is": {},
@@ -86,6 +86,7 @@ TEXTS = (
     "Tatoeba, that of europarl_de_en Tatoeba and a sample of WMT 2014, and only their gold is of the Hansards and "
     "of Europarl (docs/data-sets.md)."
 )
+RELIABILITY = "predicted", "actual", "difference"
 Row = dict[str, Any]
 
 
@@ -166,7 +167,8 @@ def fit_text(folder: Path, part: str, threads: int, **changes: Any) -> tuple[Sco
 def reliability(name: str, probabilities: Scores, gold: GoldLinks) -> list[Row]:
     """Predicted against actual precision of links in ten bins of their probability; possible links count as right.
 
-    Pairs of tokens of probability below 0.02 are left out: there are too many of them to mean anything.
+    Pairs of tokens of probability below 0.02 are left out: there are too many of them to mean anything. The last
+    row is of all of these; its difference is the expected calibration error (Naeini et al. 2015).
     """
     chances, right = [], []
     for m in range(len(gold)):
@@ -183,8 +185,11 @@ def reliability(name: str, probabilities: Scores, gold: GoldLinks) -> list[Row]:
         chosen = (chance >= max(low, 0.02)) & ((chance < low + 0.1) | (low > 0.85))
         if chosen.any():
             key = {"set": name, "bin": f"{low:.1f}-{low + 0.1:.1f}", "pairs": int(chosen.sum())}
-            rows.append({**key, "predicted": float(chance[chosen].mean()), "actual": float(hit[chosen].mean())})
-    return rows
+            predicted, actual = float(chance[chosen].mean()), float(hit[chosen].mean())
+            rows.append({**key, "predicted": predicted, "actual": actual, "difference": abs(predicted - actual)})
+    pairs = [row["pairs"] for row in rows]
+    means = {each: float(np.average([row[each] for row in rows], weights=pairs)) for each in RELIABILITY}
+    return [*rows, {"set": name, "bin": "all", "pairs": sum(pairs), **means}]
 
 
 def thresholds(name: str, probabilities: Scores, gold: GoldLinks) -> list[Row]:
@@ -213,7 +218,7 @@ def markdown(title: str, rows: list[Row]) -> str:
     """A table; fractions as percentages."""
     if not rows:
         return ""
-    percent = {"aer", "precision", "recall", "predicted", "actual"}
+    percent = {"aer", "precision", "recall", *RELIABILITY}
 
     def shown(name: str, value: Any) -> str:
         if not isinstance(value, float) or name == "threshold":

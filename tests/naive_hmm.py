@@ -255,7 +255,7 @@ def pooled(forward, reverse, share, least=0.003):
     return share * log_odds(forward) + (1 - share) * log_odds(reverse)
 
 
-def judged(log_odds, certainty=1.0, least=0.003):
+def judged(log_odds, least=0.003):
     """Probabilities of links from a matrix (T, L) of log-odds, element by element."""
     T, L = log_odds.shape
     none = math.log(least / (1 - least)) + 1e-3
@@ -276,7 +276,7 @@ def judged(log_odds, certainty=1.0, least=0.003):
             across = max(chance(t, j - 1), chance(t, j + 1)) * (1 - in_column)
             along = max(chance(t - 1, j), chance(t + 1, j)) * (1 - in_row)
             same_step = chance(t - 1, j - 1) + chance(t + 1, j + 1)
-            logit = 0.3 + certainty * (0.6 * log_odds[t, j] + 2 * max(across, along) - 0.6 * same_step)
-            logit += min(log_odds[t, j] + 3, 0)
+            logit = -0.1 + 0.66 * log_odds[t, j] + 2.2 * max(across, along) - 0.66 * same_step
+            logit -= 0.4 * min(log_odds[t, j] + 3, 0)
             found[t, j] = 1 / (1 + math.exp(-logit))
     return found

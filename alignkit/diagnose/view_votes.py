@@ -118,7 +118,7 @@ def vote(
         votes += own.values >= VOTE
         if n == 0:
             agreement = agreement_of_directions(model, ViewedText(view, head).bitext, threads)
-    probabilities = into_probabilities(total, threads, len(views))
+    probabilities = into_probabilities(total, threads)
     return ViewVotes(pairs, head, probabilities, support, votes, len(views), agreement)
 
 

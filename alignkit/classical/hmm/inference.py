@@ -37,8 +37,6 @@ ROUNDS = 2
 #: met there: in a pair of another text some did not, unless it is short.
 LEAST_ELEMENTS = 20
 CHANGED_ELEMENTS = 1 << 19  # that are changed at a time
-#: How much more the mean of the log-odds of several views of a text is trusted than those of one model.
-VIEWS_CERTAINTY = 1.3
 
 Ids = tuple[np.ndarray, np.ndarray]
 Running = tuple[HMMParameters | None, HMMParameters | None]
@@ -283,19 +281,17 @@ def levels_of_links(log_odds: np.ndarray) -> np.ndarray:
     return np.minimum(found, LEVELS - 1).astype(np.uint8)
 
 
-def into_probabilities(log_odds: Scores, threads: int | None = None, views: int = 1) -> Scores:
+def into_probabilities(log_odds: Scores, threads: int | None = None) -> Scores:
     """The probability of every link, (T, L) for each pair, from its log-odds and those of the links beside it.
 
     Args:
         log_odds: (T, L) for each pair, of one model or the mean of several views'; overwritten by the result.
         threads: all there are by default; no result depends on it.
-        views: how many there are; of more than one, c of the formula is :data:`VIEWS_CERTAINTY`.
     """
     count, values = thread_count(threads), log_odds.values
-    certainty = np.float32(1 if views == 1 else VIEWS_CERTAINTY)
 
     def judge(low: int, high: int) -> None:
-        judge_matrices(low, high, log_odds.shapes, log_odds.offsets, values, certainty)
+        judge_matrices(low, high, log_odds.shapes, log_odds.offsets, values)
 
     run_blocks(judge, blocks(np.diff(log_odds.offsets), count), count)
     return log_odds

@@ -84,7 +84,7 @@ from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike, Progress, with_options
 
-KIND, VERSION = "alignkit.hmm-joint", 7
+KIND, VERSION = "alignkit.hmm-joint", 8
 #: Texts whose matrices have fewer elements (t, l) in all than this get all iterations whatever the quality: there
 #: they take no time worth saving.
 HURRIED_FROM = 2_000_000
@@ -219,7 +219,7 @@ class JointHMM(Aligner):
             log_odds = scores_in_windows(viewed.bitext, judge, float(NO_LINK))
             total = viewed.added(log_odds, 1 / len(self.views), total, bitext.shapes, thread_count(self.threads))
         assert total is not None
-        return into_probabilities(total, self.threads, len(self.views))
+        return into_probabilities(total, self.threads)
 
     def links_and_probabilities(self, bitext: Bitext) -> Linked:
         """Links whose probability reaches the threshold, and their probabilities, float64 (K,)."""
@@ -429,7 +429,7 @@ def fitted_views(
         models.append(model)
     if total is None or (chosen is not None and not chosen.any()):
         total = Scores.from_matrices([])
-    return tuple(models), into_probabilities(total, threads, len(views))
+    return tuple(models), into_probabilities(total, threads)
 
 
 def fit_view(

@@ -8,7 +8,7 @@ from math import isfinite
 from alignkit.errors import AlignkitError
 
 #: The least probability of a link of the joint aligner, by default.
-JOINT_THRESHOLD = 0.6
+JOINT_THRESHOLD = 0.5
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from planted import bitext_of, random_pairs
 
-from alignkit.classical.hmm.inference import VIEWS_CERTAINTY, into_probabilities, posteriors
+from alignkit.classical.hmm.inference import into_probabilities, posteriors
 from alignkit.classical.hmm.joint import fit_joint, fit_view
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, JOINT_THRESHOLD
 from alignkit.classical.hmm.views import View, ViewedText
@@ -24,12 +24,11 @@ def drawn(seed, shapes):
     return found
 
 
-@pytest.mark.parametrize(("views", "certainty"), [(1, 1.0), (2, VIEWS_CERTAINTY)])
-def test_probabilities_are_the_formula(views, certainty):
+def test_probabilities_are_the_formula():
     matrices = drawn(1, [(3, 5), (1, 1), (0, 4), (7, 2), (2, 0), (1, 6)])
-    found = into_probabilities(Scores.from_matrices(matrices), 1, views)
+    found = into_probabilities(Scores.from_matrices(matrices), 1)
     for matrix, log_odds in zip(found, matrices, strict=True):
-        assert matrix == pytest.approx(naive.judged(log_odds.astype(np.float64), certainty), abs=1e-5)
+        assert matrix == pytest.approx(naive.judged(log_odds.astype(np.float64)), abs=1e-5)
 
 
 @pytest.mark.parametrize("views", range(1, 9))

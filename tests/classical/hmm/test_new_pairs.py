@@ -76,7 +76,7 @@ def test_endings_tell_new_words_apart():
     new = bitext_of([(["barking", "mats"], ["tatzen", "bellende"])])
     assert model.links(new)[0].tolist() == [[0, 1], [1, 0]]
     found = model.probabilities(new)[0]
-    assert min(found[0, 1], found[1, 0]) > 0.75
+    assert min(found[0, 1], found[1, 0]) > 0.7
     assert replace(model, models=(replace(model.words, counts=None),)).probabilities(new)[0][0, 1] < 0.3
 
 

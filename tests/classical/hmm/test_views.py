@@ -8,7 +8,6 @@ from planted import bitext_of, error_rate, inflected_pairs
 
 from alignkit.align_settings import FitSettings
 from alignkit.classical.hmm import joint, views
-from alignkit.classical.hmm.inference import VIEWS_CERTAINTY
 from alignkit.classical.hmm.joint import fit_joint, fit_view, load_joint, matrix_elements
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.hmm.views import View, ViewedText, trained_views
@@ -107,7 +106,7 @@ def test_new_text_is_judged_by_the_mean_of_all_views():
     found = replace(model, fitted=None).probabilities(new)
     for m, matrix in enumerate(found):
         mean = np.mean([each[m] for each in log_odds], axis=0, dtype=np.float64)
-        assert matrix == pytest.approx(naive.judged(mean, VIEWS_CERTAINTY), abs=1e-4)
+        assert matrix == pytest.approx(naive.judged(mean), abs=1e-4)
 
 
 def test_views_of_a_small_text_learn_from_rough_models_of_the_others(monkeypatch):
@@ -127,7 +126,7 @@ def test_views_of_a_small_text_learn_from_rough_models_of_the_others(monkeypatch
         found.append(fit_view(text, replace(JOINT_SETTINGS, likeness=0.8), 1, levels=level)[1])
     for m in range(len(bitext)):
         mean = np.mean([each[m] for each in found], axis=0, dtype=np.float64)
-        assert model.fitted_probabilities[m] == pytest.approx(naive.judged(mean, VIEWS_CERTAINTY), abs=1e-3)
+        assert model.fitted_probabilities[m] == pytest.approx(naive.judged(mean), abs=1e-3)
 
     alone = fit_joint(bitext, views=seen, threads=1, co_training=0.0)
     monkeypatch.setattr(joint, "SMALL_TEXT", matrix_elements(bitext))
@@ -136,7 +135,7 @@ def test_views_of_a_small_text_learn_from_rough_models_of_the_others(monkeypatch
     each = [fit_view(text, JOINT_SETTINGS, 1)[1].values for text in viewed]
     whole = Scores(np.mean(each, axis=0), alone.fitted_probabilities.offsets, bitext.shapes)
     for m in range(len(bitext)):
-        assert alone.fitted_probabilities[m] == pytest.approx(naive.judged(whole[m], VIEWS_CERTAINTY), abs=1e-3)
+        assert alone.fitted_probabilities[m] == pytest.approx(naive.judged(whole[m]), abs=1e-3)
     assert evaluate(gold, model.fitted_links).aer < evaluate(gold, alone.fitted_links).aer
 
 
