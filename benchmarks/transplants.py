@@ -5,9 +5,9 @@
         --set learning_rate=0.005 --set products=float32 -o benchmarks/results/transplants-small
 
 Attention emerges where it is 4 times uniform for good; 2 and 3 times are shown, too. A network reaches twice
-uniform if it attends to the end of a sequence where that is due, and to nothing else. A seed counts once all of its
-networks are trained; a run that is repeated goes on after those that are in OUT.csv. Writes OUT.csv, a row for each
-measurement, and OUT.md.
+uniform if it attends to the end of a sequence where that is due, and to nothing else. A seed counts once all of
+its networks are trained; a run that is repeated goes on after those that are in OUT.csv. Writes OUT.csv, a row for
+each measurement, and OUT.md.
 """
 
 from __future__ import annotations
