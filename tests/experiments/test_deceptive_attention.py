@@ -92,12 +92,14 @@ def test_same_predictions_other_attention(two_telling_words):
     shares = [done / total for done, total in told]
     assert shares == sorted(shares)
     assert shares[-1] == 1
-    assert len(told) == 2 * 15 * (3 + 2 * 4)  # P, and a Q for each of two lambdas
+    assert len(told) == 2 * 15 * (3 + 3 * 4)  # P, one with a new attention, and a Q for each of two lambdas
     assert table.loc["P", "right"] > 0.95
     assert table.loc["P", ["TVD", "JSD"]].tolist() == [0, 0]
     assert 0 < table.loc["other seed", "JSD"] < table.loc["0.02", "JSD"]
     assert table.loc["other seed", "right"] == table.loc["P", "right"]  # the same two networks
     assert table.loc["0.02", "same"] > 0.95
+    assert table.loc["new attention", "right"] > 0.95
+    assert 0 < table.loc["new attention", "JSD"] < table.loc["0.02", "JSD"]
     assert table.loc["0.02", "JSD"] > table.loc["0", "JSD"] + 0.1
     assert table.loc["0.02", "tau P"] < table.loc["0", "tau P"]
 
@@ -129,18 +131,18 @@ def rows(name, **columns):
     import pandas as pd
 
     values = {"same": 1.0, "right": 1.0, "JSD": 0.0, "tau influence": 0.0} | columns
-    return pd.DataFrame({"lambda": name, "sentence": np.arange(40), **values})
+    return pd.DataFrame({"lambda": name, "seed": np.arange(40), "sentence": 0, **values})
 
 
 def test_a_lambda_is_judged_by_what_other_seeds_differ_by():
-    """0.85 of P's predictions are many where two usual networks share 0.8, and few where they share 0.9."""
+    """0.85 of P's predictions are many where a new attention keeps 0.8, and few where it keeps 0.9."""
     import pandas as pd
 
     def verdicts(shared, **columns):
         spread = np.where(np.arange(40) % 2, 0.05, -0.05)
         q = {"same": 0.85 + spread, "JSD": 0.6 + spread, "tau influence": -0.3 + spread} | columns
-        others = rows("other seed", same=shared, JSD=0.2)
-        parts = [rows("P", **{"tau influence": 0.1 + spread}), others, rows("0"), rows("0.1", **q)]
+        others = rows("other seed", JSD=0.2), rows("new attention", same=shared)
+        parts = [rows("P", **{"tau influence": 0.1 + spread}), *others, rows("0"), rows("0.1", **q)]
         found = list(experiment.deceptive_attention_claims(pd.concat(parts)))
         assert len(found) == 5  # none about the plain copy, lambda 0
         assert found[0].verdict is Verdict.HOLDS

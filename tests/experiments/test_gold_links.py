@@ -94,6 +94,10 @@ def rows(alpha, beta, ibm1, unit="words", seed=0):
     return pd.DataFrame({"set": "x", "unit": unit, "seed": seed, **values})
 
 
+def judged(raw):
+    return list(experiment.gold_links_claims(raw, experiment.half_way_errors(raw), 0))
+
+
 def verdicts(alpha, beta, ibm1, gap):
     parts = []
     for seed in range(5):
@@ -102,7 +106,7 @@ def verdicts(alpha, beta, ibm1, gap):
             moved = [value + more + shift * (value < 0.5) for value in alpha]
             parts.append(rows(moved, [value + 2 * shift for value in beta], ibm1, unit, seed))
     raw = pd.concat(parts, ignore_index=True)
-    return [each.verdict for each in experiment.gold_links_claims(raw, experiment.half_way_errors(raw), 0)]
+    return [each.verdict for each in judged(raw.assign(set=raw.seed))]
 
 
 def test_claims_follow_the_error_rates():
@@ -110,6 +114,20 @@ def test_claims_follow_the_error_rates():
     assert verdicts(late, early, 0.4, -0.05) == [Verdict.HOLDS] * 5
     late, early = [0.9, 0.9, 0.8, 0.5], [0.9, 0.6, 0.6, 0.6]
     assert verdicts(early, late, 0.4, 0.05) == [Verdict.FAILS] * 5
+
+
+def test_networks_of_one_set_count_once():
+    """Of three sets, one has ten times as many networks; the mean over sets is as if each had one."""
+    parts = [
+        rows([0.9, 0.9, 0.9, 0.5], [0.9] * 4, 0.5 - gap, unit, seed).assign(set=name)
+        for name, count, gap in (("a", 10, -0.2), ("b", 1, 0.1), ("c", 1, 0.4))
+        for seed in range(count)
+        for unit in ("words", "subwords")
+    ]
+    found = {each.text: each for each in judged(pd.concat(parts, ignore_index=True))}
+    one = found["Attention ends with fewer errors than IBM 1"]
+    half = 4.302653 * 0.3 / 3**0.5  # t(2) at 0.975
+    assert (one.value, one.low, one.high) == pytest.approx((0.1, 0.1 - half, 0.1 + half))
 
 
 def test_what_warm_up_decides_is_no_claim():
