@@ -177,7 +177,10 @@ def run_multihead(settings: MultiheadSettings, progress: Progress = no_progress)
         head = {"heads": name, **{column: columns[column] for column in ("runs", "failed", "share")}}
         head["mean accuracy halfway"] = float(np.mean([run.at(half) for run in part]))
         table.append({**head, "mean accuracy": columns["mean accuracy"]})
-    remarks = [f"{found.tried} heads tried alone: {len(found.good)} good, {len(found.bad)} bad."]
+    remarks = [
+        f"{found.tried} heads tried alone: {len(found.good)} good, {len(found.bad)} bad.",
+        "Intervals are too narrow: the networks of a mix share all weights but their heads, and draw on the same.",
+    ]
     if settings.heads != 8:
         remarks.append(f"'eight' in the names stands for {settings.heads}.")
     return Result(

@@ -71,6 +71,11 @@ def test_one_based_gold_is_found_out_by_the_lengths():
     assert as_lists(found.gold.sure) == [[(0, 0), (1, 1)], [], [(2, 0)]]
 
 
+@pytest.mark.parametrize(("line", "pair"), [("3-1", (9, 3)), ("1-3", (3, 9))])
+def test_one_index_past_the_end_is_enough(line, pair):
+    assert parse_gold("gold", [line], shapes=shapes(pair)).base == 1
+
+
 def test_long_sentences_leave_it_as_it_is_but_say_so():
     found = parse_gold("gold", ["1-1"] * 50, shapes=shapes(*[(5, 5)] * 50))
     assert found.base == 0

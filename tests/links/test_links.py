@@ -96,9 +96,9 @@ def test_nonsense_is_refused():
 
 
 def test_parse_gold():
-    gold = parse_links("gold", ["0-0 1p2 \t3-1", "", "2?2 2-2:0.93 2-2:1e-05"])
+    gold = parse_links("gold", ["0-0 1p2 \t3-1", "", "2?2 2-2:0.93 2-2:1e-05 3?3"])
     assert as_lists(gold.sure) == [[(0, 0), (3, 1)], [], [(2, 2)]]
-    assert as_lists(gold.possible) == [[(0, 0), (1, 2), (3, 1)], [], [(2, 2)]]
+    assert as_lists(gold.possible) == [[(0, 0), (1, 2), (3, 1)], [], [(2, 2), (3, 3)]]
     assert len(gold) == 3
 
 
