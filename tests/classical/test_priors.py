@@ -211,6 +211,15 @@ def test_a_pruned_pair_starts_as_one_that_never_met():
     assert start.tolist() == pytest.approx([0.75 / 1.25, 0.5 / 1.25])
 
 
+def test_a_word_without_new_pairs_keeps_its_values():
+    """Also where the text has only some of its pairs, so that they sum to less than 1."""
+    model = fit_ibm1(bitext_of([(["a"], ["x"])] * 3 + [(["a"], ["y"])]), iterations=1, null=False)
+    text = bitext_of([(["a"], ["x"])])
+    rows = TableRows(np.array([0, 1]), np.array([0], np.int32), np.zeros(1, np.float32))
+    start = start_values(model.table, (model.source, model.target), model.table.values, text, rows)
+    assert start.tolist() == [0.75]
+
+
 def test_the_joint_model_goes_on_without_lexical_iterations():
     text, planted = permuted_copy(6, pairs=300)
     first = fit_joint(bitext_of(text[:250]))

@@ -139,6 +139,20 @@ def test_samples_have_the_probabilities_of_softmax(name):
     np.testing.assert_allclose(weights.detach().mean((0, 1, 2)), torch.softmax(scores, 0), atol=0.01)
 
 
+@pytest.mark.parametrize("temperature", [0.4, 1.0, 3.0])
+def test_gumbel_has_the_gradient_of_the_perturbed_softmax_at_its_temperature(temperature):
+    scores, mask = random_scores(10)
+    by_weight = torch.randn(scores.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    own, other = (scores.clone().requires_grad_() for _ in range(2))
+    torch.manual_seed(3)
+    hard = normalizer(f"gumbel:{temperature}", training=True)(own, mask)
+    torch.manual_seed(3)
+    noise = -torch.empty_like(scores).exponential_().log()
+    logits = ((other + noise) / temperature).masked_fill(~mask[:, None, None], -torch.inf)
+    soft = torch.softmax(logits, -1)
+    torch.testing.assert_close(*(torch.autograd.grad(w, x, by_weight)[0] for w, x in ((hard, own), (soft, other))))
+
+
 def test_the_score_function_estimator_has_no_bias():
     """The mean over 60,000 samples is the gradient of the expected loss, which enumeration gives."""
     torch.manual_seed(5)
