@@ -102,6 +102,7 @@ def test_views_of_little_text_are_trusted_less():
     assert known[0].trust == pytest.approx(0.1)
     assert known[1].trust == pytest.approx((math.log(5) / math.log(16)) ** 2)
     assert known[2].trust == known[3].trust == 1
+    assert [each.unlinked for each in known] == pytest.approx([0.4 / each.trust**0.5 for each in known])
     aers = [expected_link_counts(own, evidence, numbers).total().aer for numbers in known]
     assert aers[0] > aers[1] > aers[2] == aers[3]
     margins = [0.05 / numbers.trust for numbers in known]

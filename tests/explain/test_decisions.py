@@ -85,6 +85,8 @@ def test_uniform_and_permuted_attention():
     change, flips = uniform_change(decision)
     assert change == pytest.approx(1 / (1 + np.exp(-2.4)) - 1 / (1 + np.exp(1)))
     assert flips
+    assert uniform_change(decision._replace(bias=2.0))[0] > 0.1
+    assert not uniform_change(decision._replace(bias=2.0))[1]  # less sure of the same
     even = Decision(np.full(4, 0.25), np.arange(4.0), 0.0)
     assert uniform_change(even) == (0.0, False)
     assert permutation_change(even, np.random.default_rng(0)) == pytest.approx(0)
