@@ -108,7 +108,7 @@ def vote(
     levels = None if embeddings is None else embeddings.levels(text, thread_count(threads), progress)
     kinds = [bool(view.subwords) for view in views]
     for n, view in enumerate(views):
-        report = None if progress is None else progress_of_view(progress, n, plans)
+        report = None if progress is None else progress_of_view(progress, n, plans, f"view {n + 1}")
         viewed = ViewedText(view, text)
         alike = None if levels is None else viewed.levels(levels, thread_count(threads))
         model, log_odds = fit_view(viewed, plans[n], thread_count(threads), report, levels=alike)
@@ -128,7 +128,7 @@ def _of_words(log_odds: Scores, view: View, head: Bitext, threads: int | None) -
     shapes = wanted.bitext.shapes
     offsets = flat_offsets(shapes)
     first = Scores(log_odds.values[: offsets[-1]], offsets, shapes)
-    return wanted.added(first, 1.0, None, head.shapes, thread_count(threads))
+    return wanted.of_words(first, head.shapes, thread_count(threads))
 
 
 def agreement_of_directions(model: BidirectionalHMM, bitext: Bitext, threads: int | None = None) -> float:

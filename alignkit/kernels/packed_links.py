@@ -46,6 +46,19 @@ def whole_links(elements, shift, whole):
 
 
 @kernel
+def add_by_level(levels, elements, sums):
+    """sums float64[n] += the links of the elements of level n, in units of 2**-FINEST.
+
+    Args:
+        levels: uint8, of as many elements.
+    """
+    for j in range(len(elements)):
+        link = np.int64(elements[j] >> CODE_BITS)
+        if link > 0:
+            sums[levels[j]] += ((link & (ONE - 1)) + ONE) << (link >> FRACTION_BITS)
+
+
+@kernel
 def pack_links(bits, elements):
     """Sets the links of elements to float32 numbers from 0 to 1, given as their bits uint32; codes stay."""
     for j in range(len(elements)):

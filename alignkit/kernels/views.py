@@ -19,8 +19,8 @@ class UnitCounts(NamedTuple):
 
 
 @kernel
-def add_merged(low, high, source, target, matrices, weight, words):
-    """words += weight * the log-odds of links between words of pairs low <= m < high.
+def fill_merged(low, high, source, target, matrices, words):
+    """words = the log-odds of links between words of pairs low <= m < high.
 
     The probability of a pair of words is the sum over the source word's units of the mean over the target word's,
     at most 1.
@@ -28,10 +28,10 @@ def add_merged(low, high, source, target, matrices, weight, words):
     Args:
         source, target: :class:`UnitCounts`.
         matrices: (values float32, offsets int64 (M + 1,)), log-odds of links between units, row by row.
-        words: the same between words; added to.
+        words: the same between words; filled.
     """
     values, starts = matrices
-    sums, word_starts = words
+    found, word_starts = words
     for m in range(low, high):
         first, last = source.offsets[m], source.offsets[m + 1]
         width = 0
@@ -48,7 +48,7 @@ def add_merged(low, high, source, target, matrices, weight, words):
                     for k in range(source.counts[s]):
                         total += chance_of(values[column + u * width + k])
                 column += source.counts[s]
-                sums[place] += weight * log_odds_of(total * share)
+                found[place] = log_odds_of(total * share)
                 place += 1
             row += count * width
 

@@ -5,6 +5,7 @@ import pytest
 
 from alignkit.kernels.packed_links import (
     FINEST,
+    add_by_level,
     as_floats,
     clear_links,
     set_links,
@@ -52,6 +53,15 @@ def test_whole_links_are_the_links_exactly():
     assert unpacked_links(elements).max() == 1
     assert (whole[0], whole.max()) == (0, 1 << FINEST)
     assert np.array_equal(whole * sum_unit(0), unpacked_links(elements).astype(np.float64))
+
+
+def test_links_are_summed_by_level():
+    elements, sums = every_link(), np.zeros(4)
+    levels = np.random.default_rng(1).integers(0, 3, len(elements)).astype(np.uint8)
+    for _ in range(2):
+        add_by_level(levels, elements, sums)
+    expected = [2 * float(unpacked_links(elements[levels == n]).astype(np.float64).sum()) for n in range(4)]
+    assert sums * sum_unit(0) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("shift", [1, 7, 30])

@@ -35,8 +35,8 @@ from alignkit.parallel import blocks, thread_count
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 
-#: Of an adaptation: iterations with transitions only, until the links settle as in a fit.
-ADAPTATION_SETTINGS = replace(JOINT_SETTINGS, lexical_iterations=0)
+#: Of an adaptation: iterations with transitions only, until the links settle more than in a fit.
+ADAPTATION_SETTINGS = replace(JOINT_SETTINGS, lexical_iterations=0, tolerance=0.03)
 
 
 class Adapter:
@@ -89,7 +89,8 @@ class Adapter:
                 estimation.count_once(counted if seen is None else counted[seen], model)
             estimate(estimation, last_shares=model.shares)
             # What is adapted knows only the words of the pairs that it is adapted to.
-            return model_and_log_odds(estimation, viewed, seen, other=model)
+            adapted, log_odds = model_and_log_odds(estimation, viewed, seen, other=model)
+            return adapted, viewed.of_words(log_odds, text.shapes, threads)
 
         models, probabilities = fitted_views(self.model.views, text, chosen, fit, threads)
         fitted = FittedText(bitext, probabilities, chosen, of_others=self.model)

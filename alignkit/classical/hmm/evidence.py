@@ -11,7 +11,7 @@ import numpy as np
 from alignkit.embeddings.levels import LEVELS, STEP, UNKNOWN
 from alignkit.kernels.hmm_e_step import Likeness
 from alignkit.kernels.inverted_index import TableRows
-from alignkit.kernels.packed_links import unpacked_links
+from alignkit.kernels.packed_links import add_by_level, sum_unit
 from alignkit.kernels.spelling import Letters, matrix_similarities, similarities
 from alignkit.parallel import blocks, run_blocks
 from alignkit.scores import flat_offsets
@@ -217,7 +217,9 @@ class LevelRatios:
 
     def update(self, elements: np.ndarray) -> None:
         """New ratios from the expected links of elements uint32 (P,)."""
-        linked = _counted(self.levels, elements) + self.prior
+        sums = np.zeros(LEVELS + 1)
+        add_by_level(self.levels, elements, sums)
+        linked = sums[:LEVELS] * sum_unit(0) + self.prior
         self._set(linked / linked.sum() / self.shares)
 
     def _set(self, ratios: np.ndarray) -> None:
@@ -234,10 +236,9 @@ def _share_of_sure(levels: np.ndarray, shapes: np.ndarray) -> float:
     return float((best < SURE).sum() / max((best < UNKNOWN).sum(), 1))
 
 
-def _counted(levels: np.ndarray, elements: np.ndarray | None = None) -> np.ndarray:
-    """float64 (LEVELS,): the number of elements of each level, or the sum of their expected links."""
+def _counted(levels: np.ndarray) -> np.ndarray:
+    """float64 (LEVELS,): the number of elements of each level."""
     counts, step = np.zeros(LEVELS + 1), 1 << 22
     for low in range(0, len(levels), step):
-        part = None if elements is None else unpacked_links(elements[low : low + step])
-        counts += np.bincount(levels[low : low + step], part, minlength=LEVELS + 1)
+        counts += np.bincount(levels[low : low + step], minlength=LEVELS + 1)
     return counts[:LEVELS]

@@ -17,7 +17,7 @@ What it adds to the HMM of Vogel, Ney and Tillmann (1996), each because it pays 
   word itself (:mod:`alignkit.classical.hmm.back_off`).
 - **Fertility** (Brown et al. 1993, IBM Model 3), as a factor for one more link of a word, given the expected
   number of its others (mean field).
-- **Views learn from each other** in small texts: what roughly fitted models of the other views say of a link is
+- **Views learn from each other** in small texts, one after another: what the models of the others say of a link is
   evidence for it, as embeddings are (co-training, Blum and Mitchell 1998).
 - **Links** whose probability reaches a threshold. The probability comes from the log-odds of both posteriors,
   averaged in proportion to the tokens that each direction explains, and from the links beside it
@@ -92,8 +92,9 @@ HURRIED_FROM = 2_000_000
 SMALL_TEXT, UNITS_LIMIT = 8_000_000, 4
 #: The most iterations with transitions of a model of subwords: with more, it finds fewer right links.
 SUBWORD_ITERATIONS = 4
-#: Iterations with transitions of the rough models that the views of a small text learn from.
-ROUGH_ITERATIONS = 2
+#: Iterations with transitions of the rough model that the views of a small text learn from at first; and the most
+#: without transitions of what learns from others.
+ROUGH_ITERATIONS, TAUGHT_LEXICAL = 1, 2
 #: Bytes of a word pair in a saved file: its target word, two probabilities and a count; and of what the names of
 #: arrays, the header and the directory of the file take for each view.
 PAIR, ENVELOPE = 16, 1 << 14
@@ -217,8 +218,11 @@ class JointHMM(Aligner):
             # A pair that is not long may be long in parts of words.
             judge = partial(model.log_odds, threads=self.threads, are_words=view.has_words)
             log_odds = scores_in_windows(viewed.bitext, judge, float(NO_LINK))
-            total = viewed.added(log_odds, 1 / len(self.views), total, bitext.shapes, thread_count(self.threads))
+            found = viewed.of_words(log_odds, bitext.shapes, thread_count(self.threads))
+            total = found if total is None else replace(total, values=total.values + found.values)
         assert total is not None
+        if len(self.views) > 1:
+            total = replace(total, values=total.values / np.float32(len(self.views)))
         return into_probabilities(total, self.threads)
 
     def links_and_probabilities(self, bitext: Bitext) -> Linked:
@@ -371,34 +375,38 @@ def fit_joint(
     views, count = tuple(view for view, _ in plans), thread_count(threads)
     levels = None if embeddings is None else embeddings.levels(text, count, progress)
     is_alone = len(views) == 1 or levels is not None or start is not None
-    fits = [plan for _, plan in plans]
-    if not is_alone and fits[0].co_training > 0 and matrix_elements(text) < SMALL_TEXT * share_of_text:
-        rough = [replace(plan, iterations=min(plan.iterations, ROUGH_ITERATIONS)) for plan in fits]
-        fits = rough + [replace(plan, likeness=plan.co_training) for plan in fits]
-    first: list[np.ndarray] = []  # the log-odds of links by rough models
+    fits = [plan for _, plan in plans[1:] + plans[:1]]  # words come last
+    learn = not is_alone and fits[0].co_training > 0 and matrix_elements(text) < SMALL_TEXT * share_of_text
+    if learn:
+        lexical = min(fits[0].lexical_iterations, TAUGHT_LEXICAL)
+        taught = [replace(each, lexical_iterations=lexical, likeness=each.co_training) for each in fits]
+        fits = [replace(fits[-1], iterations=ROUGH_ITERATIONS), *taught]
+    known: dict[int, np.ndarray] = {}  # the log-odds of links by the last fit of each view
 
-    def fit_nth(n: int, viewed: ViewedText, levels: np.ndarray | None) -> tuple[BidirectionalHMM, Scores]:
-        return fit_view(
+    def fit(step: int, viewed: ViewedText) -> tuple[BidirectionalHMM, Scores]:
+        n = (step + (not learn)) % len(views)
+        name = f"rough view {n + 1}" if step < learn else f"view {n + 1}"
+        others = [each for k, each in known.items() if k != n]
+        given = levels_of_links(reduce(np.add, others) / np.float32(len(others))) if others else levels
+        model, log_odds = fit_view(
             viewed,
-            fits[n],
+            fits[step],
             count,
-            None if progress is None else progress_of_view(progress, n, fits, len(fits) - len(views)),
+            None if progress is None else progress_of_view(progress, step, fits, name),
             prior=prior if viewed.view.has_words else None,
             start=None if start is None else start.models[n],
-            levels=None if levels is None else viewed.levels(levels, count),
+            levels=None if given is None else viewed.levels(given, count),
         )
+        found = viewed.of_words(log_odds, text.shapes, count)
+        if learn:
+            known[n] = found.values
+        return model, found
 
-    def fit(n: int, viewed: ViewedText) -> tuple[BidirectionalHMM, Scores]:
-        given = levels
-        if first:
-            others = reduce(np.add, [each for k, each in enumerate(first) if k != n])
-            given = levels_of_links(others / np.float32(len(first) - 1))
-        return fit_nth(len(first) + n, viewed, given)
-
-    for n in range(len(fits) - len(views)):
-        viewed = ViewedText(views[n], text)
-        first.append(viewed.added(fit_nth(n, viewed, None)[1], 1, None, text.shapes, count).values)
-    models, probabilities = fitted_views(views, text, chosen, fit, count)
+    if learn:
+        fit(0, ViewedText(views[0], text))
+    turned = views[1:] + views[:1]
+    models, probabilities = fitted_views(turned, text, chosen, lambda k, viewed: fit(learn + k, viewed), count)
+    models = models[-1:] + models[:-1]
     return JointHMM(views, models, threads=threads, fitted=FittedText(bitext, probabilities, chosen))
 
 
@@ -415,7 +423,7 @@ def fitted_views(
         views: trained.
         text, chosen: as :func:`.views.training_pairs` returns them.
         fit: called as ``fit(n, viewed)`` for the n-th view of the text; returns its model and the log-odds of
-            links.
+            links between words.
         threads: how many to use; no result depends on it.
     """
     total: Scores | None = None
@@ -425,10 +433,12 @@ def fitted_views(
         for side in (text.source, text.target):
             side.vocabulary.forget_strings()  # several times as large as the vocabulary
         model, log_odds = fit(n, viewed)
-        total = viewed.added(log_odds, 1 / len(views), total, text.shapes, threads)
+        total = log_odds if total is None else replace(total, values=total.values + log_odds.values)
         models.append(model)
     if total is None or (chosen is not None and not chosen.any()):
         total = Scores.from_matrices([])
+    if len(views) > 1:
+        total = replace(total, values=total.values / np.float32(len(views)))
     return tuple(models), into_probabilities(total, threads)
 
 
@@ -566,13 +576,12 @@ def settings_of_view(settings: HMMSettings, view: View) -> HMMSettings:
     )
 
 
-def progress_of_view(progress: Progress, n: int, plans: Sequence[HMMSettings], rough: int = 0) -> Progress:
-    """Progress of the n-th of several fits with these settings, the first of which are rough ones."""
+def progress_of_view(progress: Progress, n: int, plans: Sequence[HMMSettings], name: str) -> Progress:
+    """Progress of the n-th of several fits with these settings, which has this name."""
     if len(plans) == 1:
         return progress
     steps = [plan.lexical_iterations + plan.iterations for plan in plans]
     before, total = sum(steps[:n]), sum(steps)
-    name = f"rough view {n + 1}" if n < rough else f"view {n - rough + 1}"
     return lambda done, _, message: progress(before + done, total, f"{name}, {message}")
 
 

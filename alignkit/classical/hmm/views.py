@@ -13,7 +13,7 @@ import numpy as np
 
 from alignkit.embeddings.levels import UNKNOWN
 from alignkit.errors import AlignkitError
-from alignkit.kernels.views import UnitCounts, add_merged, spread_values
+from alignkit.kernels.views import UnitCounts, fill_merged, spread_values
 from alignkit.links.links import Links
 from alignkit.parallel import blocks, run_blocks
 from alignkit.records import Record
@@ -185,30 +185,21 @@ class ViewedText:
                 UnitCounts(each.counts(side), side.offsets) for each, side in zip(units, sides, strict=True)
             ]
 
-    def added(
-        self, log_odds: Scores, weight: float, total: Scores | None, shapes: np.ndarray, threads: int
-    ) -> Scores:
-        """The log-odds of links between words, from those between units, times the weight, and the total so far.
+    def of_words(self, log_odds: Scores, shapes: np.ndarray, threads: int) -> Scores:
+        """The log-odds of links between words, from those between units.
 
         Args:
-            log_odds: of links between units; may be overwritten.
-            weight: of this view.
-            total: of the views before, added to; None: this is the first.
+            log_odds: of links between units; returned if every word is one.
             shapes: int (M, 2), of the words.
             threads: how many to use; no result depends on it.
         """
         if self._is_one_to_one:
-            if weight != 1:
-                log_odds.values[:] *= np.float32(weight)
-            if total is None:
-                return log_odds
-            total.values[:] += log_odds.values
-            return total
-        words = Scores.zeros(shapes) if total is None else total
+            return log_odds
+        words = Scores.zeros(shapes)
         matrices, counts = (log_odds.values, log_odds.offsets), self._counts
 
         def merge(low: int, high: int) -> None:
-            add_merged(low, high, *counts, matrices, np.float32(weight), (words.values, words.offsets))
+            fill_merged(low, high, *counts, matrices, (words.values, words.offsets))
 
         run_blocks(merge, blocks(np.diff(log_odds.offsets), threads), threads)
         return words

@@ -61,18 +61,14 @@ def test_subwords_spell_the_words_and_links_are_merged():
     size = int(flat_offsets(shapes)[-1])
     log_odds = np.where(rng.random(size) < 0.3, NO_LINK, rng.normal(-1, 2, size)).astype(np.float32)
     scores = Scores(np.clip(log_odds, NO_LINK, -NO_LINK), flat_offsets(shapes), shapes)
-    offsets = flat_offsets(bitext.shapes)
-    total = Scores(np.ones(offsets[-1], np.float32), offsets, bitext.shapes)
-    alone = text.added(scores, 0.5, None, bitext.shapes, threads=2).values
-    assert text.added(scores, 0.5, total, bitext.shapes, threads=2) is total
-    assert total.values == pytest.approx(1 + alone, abs=1e-5)
+    found = text.of_words(scores, bitext.shapes, threads=2)
     for m in range(len(bitext)):
         for t, rows in enumerate(groups[len(bitext) + m]):
             for s, columns in enumerate(groups[m]):
                 units = scores[m][np.ix_(rows, columns)].astype(np.float64)
                 chances = np.where(units <= HARDLY, 0, 1 / (1 + np.exp(-units)))
                 merged = np.clip(chances.mean(axis=0).sum(), 0.003, 0.997)
-                assert total[m][t, s] == pytest.approx(1 + 0.5 * np.log(merged / (1 - merged)), abs=1e-4)
+                assert found[m][t, s] == pytest.approx(np.log(merged / (1 - merged)), abs=1e-4)
 
 
 def test_views_find_links_of_rare_forms():
@@ -80,7 +76,7 @@ def test_views_find_links_of_rare_forms():
     words = evaluate(gold, fit_joint(bitext).fitted_links).aer
     views = fit_joint(bitext, views=(View(), View(letters=4), View(subwords=60)))
     assert len(views.models) == 3
-    assert evaluate(gold, views.fitted_links).aer < words - 0.02
+    assert evaluate(gold, views.fitted_links).aer < words - 0.01
 
 
 def test_threads_change_nothing_and_files_keep_everything(tmp_path):
@@ -109,23 +105,23 @@ def test_new_text_is_judged_by_the_mean_of_all_views():
         assert matrix == pytest.approx(naive.judged(mean), abs=1e-4)
 
 
-def test_views_of_a_small_text_learn_from_rough_models_of_the_others(monkeypatch):
+def test_views_of_a_small_text_learn_from_each_other_one_after_another(monkeypatch):
     """The same again, step by step; of a text that is not small, each view is fitted by itself."""
     bitext, gold = inflected(90)
     seen = View(), View(letters=3), View(letters=5)
     model = fit_joint(bitext, views=seen, threads=2)
-    viewed = [ViewedText(view, bitext) for view in seen]
-    rough = replace(JOINT_SETTINGS, iterations=2)
-    chances = [1 / (1 + np.exp(-fit_view(text, rough, 1)[1].values.astype(np.float64))) for text in viewed]
-    odds = [np.where(p > 0.00301, np.log(p / (1 - p)), -np.inf) for p in chances]
-    found = []
-    for n, text in enumerate(viewed):
-        first, second = (np.maximum(odds[k], NO_LINK) for k in range(3) if k != n)
-        mean = (first + second) / 2
-        level = np.where(mean <= HARDLY, 31, np.minimum(4 * np.log1p(np.exp(-mean)), 31)).astype(np.uint8)
-        found.append(fit_view(text, replace(JOINT_SETTINGS, likeness=0.8), 1, levels=level)[1])
+    viewed, taught = [ViewedText(view, bitext) for view in seen], replace(JOINT_SETTINGS, likeness=0.8)
+    odds, found = {}, {}
+    for n in (0, 1, 2, 0):
+        if odds:
+            mean = np.mean([each for k, each in odds.items() if k != n], axis=0)
+            level = np.where(mean <= HARDLY, 31, np.minimum(4 * np.log1p(np.exp(-mean)), 31)).astype(np.uint8)
+            found[n] = fit_view(viewed[n], replace(taught, lexical_iterations=2), 1, levels=level)[1]
+        else:
+            found[n] = fit_view(viewed[n], replace(JOINT_SETTINGS, iterations=1), 1)[1]
+        odds[n] = found[n].values.astype(np.float64)
     for m in range(len(bitext)):
-        mean = np.mean([each[m] for each in found], axis=0, dtype=np.float64)
+        mean = np.mean([each[m] for each in found.values()], axis=0, dtype=np.float64)
         assert model.fitted_probabilities[m] == pytest.approx(naive.judged(mean), abs=1e-3)
 
     alone = fit_joint(bitext, views=seen, threads=1, co_training=0.0)
@@ -156,7 +152,8 @@ def test_progress_runs_through_all_views():
     fit_joint(bitext, views=(View(), View(letters=3)), progress=lambda *step: seen.append(step))
     assert [done for done, _, _ in seen] == sorted(done for done, _, _ in seen)
     assert seen[-1][0] == seen[-1][1]
-    assert seen[-1][2].startswith("view 2")
+    names = list(dict.fromkeys(message.partition(",")[0] for _, _, message in seen))
+    assert names == ["rough view 1", "view 2", "view 1"]
 
 
 def frequent(pairs=420, types=1100, seed=3):
@@ -197,7 +194,7 @@ def test_small_texts_are_looked_at_as_subwords_too(monkeypatch):
 
 def test_one_view_is_the_model_of_words():
     bitext = frequent()
-    fast = fit_joint(bitext, quality="fast", iterations=10, lexical_iterations=3, tolerance=0.03)
+    fast = fit_joint(bitext, quality="fast", iterations=10, lexical_iterations=3)
     one = fit_joint(bitext, views=(View(),))
     assert (one.name, len(one.models)) == ("hmm-joint", 1)
     assert one.fitted_probabilities.values.tobytes() == fast.fitted_probabilities.values.tobytes()
@@ -266,10 +263,10 @@ def test_few_iterations_of_subwords_stay_few(monkeypatch):
     bitext, steps = inflected(60)[0], []
     views = View(), View(subwords=60)
     for quality, hurried_from, options, wanted in (
-        ("normal", 1, {}, (5 + 13, 5 + 7)),
-        ("fast", 1 << 20, {}, (5 + 13, 5 + 7)),  # the text is too small to hurry
-        ("fast", 1, {}, (4 + 5, 4 + 5)),
-        ("fast", 1 << 20, {"iterations": 2}, (4 + 4, 4 + 4)),
+        ("normal", 1, {}, (4 + 12, 6)),
+        ("fast", 1 << 20, {}, (4 + 12, 6)),  # the text is too small to hurry
+        ("fast", 1, {}, (3 + 5, 5)),
+        ("fast", 1 << 20, {"iterations": 2}, (3 + 4, 4)),
     ):
         steps.clear()
         monkeypatch.setattr(joint, "HURRIED_FROM", hurried_from)
