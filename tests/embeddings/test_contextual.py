@@ -91,6 +91,37 @@ def test_long_sentences_are_encoded_in_parts(embeddings):
     assert embeddings.levels(bitext_of([]), 1).size == 0
 
 
+class LoudFeature:
+    """An encoder that knows every letter, but whose last feature is large and says nothing."""
+
+    width, most_pieces, about = 9, 50, "letters"
+    before, after = np.array([26], np.int32), np.empty(0, np.int32)
+
+    def pieces(self, word):
+        return [ord(word) - ord("a")]
+
+    def states(self, pieces, lengths):
+        letters = np.random.default_rng(1).normal(size=(27, 8))
+        loud = np.random.default_rng(len(pieces)).normal(0, 100, len(pieces))
+        return np.column_stack([letters[pieces], loud]).astype(np.float32)
+
+
+@pytest.mark.parametrize("block", [1000, 40])
+def test_no_feature_outweighs_the_others(block, monkeypatch):
+    monkeypatch.setattr("alignkit.embeddings.contextual.BLOCK", block)
+    rng = np.random.default_rng(2)
+    sources = ["".join(rng.permutation(list("abcdefghijklmnopqrstuvwxyz"))[:7]) for _ in range(30)]
+    pairs = [(source, rng.permutation(list(source))) for source in sources]
+    bitext = bitext_of([(list(source), list(target)) for source, target in pairs])
+    matrices = ContextualEmbeddings(LoudFeature()).levels(bitext, 2).reshape(30, 7, 7)
+    right = [
+        source[j] == letter
+        for (source, target), matrix in zip(pairs, matrices, strict=True)
+        for letter, j in zip(target, matrix.argmin(axis=1), strict=True)
+    ]
+    assert np.mean(right) > 0.95
+
+
 def test_names_and_files(tmp_path, monkeypatch):
     path = tmp_path / "v.vec"
     path.write_text("a 1 2\n")

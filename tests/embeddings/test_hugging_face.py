@@ -7,7 +7,7 @@ import pytest
 from planted import bitext_of
 
 import alignkit
-from alignkit.embeddings.contextual import ContextualEmbeddings
+from alignkit.embeddings.contextual import EVEN, ContextualEmbeddings
 from alignkit.embeddings.find import find_embeddings
 from alignkit.embeddings.hugging_face import DEPTH
 from alignkit.embeddings.levels import likeness_levels
@@ -48,8 +48,10 @@ def test_levels_are_those_of_means_of_states(folder):
                 states = model.eval()(**encoded, output_hidden_states=True).hidden_states[round(DEPTH * LAYERS)][0]
             places = np.array([-1 if word is None else word for word in encoded.word_ids()])
             vectors += [states[places == n].mean(0).numpy() for n in range(len(words))]
-        centred = np.array(vectors) - np.mean(vectors, axis=0)
-        sides.append(centred / np.linalg.norm(centred, axis=1, keepdims=True))
+        sides.append(np.array(vectors) - np.mean(vectors, axis=0))
+    variance = np.mean([(side**2).mean(axis=0) for side in sides], axis=0)
+    sides = [side / np.sqrt(variance + EVEN * np.median(variance)) for side in sides]
+    sides = [side / np.linalg.norm(side, axis=1, keepdims=True) for side in sides]
     found = find_embeddings(folder).levels(bitext, 2)
     wanted, starts = [], [0, 0]
     for pair in PAIRS:

@@ -53,3 +53,5 @@ def test_vectors_are_centred_and_of_length_one():
     vectors = np.array([[3.0, 1.0], [0.0, 0.0], [1.0, 4.0]], np.float32)
     found = centred(vectors, np.array([1.0, 1.0], np.float32))
     assert found == pytest.approx(np.array([[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]))
+    found = centred(vectors + np.float32(1), np.array([1.0, 1.0], np.float32), np.array([3.0, 1.0], np.float32))
+    assert found == pytest.approx(np.array([[0.5**0.5, 0.5**0.5], [0.0, 0.0], [1 / 145**0.5, 12 / 145**0.5]]))
