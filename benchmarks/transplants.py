@@ -127,13 +127,14 @@ def main(seeds: int, first_seed: int, size: int, until: str | None, changes: tup
     torch.set_num_threads(1)
     settings = assigned(SETTINGS, changes)
     path = Path(f"{output}.csv")
-    rows = pd.read_csv(path) if path.exists() else pd.DataFrame({"seed": []})
+    parts = [pd.read_csv(path)] if path.exists() else []
     for first in range(first_seed, first_seed + seeds, size):
         if until and f"{datetime.now(UTC):%H:%M}" > until:
             break
-        if first in set(rows.seed):
+        if any(first in set(part.seed) for part in parts):
             continue
-        rows = pd.concat([rows, block(settings, range(first, first + size))], ignore_index=True)
+        parts.append(block(settings, range(first, first + size)))
+        rows = pd.concat(parts, ignore_index=True)
         rows.to_csv(path, index=False)
         title = f"# attention-without-lexicon, {rows.seed.nunique()} seeds\n\n`python benchmarks/transplants.py`"
         sizes = ", ".join(f"{n} {getattr(settings, n)}" for n in ("hidden", "batch", "learning_rate", "products"))
