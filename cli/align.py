@@ -46,8 +46,8 @@ from alignkit_cli.parameter_types import SHARE, TEXT, Checked, EmbeddingSource, 
     FitSettings,
     "quality",
     type=click.Choice(list(QUALITIES)),
-    help="How much time to spend. fast takes about two thirds of the time of normal on large texts, and half or "
-    "less on small ones; best takes about seven times as long on large texts, and three times on small ones.",
+    help="How much time to spend. fast takes about two thirds of the time of normal on large texts, and a "
+    "third or less on small ones; best takes about seven times as long on large texts, and twice on small ones.",
 )
 @setting_option(
     FitSettings,
@@ -123,11 +123,10 @@ def command(models: tuple[str, ...], on_error: str, **options: Any) -> None:
     and the second source word to the third target word. The line is empty if a side is blank.
 
     Without --model, two hidden Markov models, one for each direction, are trained jointly on this text. For small
-    texts this is done twice, for words and for subwords, and what both say of each link is averaged; with
-    --quality best, for words and several sizes of subwords, and texts of any size. With --model, a saved aligner
-    links new text; words that it has never seen it links by their letters, or not at all if it is not of this
-    kind, and with --adapt also by what the text itself says. A neural aligner's links are between whitespace
-    words, from attention summed over their subwords.
+    texts this is done for words and for parts of them, and what all models say of each link is averaged; with
+    --quality best, for texts of any size. With --model, a saved aligner links new text; words that it has never
+    seen it links by their letters, or not at all if it is not of this kind, and with --adapt also by what the text
+    itself says. A neural aligner's links are between whitespace words, from attention summed over their subwords.
 
     --fit-on fits on a sample of the pairs. --shard links a part of the text, for a task among many.
 

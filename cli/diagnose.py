@@ -61,11 +61,11 @@ def command(source: str, target: str, links: str | None, **options: Any) -> None
     """Estimate how good an alignment is, and show where it is bad, without gold links.
 
     Several views of the text (its words, their first letters, subwords) are aligned, which takes as long as
-    `alignkit align --quality best`. How they agree with LINKS and with each other tells how many links are right,
-    and how many are missing. AER depends on the annotators: it is estimated for gold links that are all sure, and
-    for gold links of which some are only possible. Estimates may be off by a few points; differences between
-    alignments of one text are more reliable. The true AER lies in the interval in nine of ten cases, but only in
-    about half of them if the links come from evidence that the views lack, as embeddings.
+    `alignkit align --quality best` on large texts. How they agree with LINKS and with each other tells how many
+    links are right, and how many are missing. AER depends on the annotators: it is estimated for gold links that
+    are all sure, and for gold links of which some are only possible. Estimates may be off by a few points;
+    differences between alignments of one text are more reliable. The true AER lies in the interval in nine of ten
+    cases, but only in about half of them if the links come from evidence that the views lack, as embeddings.
     """
     if target is None:
         raise click.UsageError("Missing argument LINKS.")

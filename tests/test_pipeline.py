@@ -89,7 +89,7 @@ def test_the_joint_model_is_the_default():
     fitted = fit_joint(BITEXT)
     aligned = align(BITEXT)
     assert pharaoh(aligned) == fitted.fitted_links.to_pharaoh()
-    assert aligned.aligner.name == "hmm-joint"
+    assert aligned.aligner.name == fitted.name
     high = align(BITEXT, threshold=0.9)
     assert high.aligner.threshold == 0.9
     assert pharaoh(high) == fitted.with_threshold(0.9).fitted_links.to_pharaoh() != pharaoh(aligned)

@@ -51,6 +51,8 @@ from alignkit.classical.hmm.settings import (
     HMMSettings,
 )
 from alignkit.classical.hmm.views import (
+    FEW_WORDS_VIEWS,
+    SMALL_BEST_VIEWS,
     SMALL_VIEWS,
     VIEWS,
     Linked,
@@ -90,6 +92,8 @@ KIND, VERSION = "alignkit.hmm-joint", 8
 HURRIED_FROM = 2_000_000
 #: Texts whose matrices have fewer elements than this, and as subwords fewer than so many times as many, are small.
 SMALL_TEXT, UNITS_LIMIT = 8_000_000, 4
+#: Texts with fewer elements than this have few words.
+FEW_WORDS = 1_000_000
 #: The most iterations with transitions of a model of subwords: with more, it finds fewer right links.
 SUBWORD_ITERATIONS = 4
 #: Iterations with transitions of the rough model that the views of a small text learn from at first; and the most
@@ -339,13 +343,14 @@ def fit_joint(
 ) -> JointHMM:
     """Fit hidden Markov models of both directions jointly: EM shares their expected links.
 
-    This is what `alignkit align` fits. Words are looked at always. A small text has many rare words, of which a
-    second model knows more that looks at the same text as subwords: with quality ``normal`` it is fitted to texts
-    of at least 1,000 types of words on each side and fewer than :data:`SMALL_TEXT` elements, if case is folded and
-    there is neither a lexicon nor a model to start from. With ``best``, models of seven views are fitted to texts
-    of any size. Views of a small text learn from each other (:attr:`HMMSettings.co_training`), unless there are
-    embeddings or a model to start from. Quality ``fast`` looks at words only, with fewer iterations, but for texts
-    so small that more take no time.
+    This is what `alignkit align` fits. Words are looked at always. A small text has many rare words, of which
+    other models know more that look at parts of them. With quality ``normal``, texts of fewer than
+    :data:`SMALL_TEXT` elements with at least 1,000 types of words on each side are looked at as subwords, too;
+    those of fewer than :data:`FEW_WORDS`, whatever their types, as first letters of words and as subwords of two
+    sizes; if case is folded and there is neither a lexicon nor a model to start from. With ``best``, texts of few
+    words are looked at in the same way, small ones in four, others in seven ways. Views of a small text learn from
+    each other (:attr:`HMMSettings.co_training`), unless there are embeddings or a model to start from. Quality
+    ``fast`` looks at words only, with fewer iterations, but for texts so small that more take no time.
 
     Args:
         bitext: M pairs; pairs with an empty side are ignored.
@@ -525,10 +530,10 @@ def _plans(
     """
     if quality not in QUALITIES:
         raise AlignkitError(f"unknown quality {quality!r}; known are {', '.join(QUALITIES)}")
-    elements, is_fast = matrix_elements(text), quality == "fast"
+    is_fast = quality == "fast"
     chosen = with_options(settings or (FAST_SETTINGS if is_fast else JOINT_SETTINGS), options)
     own_iterations = settings is not None or {"iterations", "lexical_iterations"} & options.keys()
-    if is_fast and not own_iterations and elements < HURRIED_FROM:
+    if is_fast and not own_iterations and matrix_elements(text) < HURRIED_FROM:
         usual = JOINT_SETTINGS
         chosen = replace(chosen, lexical_iterations=usual.lexical_iterations, iterations=usual.iterations)
     if start is not None:
@@ -540,26 +545,32 @@ def _plans(
         views = start.views
     elif views is not None:
         views = trained_views(views, text)
-    elif quality == "best":
+    elif quality == "best" or not (is_fast or has_lexicon or not chosen.fold_case):
         if not chosen.fold_case:
             raise AlignkitError("quality best folds case; to keep case goes with the others")
-        views = trained_views(VIEWS, text)
-    elif not is_fast and chosen.fold_case and not has_lexicon:
-        views = _views_by_size(text, elements, SMALL_TEXT * share_of_text)
+        views = _views_by_size(text, quality, share_of_text)
     if not views:
         views = (View(fold_case=chosen.fold_case),)
     return [(view, settings_of_view(chosen, view)) for view in views]
 
 
-def _views_by_size(text: Bitext, elements: int, limit: float) -> tuple[View, ...]:
-    """Words and subwords of a text that is small enough to look at both, otherwise nothing."""
-    if elements >= limit:
-        return ()
-    views = trained_views(SMALL_VIEWS, text)
-    if len(views) < 2:
-        return ()
-    viewed = ViewedText(views[1], text).bitext
-    return () if is_long(viewed).any() or matrix_elements(viewed) >= UNITS_LIMIT * limit else views
+def _views_by_size(text: Bitext, quality: str, share_of_text: float) -> tuple[View, ...]:
+    """The views of a text by its size and the quality, which is not ``fast``."""
+    elements, limit = matrix_elements(text), SMALL_TEXT * share_of_text
+    views: tuple[View, ...] = SMALL_VIEWS if elements < limit else ()
+    if elements < FEW_WORDS * share_of_text:
+        views = FEW_WORDS_VIEWS
+    elif quality == "best":
+        return trained_views(SMALL_BEST_VIEWS if elements < limit else VIEWS, text)
+    return tuple(view for view in trained_views(views, text) if _is_small(view, text, UNITS_LIMIT * limit))
+
+
+def _is_small(view: View, text: Bitext, limit: float) -> bool:
+    """Whether a view of a small text has fewer elements than the limit, and no long pair."""
+    if not view.subwords:
+        return True
+    viewed = ViewedText(view, text).bitext
+    return matrix_elements(viewed) < limit and not is_long(viewed).any()
 
 
 def matrix_elements(bitext: Bitext) -> int:

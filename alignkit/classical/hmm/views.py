@@ -31,8 +31,6 @@ BLOCK_ELEMENTS = 1 << 22
 #: Links, and the probability of each, float64 (K,).
 Linked = tuple[Links, np.ndarray]
 Result = TypeVar("Result")
-#: The most subwords of a side, as a share of its types of words: with more of them, most words would be whole.
-SUBWORDS_OF_TYPES = 0.4
 #: The most units of a word, which has no more letters as a rule; what follows is left out.
 MOST_UNITS = 64
 #: From this number of subwords on they are long enough to be compared by their spelling.
@@ -49,6 +47,7 @@ class View:
         subwords: the size of the vocabulary of subwords, less where there are few types of words; 0: words are one
             unit each.
         types: how many types of words a text needs on each side for subwords; 0: as many as there are subwords.
+        share: the most subwords of a side for each of its types of words: with more, most words would be whole.
         tokenizers: of the source and the target words, if there are subwords.
         fold_case: take words that differ in case only as one; False goes with whole words only.
     """
@@ -56,6 +55,7 @@ class View:
     letters: int = 0
     subwords: int = 0
     types: int = 0
+    share: float = 0.4
     tokenizers: tuple[SubwordTokenizer, SubwordTokenizer] | None = None
     fold_case: bool = True
 
@@ -104,9 +104,16 @@ def unpack_view(fields: Fields, header: Record) -> View:
     return View(letters, subwords, tokenizers=(source, target))
 
 
-#: What `alignkit align` looks at where a text is small.
+#: What `alignkit align` looks at where a text is small; where it has few words, with ``--quality best`` too.
 SMALL_VIEWS = View(), View(subwords=1500, types=1000)
-#: What `alignkit align --quality best` looks at.
+FEW_WORDS_VIEWS = (
+    View(),
+    View(letters=4),
+    View(subwords=1500, types=1),
+    View(subwords=750, types=1, share=0.2),
+)
+#: What `alignkit align --quality best` looks at where a text is small, and otherwise.
+SMALL_BEST_VIEWS = View(), View(letters=6), *FEW_WORDS_VIEWS[2:]
 VIEWS = (
     View(),
     View(letters=4),
@@ -119,19 +126,21 @@ VIEWS = (
 
 
 def trained_views(views: tuple[View, ...], bitext: Bitext) -> tuple[View, ...]:
-    """The views with their tokenizers, trained on the words of a text; without those for which it is too small.
+    """The views with their tokenizers, trained on the words of a text; without those for which it is too small, or
+    in which all words would be whole.
 
     Args:
         views: those that have tokenizers stay as they are.
         bitext: with its vocabulary, or a larger one.
     """
-    if not any(view.subwords and view.tokenizers is None for view in views):
+    if all(view.has_words for view in views):
         return views
     sides = [_word_counts(side) for side in (bitext.source, bitext.target)]
     trained, sizes = [], set()
     for view in views:
         if not view.subwords or view.tokenizers is not None:
-            trained.append(view)
+            if not view.letters or any(len(word) > view.letters for counts in sides for word in counts):
+                trained.append(view)
             continue
         size = tuple(_subwords_of(view, counts) for counts in sides)
         if min(map(len, sides)) < (view.types or view.subwords) or size in sizes:
@@ -141,7 +150,9 @@ def trained_views(views: tuple[View, ...], bitext: Bitext) -> tuple[View, ...]:
             source, target = (train_word_pieces(*each) for each in zip(sides, size, strict=True))
         except AlignkitError:  # more letters than subwords
             continue
-        trained.append(replace(view, tokenizers=(source, target)))
+        pieces = zip((source, target), sides, strict=True)
+        if any(len(side.pieces(word)) > 1 for side, counts in pieces for word in counts):
+            trained.append(replace(view, tokenizers=(source, target)))
     return tuple(trained)
 
 
@@ -158,7 +169,7 @@ def _word_counts(side: Corpus) -> Counter[str]:
 def _subwords_of(view: View, counts: Counter[str]) -> int:
     """How many subwords a side gets: at least its letters."""
     letters = len({letter for word in counts for letter in unicodedata.normalize("NFKC", word)})
-    return max(min(view.subwords, int(SUBWORDS_OF_TYPES * len(counts))), letters + 16)
+    return max(min(view.subwords, int(view.share * len(counts))), letters + 16)
 
 
 class ViewedText:
