@@ -148,6 +148,7 @@ def test_the_size_of_the_whole_text_decides_whether_a_sample_is_looked_at_as_sub
         text = "".join(" ".join(word.replace("w", letter) for word in line) + "\n" for line in lines)
         (tmp_path / name).write_text(text)
     sides, elements = (tmp_path / "src", tmp_path / "tgt"), 900 * 64
+    monkeypatch.setattr(joint, "FEW_WORDS", 0)
     for limit, name in ((3 * elements, "hmm-views"), (elements - 999, "hmm-joint")):
         monkeypatch.setattr(joint, "SMALL_TEXT", limit)
         assert align_blocks(*sides, fit_on="50%", iterations=1).aligner.name == name

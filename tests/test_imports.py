@@ -270,4 +270,4 @@ assert run(["report", "--text", {text!r}, {text!r}, "-q", "-o", {out!r}]) == 0
 """
     found = loaded_by(code)
     assert "numba" in found
-    assert not found & {"torch", "matplotlib", "sentencepiece", "sacrebleu"}
+    assert not found & {"torch", "matplotlib", "sacrebleu"}

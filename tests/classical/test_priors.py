@@ -8,6 +8,7 @@ from alignkit.classical.hmm.estimation import HMMEstimation
 from alignkit.classical.hmm.hmm import fit_hmm
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
+from alignkit.classical.hmm.views import View
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.classical.lexicon import lexicon_of, tsv
 from alignkit.classical.priors import LexiconPrior, read_prior, start_values
@@ -222,7 +223,7 @@ def test_a_word_without_new_pairs_keeps_its_values():
 
 def test_the_joint_model_goes_on_without_lexical_iterations():
     text, planted = permuted_copy(6, pairs=300)
-    first = fit_joint(bitext_of(text[:250]))
+    first = fit_joint(bitext_of(text[:250]), views=(View(),))
     done = []
     rest = fit_joint(bitext_of(text[250:]), start=first, progress=lambda *step: done.append(step[1]))
     assert done[0] == JOINT_SETTINGS.iterations

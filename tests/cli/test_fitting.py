@@ -124,7 +124,7 @@ def test_ibm1_goes_on_from_a_saved_model(alignkit, write, tmp_path):
 def test_align_saves_a_model_and_goes_on_from_it(alignkit, write, tmp_path):
     text, model = write("text", TEXT * 3), tmp_path / "m.npz"
     first = alignkit("align", "-q", text, "--save-model", model)
-    assert load_aligner(model).name == "hmm-joint"
+    assert load_aligner(model).name == "hmm-views"
     again = alignkit("align", "-q", write("more", "das buch ||| book the\n"), "--start", model)
     assert (first.code, again.code, again.lines) == (0, 0, ["0-1 1-0"])
 

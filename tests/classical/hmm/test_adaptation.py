@@ -11,6 +11,7 @@ from alignkit.classical.hmm.adaptation import ADAPTATION_SETTINGS, AdaptedEstima
 from alignkit.classical.hmm.back_off import FEW, LEAST_COUNT, BackgroundModel, BackgroundPairs, BackOff
 from alignkit.classical.hmm.joint import fit_joint, load_joint
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
+from alignkit.classical.hmm.views import View
 from alignkit.classical.word_pairs import IndexedBitext
 from alignkit.errors import AlignkitError, InputError
 from alignkit.kernels.hmm_m_step import SOME
@@ -58,7 +59,7 @@ def test_texts_of_blank_unknown_and_long_pairs():
 
 
 def test_a_model_without_counts_cannot_be_adapted(tmp_path):
-    model = fit_joint(bitext_of(random_pairs(3, pairs=20)))
+    model = fit_joint(bitext_of(random_pairs(3, pairs=20)), views=(View(),))
     words = model.words
     with pytest.raises(AlignkitError, match="counts"):
         Adapter(replace(model, models=(replace(words, counts=None),)))

@@ -132,10 +132,11 @@ def test_identical_rare_words_are_linked():
         source.append(x)
         target.append([x[k].replace("w", "v") for k in order])
         truth.append({(k, t) for t, k in enumerate(order) if k in (2, 3)})
-    links = fit_joint(Bitext.from_sentences(source, target)).fitted_links
+    words = (View(),)
+    links = fit_joint(Bitext.from_sentences(source, target), views=words).fitted_links
     found = sum(len(truth[m] & set(map(tuple, links[m].tolist()))) for m in range(40))
     assert found >= 78
-    without = fit_joint(Bitext.from_sentences(source, target), spelling=0.0).fitted_links
+    without = fit_joint(Bitext.from_sentences(source, target), views=words, spelling=0.0).fitted_links
     assert found > sum(len(truth[m] & set(map(tuple, without[m].tolist()))) for m in range(40))
 
 

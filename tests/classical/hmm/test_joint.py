@@ -6,6 +6,7 @@ from alignkit.classical.hmm import joint
 from alignkit.classical.hmm.hmm import fit_hmm
 from alignkit.classical.hmm.joint import fit_joint, load_joint
 from alignkit.classical.hmm.settings import FAST_SETTINGS, JOINT_SETTINGS
+from alignkit.classical.hmm.views import View
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.links.from_scores import links_above
@@ -80,7 +81,8 @@ def test_iterations_end_when_links_stand_still():
     counts = {}
     for tolerance in (0.0, 1e-3, 0.3):
         done = []
-        fit_joint(bitext, tolerance=tolerance, progress=lambda *step, done=done: done.append(step[:2]))
+        progress = lambda *step, done=done: done.append(step[:2])  # noqa: E731
+        fit_joint(bitext, tolerance=tolerance, views=(View(),), progress=progress)
         counts[tolerance] = len(done)
         assert done[-1] == (JOINT_SETTINGS.lexical_iterations + JOINT_SETTINGS.iterations,) * 2
     assert counts[0.0] == JOINT_SETTINGS.lexical_iterations + JOINT_SETTINGS.iterations

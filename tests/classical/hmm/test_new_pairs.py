@@ -10,6 +10,7 @@ from alignkit.classical.hmm.back_off import LEAST_COUNT
 from alignkit.classical.hmm.inference import UnknownPairs
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
+from alignkit.classical.hmm.views import View
 from alignkit.text.units import lowercased
 
 TEXT = [
@@ -72,7 +73,7 @@ def test_probabilities_of_new_pairs_are_the_formula():
 
 def test_endings_tell_new_words_apart():
     """The words differ, but their endings are those of pairs that the model knows."""
-    model = fit_joint(bitext_of(TEXT))
+    model = fit_joint(bitext_of(TEXT), views=(View(),))
     new = bitext_of([(["barking", "mats"], ["tatzen", "bellende"])])
     assert model.links(new)[0].tolist() == [[0, 1], [1, 0]]
     found = model.probabilities(new)[0]

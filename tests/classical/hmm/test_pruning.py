@@ -16,7 +16,7 @@ from alignkit.classical.hmm.joint import (
 from alignkit.classical.hmm.views import View
 from alignkit.errors import AlignkitError
 
-MODEL = fit_joint(bitext_of(random_pairs(3, pairs=150, source_types=60, target_types=60)))
+MODEL = fit_joint(bitext_of(random_pairs(3, pairs=150, source_types=60, target_types=60)), views=(View(),))
 
 
 def pairs_of(model):

@@ -7,6 +7,7 @@ from planted import bitext_of, permuted_copy
 import alignkit_data
 from alignkit.aligner import Symmetrized
 from alignkit.classical.hmm.joint import fit_joint
+from alignkit.classical.hmm.views import View
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.links.links import GoldLinks, Links, parse_links
 from alignkit.metrics.aer import evaluate
@@ -67,7 +68,7 @@ def test_little_text_is_enough_for_something(size):
 
 def test_without_evidence_from_spelling_the_script_does_not_matter():
     """Words are only compared within a side, so spelling one side in other letters changes no link."""
-    unspelled = {"spelling": 0.0, "punctuation": 1.0}
+    unspelled = {"spelling": 0.0, "punctuation": 1.0, "views": (View(), View(letters=4))}
     source, target, _ = sample(200)
     other = [["".join(chr(0x4E00 + ord(letter)) for letter in word) for word in words] for words in target]
     links = [

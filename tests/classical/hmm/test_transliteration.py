@@ -10,12 +10,14 @@ from alignkit.classical.hmm import estimation, transliteration
 from alignkit.classical.hmm.evidence import alphabet_of, spelled
 from alignkit.classical.hmm.joint import fit_joint, load_joint
 from alignkit.classical.hmm.transliteration import learned_edits
+from alignkit.classical.hmm.views import View
 from alignkit.kernels.transliteration import LONGEST_WORD, SpelledWords
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import evaluate
 from alignkit.text.bitext import Bitext
 
 CODE = str.maketrans("abdegiklmnoprstuvz", "абдегиклмнопрстувз")
+WORDS = (View(),)  # parts of names are like parts of other names: they are found without a code
 
 
 def names(draw, count):
@@ -57,15 +59,15 @@ def found_of(links, rare):
 def test_the_code_is_learned_from_the_text(monkeypatch):
     bitext, truth, rare = text()
     gold = GoldLinks(*[Links.from_lists(truth)] * 2)
-    with_it = fit_joint(bitext).fitted_links
+    with_it = fit_joint(bitext, views=WORDS).fitted_links
     monkeypatch.setattr(estimation, "MOST_PAIRS", 0)
-    without = fit_joint(bitext).fitted_links
+    without = fit_joint(bitext, views=WORDS).fitted_links
     assert evaluate(gold, with_it).aer < evaluate(gold, without).aer
     assert found_of(with_it, rare) > 0.9 > found_of(without, rare)
 
 
 def test_a_saved_model_knows_the_code_of_new_names(tmp_path):
-    fit_joint(text(seed=1)[0]).save(tmp_path / "m.npz")
+    fit_joint(text(seed=1)[0], views=WORDS).save(tmp_path / "m.npz")
     model = load_joint(tmp_path / "m.npz")
     bitext, _, rare = text(seed=2)
     assert not any(word in model.source for word in bitext.source.vocabulary)
@@ -105,7 +107,7 @@ def test_a_long_word_of_rare_letters_does_not_spoil_what_is_learned():
 
 
 def test_a_model_of_too_many_letters_compares_none(monkeypatch):
-    model, (bitext, _, rare) = fit_joint(text(seed=1)[0]), text(seed=2)
+    model, (bitext, _, rare) = fit_joint(text(seed=1)[0], views=WORDS), text(seed=2)
     monkeypatch.setattr(transliteration, "MOST_LETTERS", 5)
     assert found_of(model.links(bitext), rare) < 0.5
 
