@@ -85,7 +85,7 @@ class FitSettings:
         iterations: of EM, instead of those of the estimation.
         quality: of the joint method, a name in :data:`QUALITIES`: ``normal`` looks at small texts as subwords
             too; ``fast``, words only, takes two thirds of its time, and a third or less of small texts'; ``best``
-            takes about seven times as long, twice for small texts, and does the same for those of few words.
+            takes about seven times as long, three times for small texts, and does the same for those of few words.
         keep_case: treat words that differ in case only as different words in a joint model.
         reverse: fit the target-to-source direction. Links have their source first all the same.
         prior: a lexicon, or its file (a dictionary, or one of `alignkit lexicon`, Moses or eflomal), as

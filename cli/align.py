@@ -47,7 +47,7 @@ from alignkit_cli.parameter_types import SHARE, TEXT, Checked, EmbeddingSource, 
     "quality",
     type=click.Choice(list(QUALITIES)),
     help="How much time to spend. fast takes about two thirds of the time of normal on large texts, and a "
-    "third or less on small ones; best takes about seven times as long on large texts, and twice on small ones.",
+    "third or less on small ones; best takes about seven times as long on large texts, three times on small ones.",
 )
 @setting_option(
     FitSettings,

@@ -52,7 +52,6 @@ from alignkit.classical.hmm.settings import (
 )
 from alignkit.classical.hmm.views import (
     FEW_WORDS_VIEWS,
-    SMALL_BEST_VIEWS,
     SMALL_VIEWS,
     VIEWS,
     Linked,
@@ -348,7 +347,7 @@ def fit_joint(
     :data:`SMALL_TEXT` elements with at least 1,000 types of words on each side are looked at as subwords, too;
     those of fewer than :data:`FEW_WORDS`, whatever their types, as first letters of words and as subwords of two
     sizes; if case is folded and there is neither a lexicon nor a model to start from. With ``best``, texts of few
-    words are looked at in the same way, small ones in four, others in seven ways. Views of a small text learn from
+    words are looked at in the same way, others in seven ways. Views of a small text learn from
     each other (:attr:`HMMSettings.co_training`), unless there are embeddings or a model to start from. Quality
     ``fast`` looks at words only, with fewer iterations, but for texts so small that more take no time.
 
@@ -561,7 +560,7 @@ def _views_by_size(text: Bitext, quality: str, share_of_text: float) -> tuple[Vi
     if elements < FEW_WORDS * share_of_text:
         views = FEW_WORDS_VIEWS
     elif quality == "best":
-        return trained_views(SMALL_BEST_VIEWS if elements < limit else VIEWS, text)
+        return trained_views(VIEWS, text)
     return tuple(view for view in trained_views(views, text) if _is_small(view, text, UNITS_LIMIT * limit))
 
 

@@ -104,24 +104,24 @@ def unpack_view(fields: Fields, header: Record) -> View:
     return View(letters, subwords, tokenizers=(source, target))
 
 
-#: What `alignkit align` looks at where a text is small; where it has few words, with ``--quality best`` too.
+#: What `alignkit align` looks at where a text is small; where it has few words, with ``--quality best`` too. Views
+#: learn in this order, but words come last: what they would say first is most like the first letters.
 SMALL_VIEWS = View(), View(subwords=1500, types=1000)
 FEW_WORDS_VIEWS = (
     View(),
-    View(letters=4),
     View(subwords=1500, types=1),
     View(subwords=750, types=1, share=0.2),
+    View(letters=4),
 )
-#: What `alignkit align --quality best` looks at where a text is small, and otherwise.
-SMALL_BEST_VIEWS = View(), View(letters=6), *FEW_WORDS_VIEWS[2:]
+#: What `alignkit align --quality best` looks at otherwise.
 VIEWS = (
     View(),
-    View(letters=4),
-    View(letters=6),
     View(subwords=1000),
     View(subwords=2000),
     View(subwords=4000),
     View(subwords=8000),
+    View(letters=4),
+    View(letters=6),
 )
 
 
