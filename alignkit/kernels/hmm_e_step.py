@@ -29,6 +29,7 @@ from alignkit.kernels.hmm_emissions import PairMatrices, PairTokens, StateSpace,
 from alignkit.kernels.hmm_pairs import SEGMENT_BITS, PairPlaces, pair_starts
 from alignkit.kernels.hmm_rows import padded
 from alignkit.kernels.lanes import LANES
+from alignkit.kernels.machine import prefetch
 from alignkit.kernels.mixed_links import finish_links, mix_links
 from alignkit.kernels.packed_links import CODE, unpack_links
 
@@ -87,6 +88,14 @@ class DirectionSpace(NamedTuple):
     counts: TransitionCounts
 
 
+class NumberSpace(NamedTuple):
+    """Work space for finding the word pairs of one sentence pair of at most N tokens by side and P elements."""
+
+    starts: np.ndarray  # uint32 (N,), where those of each source word start
+    numbers: np.ndarray  # uint32 (P,), the word pair of each element
+    row: np.ndarray  # float32 (N,)
+
+
 class BlockSpace(NamedTuple):
     """Work space for a block of sentence pairs."""
 
@@ -94,62 +103,85 @@ class BlockSpace(NamedTuple):
     reverse: DirectionSpace
     states: StateSpace
     passes: PassSpace
-    numbers: np.ndarray  # uint32 (2, N), of word pairs
+    numbers: NumberSpace
 
 
 @kernel
-def row_numbers(start, row, places, numbers):
-    """Fills ``numbers[1]`` with the word pairs of one row of a matrix.
+def row_numbers(start, row, places, starts, numbers):
+    """Fills ``numbers`` with the word pairs of one row of a matrix.
 
     Args:
         start: where the row starts; row: its elements.
         places: :class:`.hmm_pairs.PairPlaces`.
-        numbers: uint32 (2, N), with the :func:`.hmm_pairs.pair_starts` of the row's target word in its first row.
+        starts: uint32, the :func:`.hmm_pairs.pair_starts` of the row's target word.
     """
-    starts, found = numbers[0], numbers[1]
     if len(places.offsets) == 0:
         for j in range(len(row)):
-            found[j] = start + j
+            numbers[j] = start + j
         return
     for j in range(len(row)):
-        found[j] = starts[j] + (row[j] & CODE)
+        numbers[j] = starts[j] + (row[j] & CODE)
 
 
 @kernel
-def collect_evidence(place, x, y, links, numbers, forward, reverse):
+def turn_row(row, t, high, turned):
+    """turned[j * high + t] = row[j]."""
+    place = np.uint64(t)
+    for j in range(len(row)):
+        turned[place] = row[j]
+        place += np.uint64(high)
+
+
+@kernel
+def pair_numbers(place, x, y, links, starts, numbers):
+    """numbers uint32 (T * L,) = the word pairs of one sentence pair; their evidence is prefetched.
+
+    Args:
+        place: of its first element in ``links``, :class:`LinkArrays`; x, y: its tokens.
+        starts: uint32 (N,), work space.
+    """
+    _, places, evidence, elements, _ = links
+    L, segment = len(x), -1
+    for t in range(len(y)):
+        if y[t] >> SEGMENT_BITS != segment and len(places.offsets) > 0:
+            segment = y[t] >> SEGMENT_BITS
+            pair_starts(x, segment, places, starts)
+        row_numbers(place + t * L, elements[place + t * L : place + (t + 1) * L], places, starts, numbers[t * L :])
+    for k in range(len(y) * L):
+        prefetch(evidence, 3 * np.int64(numbers[k]))
+
+
+@kernel
+def collect_evidence(place, x, y, links, space, forward, reverse):
     """Copies the scattered evidence of one sentence pair into the :class:`PairMatrices` of both directions.
 
     Args:
         place: of its first element in ``links``, :class:`LinkArrays`; x, y: its tokens.
-        numbers: uint32 (2, N), work space.
+        space: :class:`NumberSpace`.
     """
-    _, places, evidence, elements, _ = links
+    _, _, evidence, elements, _ = links
     counts, old, e = forward
     old_bits = old.view(np.uint32)
     turned_counts, turned_old, turned_e = reverse
-    T, L, segment, ids = len(y), len(x), -1, numbers[1]
+    T, L = len(y), len(x)
+    starts, numbers, reverse_row = space
+    pair_numbers(place, x, y, links, starts, numbers)
     wide, high = padded(L), padded(T)
     for t in range(T):
         start, here, after = place + t * L, t * wide, (t + 1) * wide
-        if y[t] >> SEGMENT_BITS != segment and len(places.offsets) > 0:
-            segment = y[t] >> SEGMENT_BITS
-            pair_starts(x, segment, places, numbers[0])
-        row = elements[start : start + L]
-        row_numbers(start, row, places, numbers)
-        unpack_links(row, old_bits[here : here + L])
+        unpack_links(elements[start : start + L], old_bits[here : here + L])
         count_row, old_row, e_row = counts[here:after], old[here:after], e[here:after]
+        for j in range(L):
+            i = numbers[t * L + j]
+            count_row[j] = evidence[i, 0]
+            e_row[j] = evidence[i, 1]
+            reverse_row[j] = evidence[i, 2]
         count_row[L:] = 0
         old_row[L:] = 0
         e_row[L:] = 0
-        for j in range(L):
-            i = ids[j]
-            count = evidence[i, 0]
-            count_row[j] = count
-            e_row[j] = evidence[i, 1]
-            turned = j * high + t
-            turned_counts[turned] = count
-            turned_old[turned] = old_row[j]
-            turned_e[turned] = evidence[i, 2]
+        turn_row(count_row[:L], t, high, turned_counts)
+        turn_row(old_row[:L], t, high, turned_old)
+        turn_row(reverse_row[:L], t, high, turned_e)
     for j in range(L):
         for k in range(j * high + T, (j + 1) * high):
             turned_counts[k] = 0
@@ -261,7 +293,8 @@ def expect_links(low, high, text, links, directions, shares, likelihood, counts)
     most, size = longest_pair(low, high, text)
     forward, reverse = directions
     spaces = direction_space(forward, most, size), direction_space(reverse, most, size)
-    space = BlockSpace(*spaces, state_space(most), pass_space(most, size), np.empty((2, most), np.uint32))
+    numbers = NumberSpace(np.empty(most, np.uint32), np.empty(size, np.uint32), np.empty(most, np.float32))
+    space = BlockSpace(*spaces, state_space(most), pass_space(most, size), numbers)
     change = expect_block(low, high, text, links, directions, shares, space, likelihood)
     forward_counts, reverse_counts = counts
     fold_counts(space.forward.counts, most, forward_counts)
