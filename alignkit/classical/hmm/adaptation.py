@@ -93,8 +93,11 @@ class Adapter:
             return adapted, viewed.of_words(log_odds, text.shapes, threads)
 
         models, probabilities = fitted_views(self.model.views, text, chosen, fit, threads)
+        words = ViewedText(self.model.views[0], text).bitext
+        attachment = self.model.attachment.taken(*self.model.words.ids(words))
+        probabilities = attachment.apply(words, probabilities, threads)
         fitted = FittedText(bitext, probabilities, chosen, of_others=self.model)
-        return replace(self.model, models=models, fitted=fitted)
+        return replace(self.model, models=models, attachment=attachment, fitted=fitted)
 
     def links_and_probabilities(self, bitext: Bitext, counted: np.ndarray | None = None) -> Linked:
         """Links of a bitext by the aligner adapted to it, and their probabilities, float64 (K,)."""

@@ -74,9 +74,13 @@ def _types_per_token(corpus: Corpus, weights: np.ndarray) -> float:
 
 
 def are_words(vocabulary: Vocabulary) -> np.ndarray:
-    """bool (V,): the tokens that have a letter or a digit; others are punctuation and symbols."""
-    found = (any(map(str.isalnum, token)) for token in vocabulary)
-    return np.fromiter(found, bool, len(vocabulary))
+    """bool (V,): the tokens that are words (:func:`is_word`)."""
+    return np.fromiter(map(is_word, vocabulary), bool, len(vocabulary))
+
+
+def is_word(token: str) -> bool:
+    """True if it has a letter or a digit; others are punctuation and symbols."""
+    return any(map(str.isalnum, token))
 
 
 def spelling_counts(bitext: Bitext, rows: TableRows, threads: int) -> tuple[np.ndarray, np.ndarray]:

@@ -19,6 +19,8 @@ What it adds to the HMM of Vogel, Ney and Tillmann (1996), each because it pays 
   number of its others (mean field).
 - **Views learn from each other** in small texts, one after another: what the models of the others say of a link is
   evidence for it, as embeddings are (co-training, Blum and Mitchell 1998).
+- **Attachment** of frequent words that have no counterpart to those of a word beside them
+  (:mod:`alignkit.classical.hmm.attachment`).
 - **Links** whose probability reaches a threshold. The probability comes from the log-odds of both posteriors,
   averaged in proportion to the tokens that each direction explains, and from the links beside it
   (:mod:`alignkit.kernels.link_odds`).
@@ -34,6 +36,7 @@ from typing import Any
 import numpy as np
 
 from alignkit.aligner import Aligner, scores_of_links
+from alignkit.classical.hmm.attachment import Attachment
 from alignkit.classical.hmm.estimation import HMMEstimation, estimate
 from alignkit.classical.hmm.inference import (
     BidirectionalHMM,
@@ -133,6 +136,7 @@ class JointHMM(Aligner):
     Attributes:
         views: what the models see; the first is words.
         models: one for each view; the log-odds of their links are averaged.
+        attachment: of words without a link of their own to the partners of a word beside them.
         threshold: links have at least this probability: higher for precision, lower for recall.
         threads: how many to use (None: all); no result depends on it.
         fitted: the text that it was fitted on; not saved. A link of that text is judged without its own part in
@@ -141,6 +145,7 @@ class JointHMM(Aligner):
 
     views: tuple[View, ...]
     models: tuple[BidirectionalHMM, ...]
+    attachment: Attachment
     threshold: float = JOINT_THRESHOLD
     threads: int | None = field(default=None, compare=False, kw_only=True)
     kinds = ("alpha", "beta")
@@ -150,6 +155,8 @@ class JointHMM(Aligner):
     def __post_init__(self) -> None:
         if not self.models or len(self.models) != len(self.views):
             raise ValueError("every view needs a model")
+        if (len(self.attachment.source), len(self.attachment.target)) != (len(self.source), len(self.target)):
+            raise ValueError("every word needs a direction of attachment")
         if not 0 <= self.threshold <= 1:
             raise ValueError("the threshold must lie between 0 and 1")
 
@@ -226,7 +233,9 @@ class JointHMM(Aligner):
         assert total is not None
         if len(self.views) > 1:
             total = replace(total, values=total.values / np.float32(len(self.views)))
-        return into_probabilities(total, self.threads)
+        probabilities, text = into_probabilities(total, self.threads), self._words_of(bitext)
+        attachment = self.attachment.taken(*self.words.ids(text))
+        return attachment.apply(text, probabilities, thread_count(self.threads))
 
     def links_and_probabilities(self, bitext: Bitext) -> Linked:
         """Links whose probability reaches the threshold, and their probabilities, float64 (K,)."""
@@ -311,6 +320,7 @@ class JointHMM(Aligner):
         for n, (view, model) in enumerate(zip(self.views, self.models, strict=True)):
             arrays |= {f"{n}.{name}": array for name, array in (model.arrays() | view.arrays()).items()}
             headers.append({"model": model.header(), "view": view.header()})
+        arrays |= {"attached_source": self.attachment.source, "attached_target": self.attachment.target}
         save_arrays(path, KIND, VERSION, arrays, {"threshold": self.threshold, "parts": headers} | self.about_text)
 
 
@@ -323,7 +333,8 @@ def load_joint(path: PathLike) -> JointHMM:
             own = {name.removeprefix(f"{n}."): array for name, array in fields.arrays.items()}
             views.append(unpack_view(Fields(path, own), part.part("view")))
             models.append(unpack_bidirectional(Fields(path, own), part.part("model")))
-        return JointHMM(tuple(views), tuple(models), header.number("threshold", 0, 1))
+        attachment = Attachment(*(fields.get(f"attached_{side}", np.int8) for side in ("source", "target")))
+        return JointHMM(tuple(views), tuple(models), attachment, header.number("threshold", 0, 1))
 
 
 def fit_joint(
@@ -411,7 +422,10 @@ def fit_joint(
     turned = views[1:] + views[:1]
     models, probabilities = fitted_views(turned, text, chosen, lambda k, viewed: fit(learn + k, viewed), count)
     models = models[-1:] + models[:-1]
-    return JointHMM(views, models, threads=threads, fitted=FittedText(bitext, probabilities, chosen))
+    words = ViewedText(views[0], text).bitext
+    attachment = Attachment.learned(words, probabilities, count)
+    fitted = FittedText(bitext, attachment.apply(words, probabilities, count), chosen)
+    return JointHMM(views, models, attachment, threads=threads, fitted=fitted)
 
 
 def fitted_views(

@@ -36,7 +36,7 @@ def test_a_saved_model_links_its_own_text_nearly_as_the_fit_did(model, text, tmp
     with_own = distance(model, text)
     assert saved.links(text).to_strings() == model.links(text).to_strings()
     monkeypatch.setattr(LeaveOneOut, "take_out", lambda *arguments: None)
-    assert with_own < 0.6 * distance(model, text)
+    assert with_own < 0.65 * distance(model, text)
 
 
 @pytest.mark.parametrize("block", [inference.CHANGED_ELEMENTS, 300])

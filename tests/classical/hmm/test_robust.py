@@ -70,7 +70,8 @@ def test_without_evidence_from_spelling_the_script_does_not_matter():
     """Words are only compared within a side, so spelling one side in other letters changes no link."""
     unspelled = {"spelling": 0.0, "punctuation": 1.0, "views": (View(), View(letters=4))}
     source, target, _ = sample(200)
-    other = [["".join(chr(0x4E00 + ord(letter)) for letter in word) for word in words] for words in target]
+    letters = {letter: chr(0x4E00 + ord(letter)) for letter in map(chr, range(0x250)) if letter.isalnum()}
+    other = [["".join(letters.get(letter, letter) for letter in word) for word in words] for words in target]
     links = [
         fit_joint(Bitext.from_sentences(source, side), **unspelled).fitted_links.pairs.tobytes()
         for side in (target, other)

@@ -8,6 +8,7 @@ from planted import bitext_of, error_rate, inflected_pairs
 
 from alignkit.align_settings import FitSettings
 from alignkit.classical.hmm import joint, views
+from alignkit.classical.hmm.attachment import Attachment
 from alignkit.classical.hmm.joint import fit_joint, fit_view, load_joint, matrix_elements
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.hmm.views import View, ViewedText, trained_views
@@ -92,7 +93,8 @@ def test_threads_change_nothing_and_files_keep_everything(tmp_path):
     assert loaded.score(bitext, "beta").values.tobytes() == one.score(bitext, "beta").values.tobytes()
 
 
-def test_new_text_is_judged_by_the_mean_of_all_views():
+def test_new_text_is_judged_by_the_mean_of_all_views(monkeypatch):
+    monkeypatch.setattr(Attachment, "apply", lambda self, bitext, probabilities, threads: probabilities)
     bitext, _ = inflected(60)
     new = bitext.block(5, 25)
     model = fit_joint(bitext, views=(View(), View(letters=3)), threads=1)
@@ -107,6 +109,7 @@ def test_new_text_is_judged_by_the_mean_of_all_views():
 
 def test_views_of_a_small_text_learn_from_each_other_one_after_another(monkeypatch):
     """The same again, step by step; of a text that is not small, each view is fitted by itself."""
+    monkeypatch.setattr(Attachment, "apply", lambda self, bitext, probabilities, threads: probabilities)
     bitext, gold = inflected(90)
     seen = View(), View(letters=3), View(letters=5)
     model = fit_joint(bitext, views=seen, threads=2)
