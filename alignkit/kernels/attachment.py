@@ -28,7 +28,7 @@ class Side(NamedTuple):
     kinds: np.ndarray
 
 
-class Links(NamedTuple):
+class LinkValues(NamedTuple):
     """The probabilities of links of some sentence pairs."""
 
     values: np.ndarray  # float32 (P,)
@@ -51,7 +51,7 @@ def count_shared(low, high, own, other, links, are_rows, counts):
 
     Args:
         own, other: :class:`Side`; are_rows: whether the words of ``own`` are those of the rows.
-        links: :class:`Links`.
+        links: :class:`LinkValues`.
         counts: int64 (2, K), added to: for each of K frequent words how often it was the word after, or before,
             which is itself a content word.
     """
@@ -117,7 +117,7 @@ def attach(low, high, rows, columns, links, floor):
     as likely as its likeliest link.
 
     Args:
-        rows, columns: :class:`Side`; links: :class:`Links`, changed.
+        rows, columns: :class:`Side`; links: :class:`LinkValues`, changed.
         floor: float32, f: such a link gets the probability f + (1 - f) p.
     """
     most = 1

@@ -93,9 +93,11 @@ class Adapter:
             return adapted, viewed.of_words(log_odds, text.shapes, threads)
 
         models, probabilities = fitted_views(self.model.views, text, chosen, fit, threads)
-        words = ViewedText(self.model.views[0], text).bitext
-        attachment = self.model.attachment.taken(*self.model.words.ids(words))
-        probabilities = attachment.apply(words, probabilities, threads)
+        attachment = self.model.attachment
+        if attachment is not None:
+            words = ViewedText(self.model.views[0], text).bitext
+            attachment = attachment.taken(*self.model.words.ids(words))
+            attachment.apply(words, probabilities, threads)
         fitted = FittedText(bitext, probabilities, chosen, of_others=self.model)
         return replace(self.model, models=models, attachment=attachment, fitted=fitted)
 

@@ -19,7 +19,7 @@ import numpy as np
 from alignkit.classical.hmm.evidence import are_words, is_word
 from alignkit.classical.hmm.parameters import taken
 from alignkit.classical.hmm.settings import JOINT_THRESHOLD
-from alignkit.kernels.attachment import CONTENT, MARK, Links, Side, attach, count_shared
+from alignkit.kernels.attachment import CONTENT, MARK, LinkValues, Side, attach, count_shared
 from alignkit.parallel import blocks, run_blocks
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext, Corpus
@@ -73,8 +73,8 @@ class Attachment:
         """That of other words: of each its number here, -1 if it is not known."""
         return Attachment(taken(self.source, source), taken(self.target, target))
 
-    def apply(self, bitext: Bitext, probabilities: Scores, threads: int) -> Scores:
-        """The probabilities with those of the words that are attached, in place.
+    def apply(self, bitext: Bitext, probabilities: Scores, threads: int) -> None:
+        """Changes the probabilities of links of words that are attached.
 
         Args:
             bitext: M pairs of these words; probabilities: (T, L) for each of them, or of no pair at all.
@@ -90,10 +90,9 @@ class Attachment:
             attach(low, high, rows, columns, links, FLOOR)
 
         run_blocks(change, blocks(np.diff(links.offsets), threads), threads)
-        return probabilities
 
 
-def _counted(own: Side, other: Side, links: Links, are_rows: bool, threads: int) -> np.ndarray:
+def _counted(own: Side, other: Side, links: LinkValues, are_rows: bool, threads: int) -> np.ndarray:
     """float64 (2, K): how often each frequent word shares a partner with the word after it, and before it, and
     what is expected of the words of its side."""
 
@@ -107,8 +106,8 @@ def _counted(own: Side, other: Side, links: Links, are_rows: bool, threads: int)
     return counts + np.maximum(PRIOR * counts.sum(1, keepdims=True) / max(counts.sum(), 1), 1e-9)
 
 
-def _links(probabilities: Scores) -> Links:
-    return Links(probabilities.values, probabilities.offsets, JOINT_THRESHOLD)
+def _links(probabilities: Scores) -> LinkValues:
+    return LinkValues(probabilities.values, probabilities.offsets, JOINT_THRESHOLD)
 
 
 def _most_frequent(side: Corpus) -> np.ndarray:

@@ -136,7 +136,8 @@ class JointHMM(Aligner):
     Attributes:
         views: what the models see; the first is words.
         models: one for each view; the log-odds of their links are averaged.
-        attachment: of words without a link of their own to the partners of a word beside them.
+        attachment: of words without a link of their own to the partners of a word beside them; None if there is no
+            view of words.
         threshold: links have at least this probability: higher for precision, lower for recall.
         threads: how many to use (None: all); no result depends on it.
         fitted: the text that it was fitted on; not saved. A link of that text is judged without its own part in
@@ -145,7 +146,7 @@ class JointHMM(Aligner):
 
     views: tuple[View, ...]
     models: tuple[BidirectionalHMM, ...]
-    attachment: Attachment
+    attachment: Attachment | None
     threshold: float = JOINT_THRESHOLD
     threads: int | None = field(default=None, compare=False, kw_only=True)
     kinds = ("alpha", "beta")
@@ -155,7 +156,8 @@ class JointHMM(Aligner):
     def __post_init__(self) -> None:
         if not self.models or len(self.models) != len(self.views):
             raise ValueError("every view needs a model")
-        if (len(self.attachment.source), len(self.attachment.target)) != (len(self.source), len(self.target)):
+        attachment = self.attachment
+        if attachment and (len(attachment.source), len(attachment.target)) != (len(self.source), len(self.target)):
             raise ValueError("every word needs a direction of attachment")
         if not 0 <= self.threshold <= 1:
             raise ValueError("the threshold must lie between 0 and 1")
@@ -233,9 +235,12 @@ class JointHMM(Aligner):
         assert total is not None
         if len(self.views) > 1:
             total = replace(total, values=total.values / np.float32(len(self.views)))
-        probabilities, text = into_probabilities(total, self.threads), self._words_of(bitext)
-        attachment = self.attachment.taken(*self.words.ids(text))
-        return attachment.apply(text, probabilities, thread_count(self.threads))
+        probabilities = into_probabilities(total, self.threads)
+        if self.attachment is None:
+            return probabilities
+        text = self._words_of(bitext)
+        self.attachment.taken(*self.words.ids(text)).apply(text, probabilities, thread_count(self.threads))
+        return probabilities
 
     def links_and_probabilities(self, bitext: Bitext) -> Linked:
         """Links whose probability reaches the threshold, and their probabilities, float64 (K,)."""
@@ -320,7 +325,8 @@ class JointHMM(Aligner):
         for n, (view, model) in enumerate(zip(self.views, self.models, strict=True)):
             arrays |= {f"{n}.{name}": array for name, array in (model.arrays() | view.arrays()).items()}
             headers.append({"model": model.header(), "view": view.header()})
-        arrays |= {"attached_source": self.attachment.source, "attached_target": self.attachment.target}
+        if self.attachment is not None:
+            arrays |= {"attached_source": self.attachment.source, "attached_target": self.attachment.target}
         save_arrays(path, KIND, VERSION, arrays, {"threshold": self.threshold, "parts": headers} | self.about_text)
 
 
@@ -333,7 +339,9 @@ def load_joint(path: PathLike) -> JointHMM:
             own = {name.removeprefix(f"{n}."): array for name, array in fields.arrays.items()}
             views.append(unpack_view(Fields(path, own), part.part("view")))
             models.append(unpack_bidirectional(Fields(path, own), part.part("model")))
-        attachment = Attachment(*(fields.get(f"attached_{side}", np.int8) for side in ("source", "target")))
+        attachment = None
+        if "attached_source" in fields.arrays:
+            attachment = Attachment(*(fields.get(f"attached_{side}", np.int8) for side in ("source", "target")))
         return JointHMM(tuple(views), tuple(models), attachment, header.number("threshold", 0, 1))
 
 
@@ -422,9 +430,12 @@ def fit_joint(
     turned = views[1:] + views[:1]
     models, probabilities = fitted_views(turned, text, chosen, lambda k, viewed: fit(learn + k, viewed), count)
     models = models[-1:] + models[:-1]
-    words = ViewedText(views[0], text).bitext
-    attachment = Attachment.learned(words, probabilities, count)
-    fitted = FittedText(bitext, attachment.apply(words, probabilities, count), chosen)
+    attachment = None
+    if views[0].has_words:
+        words = ViewedText(views[0], text).bitext
+        attachment = Attachment.learned(words, probabilities, count)
+        attachment.apply(words, probabilities, count)
+    fitted = FittedText(bitext, probabilities, chosen)
     return JointHMM(views, models, attachment, threads=threads, fitted=fitted)
 
 

@@ -10,6 +10,7 @@ from alignkit import Bitext, load
 from alignkit.classical.hmm.adaptation import Adapter
 from alignkit.classical.hmm.attachment import FLOOR, FREQUENT, PRIOR, RATIO, Attachment
 from alignkit.classical.hmm.joint import fit_joint
+from alignkit.classical.hmm.views import View
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import evaluate
 from alignkit.scores import Scores
@@ -89,7 +90,8 @@ def test_by_plain_loops(seed):
         np.array([own.get(word, 0) for word in side.vocabulary], np.int8)
         for side, own in zip(sides, tried, strict=True)
     ]
-    changed = Attachment(*directions).apply(bitext, scores, 2)
+    changed = Scores.from_matrices(matrices)
+    Attachment(*directions).apply(bitext, changed, 2)
     number = 0
     for x, y, before, after in zip(source, target, matrices, changed, strict=True):
         expected = before.copy()
@@ -140,3 +142,12 @@ def test_articles_are_linked_to_their_nouns(backwards, tmp_path):
     adapted = Adapter(model).adapt(new)
     assert evaluate(gold, adapted.fitted_links).aer < 0.5 * evaluate(gold, without.links(new)).aer
     assert dict(zip(adapted.source, adapted.attachment.source.tolist(), strict=True))["the"] == directions["the"]
+
+
+def test_a_model_without_words_attaches_none(tmp_path):
+    bitext, _ = articles(60, 3)
+    model = fit_joint(bitext, views=(View(subwords=20),), threads=1)
+    assert model.attachment is None
+    model.save(tmp_path / "m")
+    assert load(tmp_path / "m").links(bitext).to_strings() == model.links(bitext).to_strings()
+    assert len(Adapter(model).adapt(bitext).fitted_links) == 60
