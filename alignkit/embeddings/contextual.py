@@ -12,7 +12,7 @@ import numpy as np
 from alignkit.embeddings.encoder import PREFIX, ContextEncoder
 from alignkit.embeddings.levels import LEVELS, STEP, TEMPERATURE, centred, fill_levels
 from alignkit.embeddings.model_file import PackedModel
-from alignkit.embeddings.pieces import PieceTokenizer
+from alignkit.embeddings.pieces import CLOSING, PieceTokenizer
 from alignkit.parallel import blocks, run_blocks
 from alignkit.scores import flat_offsets
 from alignkit.text.bitext import Bitext, Corpus
@@ -68,7 +68,7 @@ class SmallE5:
         prefix = [piece for word in PREFIX.split() for piece in tokenizer.encode(word)]
         self.before, self.after = np.array([model.begin, *prefix], np.int32), np.array([model.end], np.int32)
         status = model.path.stat()
-        self.about = f"{model.path.name} {status.st_size} {status.st_mtime_ns} {DEPTH} {PREFIX}"
+        self.about = f"{model.path.name} {status.st_size} {status.st_mtime_ns} {DEPTH} {PREFIX} {CLOSING}"
 
 
 @dataclass(frozen=True, eq=False)

