@@ -137,8 +137,10 @@ def test_probabilities_of_the_links(translated):
     assert "calibration_error" not in diagnose_links(bitext, None, Links.from_lists(links), threads=1).facts
 
 
-def test_facts(translated):
-    bitext, links = translated
+def test_facts():
+    """Of words longer than first letters, so that there are several views."""
+    pairs, links = permuted_copy(3, pairs=300, types=TYPES, longest=9)
+    bitext = bitext_of([tuple([word * 3 for word in side] for side in pair) for pair in pairs])
     facts = diagnose_links(bitext, None, Links.from_lists(links), threads=1).facts
     assert facts["links_per_token"] == facts["agreement_with_views"] == pytest.approx(1, abs=0.01)
     assert facts["unlinked_source_words"] == facts["unlinked_target_words"] == 0
