@@ -36,7 +36,7 @@ from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 
 #: Of an adaptation: iterations with transitions only, until the links settle more than in a fit.
-ADAPTATION_SETTINGS = replace(JOINT_SETTINGS, lexical_iterations=0, tolerance=0.03)
+ADAPTATION_SETTINGS = replace(JOINT_SETTINGS, lexical_iterations=0)
 
 
 class Adapter:

@@ -98,9 +98,9 @@ SMALL_TEXT, UNITS_LIMIT = 8_000_000, 4
 FEW_WORDS = 1_000_000
 #: The most iterations with transitions of a model of subwords: with more, it finds fewer right links.
 SUBWORD_ITERATIONS = 4
-#: Iterations with transitions of the rough model that the views of a small text learn from at first; and the most
-#: without transitions of what learns from others.
-ROUGH_ITERATIONS, TAUGHT_LEXICAL = 1, 2
+#: Iterations with transitions of the rough model that the views of a small text learn from first; the most without
+#: transitions of the models that learn from others, and their tolerance, if there is any.
+ROUGH_ITERATIONS, TAUGHT_LEXICAL, TAUGHT_TOLERANCE = 1, 2, 0.06
 #: Bytes of a word pair in a saved file: its target word, two probabilities and a count; and of what the names of
 #: arrays, the header and the directory of the file take for each view.
 PAIR, ENVELOPE = 16, 1 << 14
@@ -402,7 +402,11 @@ def fit_joint(
     learn = not is_alone and fits[0].co_training > 0 and matrix_elements(text) < SMALL_TEXT * share_of_text
     if learn:
         lexical = min(fits[0].lexical_iterations, TAUGHT_LEXICAL)
-        taught = [replace(each, lexical_iterations=lexical, likeness=each.co_training) for each in fits]
+        tolerance = max(fits[0].tolerance, TAUGHT_TOLERANCE) if fits[0].tolerance > 0 else 0.0
+        taught = [
+            replace(each, lexical_iterations=lexical, tolerance=tolerance, likeness=each.co_training)
+            for each in fits
+        ]
         fits = [replace(fits[-1], iterations=ROUGH_ITERATIONS), *taught]
     known: dict[int, np.ndarray] = {}  # the log-odds of links by the last fit of each view
 

@@ -276,7 +276,7 @@ def test_what_a_model_knows_of_a_text_is_its_counts(threads):
 def test_pairs_that_the_model_was_fitted_on_count_once():
     text, _planted = inflected_pairs(1, 150)
     bitext = bitext_of(text)
-    model = fit_joint(bitext, tolerance=0.03)  # as the adaptation
+    model = fit_joint(bitext)
     adapter, links = Adapter(model), float(model.words.counts.pairs.sum())
 
     def counted(pairs):
