@@ -26,12 +26,14 @@ from dataclasses import asdict, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import click
 import numpy as np
 from inputs import gold_sets, machine, run_benchmark
 from quality_systems import Cost, System, importable, measured, systems
 
+from alignkit.classical.hmm.attachment import Attachment
 from alignkit.classical.hmm.joint import fit_joint, fit_view
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, JOINT_THRESHOLD
 from alignkit.classical.hmm.views import View, ViewedText
@@ -47,11 +49,12 @@ from alignkit.text.reading import read_lines
 METHODS = ("grow-diag-final-and", "grow-diag", "intersection")
 TABLES = ("quality", "reliability", "thresholds", "ablation")
 THRESHOLDS = (0.2, 0.3, 0.4, 0.5, 0.7, 0.9)
-ALONE = "alone"  # not a setting of the estimation
+ALONE, UNATTACHED = "alone", "unattached"  # no settings of the estimation
 ABLATION: dict[str, dict[str, Any]] = {
     "as it is": {},
     "words only, also of small texts": {"views": (View(),)},
     "views do not learn from each other": {"co_training": 0.0},
+    "frequent words are not attached to others": {UNATTACHED: True},
     "no back-off to classes by first and last letters": {"back_off": 0.0},
     "no fertility": {"fertility": 0.0},
     "a link's own part not taken out of its counts": {"leave_one_out": False},
@@ -161,6 +164,9 @@ def fit_text(folder: Path, part: str, threads: int, **changes: Any) -> tuple[Sco
         log_odds = fit_view(ViewedText(View(), bitext), JOINT_SETTINGS, threads)[1]
         values = 1 / (1 + np.exp(-(INTERCEPT + SLOPE * log_odds.values)))
         return replace(log_odds, values=values), gold
+    if UNATTACHED in changes:
+        with patch.object(Attachment, "apply"):
+            return fit_joint(bitext, threads=threads).fitted_probabilities, gold
     return fit_joint(bitext, threads=threads, **changes).fitted_probabilities, gold
 
 
