@@ -109,9 +109,10 @@ def load_taught(path: PathLike) -> Taught:
 
 
 def _alpha(aligner: Aligner, bitext: Bitext) -> Scores:
-    """The probability of every link; of the text that an aligner was fitted on, that which the fit found."""
-    if isinstance(aligner, JointHMM) and aligner.has_fitted(bitext):
-        return aligner.fitted_probabilities
+    """The probability of every link; of the text that an aligner was fitted on, that which the fit found. No words
+    are attached: whether they are is what the classifier learns."""
+    if isinstance(aligner, JointHMM):
+        return aligner.unattached_probabilities(bitext)
     return aligner.score(bitext, "alpha")
 
 
@@ -185,14 +186,19 @@ def teach(aligner: Aligner, bitext: Bitext, gold: GoldLinks, threads: int | None
     known = annotated(gold)
     gold, part, folds = gold.take(known), bitext.take(known), np.arange(len(known)) % FOLDS
     all_scores = _alpha(aligner, bitext)
-    alpha = Scores.from_matrices(all_scores[int(m)] for m in known)
     words = Frequencies.of(bitext.source), Frequencies.of(bitext.target)
-    trees, held_out = grown(Cells(part, alpha), gold, folds, words)
+    cells = Cells(part, Scores.from_matrices(all_scores[int(m)] for m in known))
+    trees, held_out = grown(cells, gold, folds, words)
 
-    own = links_above(alpha, aligner.threshold) if isinstance(aligner, JointHMM) else aligner.links(part)
-    ways: dict[str, tuple[float | None, _Judged]] = {"its own links": (None, _Judged.of(count_links(gold, own)))}
+    ways: dict[str, tuple[float | None, _Judged]] = {}
     if isinstance(aligner, JointHMM):
+        fitted = aligner.fitted_probabilities if aligner.has_fitted(bitext) else aligner.probabilities(bitext)
+        alpha = Scores.from_matrices(fitted[int(m)] for m in known)
+        own = links_above(alpha, aligner.threshold)
         ways["another threshold"] = _best_threshold(gold, alpha, folds)
+    else:
+        own = aligner.links(part)
+    ways = {"its own links": (None, _Judged.of(count_links(gold, own)))} | ways
     ways["a classifier"] = _best_threshold(gold, held_out, folds)
     found = {name: judged for name, (_, judged) in ways.items()}
     better = [name for name in found if found[name].beats(found["its own links"])]

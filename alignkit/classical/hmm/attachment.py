@@ -9,7 +9,7 @@ word before them, or the other way around, take the partners of the word on that
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import islice
 from typing import Self
@@ -32,6 +32,14 @@ PRIOR, RATIO = 20.0, 2.0
 #: The probability p of a link of an attached word becomes FLOOR + (1 - FLOOR) p: on development data 58 to 93 % of
 #: such links were right, and more of them the higher p was.
 FLOOR = np.float32(0.7)
+BLOCK = 1 << 24  # elements that are copied at a time
+
+
+def unattached(probabilities: Scores, places: np.ndarray) -> Scores:
+    """A copy of probabilities in which those at some places are as they were before :meth:`Attachment.apply`."""
+    values = probabilities.values.copy()
+    values[places] = (values[places] - FLOOR) / (1 - FLOOR)
+    return replace(probabilities, values=values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +81,8 @@ class Attachment:
         """That of other words: of each its number here, -1 if it is not known."""
         return Attachment(taken(self.source, source), taken(self.target, target))
 
-    def apply(self, bitext: Bitext, probabilities: Scores, threads: int) -> None:
-        """Changes the probabilities of links of words that are attached.
+    def apply(self, bitext: Bitext, probabilities: Scores, threads: int) -> np.ndarray:
+        """Changes the probabilities of links of words that are attached; returns their places, int64.
 
         Args:
             bitext: M pairs of these words; probabilities: (T, L) for each of them, or of no pair at all.
@@ -86,10 +94,14 @@ class Attachment:
             for side, directions in ((bitext.source, self.source), (bitext.target, self.target))
         )
 
-        def change(low: int, high: int) -> None:
+        def change(low: int, high: int) -> np.ndarray:
+            start, values = links.offsets[low], links.values[links.offsets[low] : links.offsets[high]]
+            before = values.copy()
             attach(low, high, rows, columns, links, FLOOR)
+            return start + np.flatnonzero(values != before)
 
-        run_blocks(change, blocks(np.diff(links.offsets), threads), threads)
+        ranges = blocks(np.diff(links.offsets), max(threads, len(links.values) // BLOCK))
+        return np.concatenate([np.empty(0, np.int64), *run_blocks(change, ranges, threads)])
 
 
 def _counted(own: Side, other: Side, links: LinkValues, are_rows: bool, threads: int) -> np.ndarray:

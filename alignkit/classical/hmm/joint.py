@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 
 from alignkit.aligner import Aligner, scores_of_links
-from alignkit.classical.hmm.attachment import Attachment
+from alignkit.classical.hmm.attachment import Attachment, unattached
 from alignkit.classical.hmm.estimation import HMMEstimation, estimate
 from alignkit.classical.hmm.inference import (
     BidirectionalHMM,
@@ -115,12 +115,14 @@ class FittedText:
         probabilities: of all pairs, or of those in ``chosen``.
         chosen: bool (M,), the pairs that the aligner was fitted on, if others were too long.
         of_others: the aligner that links those others; None: the fitted one.
+        attached: int64, the places of the probabilities that attachment has changed.
     """
 
     bitext: Bitext
     probabilities: Scores
     chosen: np.ndarray | None = None
     of_others: JointHMM | None = None
+    attached: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
 
     @property
     def others(self) -> Bitext:
@@ -308,6 +310,14 @@ class JointHMM(Aligner):
         rest = (fitted.of_others or self).probabilities(fitted.others)
         return spliced_scores(fitted.chosen, fitted.bitext.shapes, fitted.probabilities, rest)
 
+    def unattached_probabilities(self, bitext: Bitext) -> Scores:
+        """:meth:`probabilities`, or those of the fit, without attachment."""
+        if not self.has_fitted(bitext):
+            return replace(self, attachment=None, fitted=None).probabilities(bitext)
+        fitted = self._fitted
+        alone = replace(fitted, probabilities=unattached(fitted.probabilities, fitted.attached))
+        return replace(self, attachment=None, fitted=alone).fitted_probabilities
+
     @property
     def _fitted(self) -> FittedText:
         if self.fitted is None:
@@ -434,12 +444,11 @@ def fit_joint(
     turned = views[1:] + views[:1]
     models, probabilities = fitted_views(turned, text, chosen, lambda k, viewed: fit(learn + k, viewed), count)
     models = models[-1:] + models[:-1]
-    attachment = None
+    attachment, fitted = None, FittedText(bitext, probabilities, chosen)
     if views[0].has_words:
         words = ViewedText(views[0], text).bitext
         attachment = Attachment.learned(words, probabilities, count)
-        attachment.apply(words, probabilities, count)
-    fitted = FittedText(bitext, probabilities, chosen)
+        fitted = replace(fitted, attached=attachment.apply(words, probabilities, count))
     return JointHMM(views, models, attachment, threads=threads, fitted=fitted)
 
 
