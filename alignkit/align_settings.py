@@ -84,8 +84,9 @@ class FitSettings:
         estimation: settings of the method; its defaults if None.
         iterations: of EM, instead of those of the estimation.
         quality: of the joint method, a name in :data:`QUALITIES`: ``normal`` looks at small texts as subwords
-            too; ``fast``, words only, takes two thirds of its time, and a third or less of small texts'; ``best``
-            takes about seven times as long, three times for small texts, and does the same for those of few words.
+            too; ``fast``, words only, takes three quarters of its time, and less than half of small texts';
+            ``best`` takes about eight times as long, two to three times for small texts, and does the same for
+            those of few words.
         keep_case: treat words that differ in case only as different words in a joint model.
         reverse: fit the target-to-source direction. Links have their source first all the same.
         prior: a lexicon, or its file (a dictionary, or one of `alignkit lexicon`, Moses or eflomal), as

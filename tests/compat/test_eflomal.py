@@ -109,7 +109,7 @@ def test_scores_tell_mismatched_pairs(tmp_path):
     scores = sum(np.loadtxt(path) for path in paths)
     logs = alignkit.align(source, target).sentence_scores.sum(axis=1)
     areas = [np.mean(each[::5][:, None] > np.delete(each, np.s_[::5])) for each in (scores, -logs)]
-    assert areas[0] > areas[1]
+    assert 1 - areas[0] < 0.5 * (1 - areas[1])
 
 
 def test_blank_pairs_have_eflomals_score(aligned):

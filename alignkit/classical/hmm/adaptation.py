@@ -35,7 +35,7 @@ from alignkit.parallel import blocks, thread_count
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 
-#: Of an adaptation: iterations with transitions only, until the links settle more than in a fit.
+#: Of an adaptation: iterations with transitions only, until the links settle as in a fit.
 ADAPTATION_SETTINGS = replace(JOINT_SETTINGS, lexical_iterations=0)
 
 
@@ -93,12 +93,11 @@ class Adapter:
             return adapted, viewed.of_words(log_odds, text.shapes, threads)
 
         models, probabilities = fitted_views(self.model.views, text, chosen, fit, threads)
-        attachment = self.model.attachment
+        attachment, fitted = self.model.attachment, FittedText(bitext, probabilities, chosen, of_others=self.model)
         if attachment is not None:
             words = ViewedText(self.model.views[0], text).bitext
             attachment = attachment.taken(*self.model.words.ids(words))
-            attachment.apply(words, probabilities, threads)
-        fitted = FittedText(bitext, probabilities, chosen, of_others=self.model)
+            fitted = replace(fitted, attached=attachment.apply(words, probabilities, threads))
         return replace(self.model, models=models, attachment=attachment, fitted=fitted)
 
     def links_and_probabilities(self, bitext: Bitext, counted: np.ndarray | None = None) -> Linked:

@@ -315,8 +315,11 @@ class JointHMM(Aligner):
         if not self.has_fitted(bitext):
             return replace(self, attachment=None, fitted=None).probabilities(bitext)
         fitted = self._fitted
-        alone = replace(fitted, probabilities=unattached(fitted.probabilities, fitted.attached))
-        return replace(self, attachment=None, fitted=alone).fitted_probabilities
+        of_others = replace(fitted.of_others or self, attachment=None)
+        probabilities = unattached(fitted.probabilities, fitted.attached)
+        return replace(
+            self, fitted=replace(fitted, probabilities=probabilities, of_others=of_others)
+        ).fitted_probabilities
 
     @property
     def _fitted(self) -> FittedText:
@@ -408,26 +411,22 @@ def fit_joint(
     views, count = tuple(view for view, _ in plans), thread_count(threads)
     levels = None if embeddings is None else embeddings.levels(text, count, progress)
     is_alone = len(views) == 1 or levels is not None or start is not None
-    fits = [plan for _, plan in plans[1:] + plans[:1]]  # words come last
-    learn = not is_alone and fits[0].co_training > 0 and matrix_elements(text) < SMALL_TEXT * share_of_text
+    words = plans[0][1]
+    learn = not is_alone and words.co_training > 0 and matrix_elements(text) < SMALL_TEXT * share_of_text
+    order = [*range(1, len(views)), 0]  # words come last
+    steps = [(n, _taught(plans[n][1]) if learn else plans[n][1], f"view {n + 1}") for n in order]
     if learn:
-        lexical = min(fits[0].lexical_iterations, TAUGHT_LEXICAL)
-        tolerance = max(fits[0].tolerance, TAUGHT_TOLERANCE) if fits[0].tolerance > 0 else 0.0
-        taught = [
-            replace(each, lexical_iterations=lexical, tolerance=tolerance, likeness=each.co_training)
-            for each in fits
-        ]
-        fits = [replace(fits[-1], iterations=ROUGH_ITERATIONS), *taught]
-    known: dict[int, np.ndarray] = {}  # the log-odds of links by the last fit of each view
+        steps.insert(0, (0, replace(words, iterations=ROUGH_ITERATIONS), "rough view 1"))
+    pending, fits = iter(enumerate(steps)), [own for _, own, _ in steps]
+    known: dict[int, np.ndarray] = {}  # the log-odds of links by the last fit of each view, if views learn
 
-    def fit(step: int, viewed: ViewedText) -> tuple[BidirectionalHMM, Scores]:
-        n = (step + (not learn)) % len(views)
-        name = f"rough view {n + 1}" if step < learn else f"view {n + 1}"
+    def fit(viewed: ViewedText) -> tuple[BidirectionalHMM, Scores]:
+        step, (n, own, name) = next(pending)
         others = [each for k, each in known.items() if k != n]
         given = levels_of_links(reduce(np.add, others) / np.float32(len(others))) if others else levels
         model, log_odds = fit_view(
             viewed,
-            fits[step],
+            own,
             count,
             None if progress is None else progress_of_view(progress, step, fits, name),
             prior=prior if viewed.view.has_words else None,
@@ -440,16 +439,26 @@ def fit_joint(
         return model, found
 
     if learn:
-        fit(0, ViewedText(views[0], text))
-    turned = views[1:] + views[:1]
-    models, probabilities = fitted_views(turned, text, chosen, lambda k, viewed: fit(learn + k, viewed), count)
+        fit(ViewedText(views[0], text))
+    turned = [views[n] for n in order]
+    models, probabilities = fitted_views(turned, text, chosen, lambda _, viewed: fit(viewed), count)
     models = models[-1:] + models[:-1]
     attachment, fitted = None, FittedText(bitext, probabilities, chosen)
     if views[0].has_words:
-        words = ViewedText(views[0], text).bitext
-        attachment = Attachment.learned(words, probabilities, count)
-        fitted = replace(fitted, attached=attachment.apply(words, probabilities, count))
+        seen = ViewedText(views[0], text).bitext
+        attachment = Attachment.learned(seen, probabilities, count)
+        fitted = replace(fitted, attached=attachment.apply(seen, probabilities, count))
     return JointHMM(views, models, attachment, threads=threads, fitted=fitted)
+
+
+def _taught(settings: HMMSettings) -> HMMSettings:
+    """Settings of a view that learns from others."""
+    return replace(
+        settings,
+        lexical_iterations=min(settings.lexical_iterations, TAUGHT_LEXICAL),
+        tolerance=max(settings.tolerance, TAUGHT_TOLERANCE) if settings.tolerance > 0 else 0.0,
+        likeness=settings.co_training,
+    )
 
 
 def fitted_views(

@@ -157,8 +157,10 @@ def test_probabilities_without_attachment(monkeypatch):
     bitext, _ = articles(200, 4)
     model, new = fit_joint(bitext, threads=1), articles(20, 5)[0]
     found = [model.unattached_probabilities(text).values for text in (bitext, new)]
+    adapted = Adapter(model).adapt(new).unattached_probabilities(new)
     monkeypatch.setattr(Attachment, "apply", lambda *_: np.empty(0, np.int64))
     without = fit_joint(bitext, threads=1)
     assert found[0] == pytest.approx(without.fitted_probabilities.values, abs=1e-6)
     assert found[1] == pytest.approx(without.probabilities(new).values, abs=1e-6)
+    assert adapted.values == pytest.approx(Adapter(without).adapt(new).fitted_probabilities.values, abs=1e-6)
     assert np.abs(model.fitted_probabilities.values - found[0]).max() > 0.3

@@ -1,3 +1,5 @@
+from functools import partial
+
 import numpy as np
 import pytest
 from planted import bitext_of, permuted_copy, random_pairs
@@ -81,8 +83,8 @@ def test_iterations_end_when_links_stand_still():
     counts = {}
     for tolerance in (0.0, 1e-3, 0.3):
         done = []
-        progress = lambda *step, done=done: done.append(step[:2])  # noqa: E731
-        fit_joint(bitext, tolerance=tolerance, views=(View(),), progress=progress)
+        report = partial(lambda steps, *step: steps.append(step[:2]), done)
+        fit_joint(bitext, tolerance=tolerance, views=(View(),), progress=report)
         counts[tolerance] = len(done)
         assert done[-1] == (JOINT_SETTINGS.lexical_iterations + JOINT_SETTINGS.iterations,) * 2
     assert counts[0.0] == JOINT_SETTINGS.lexical_iterations + JOINT_SETTINGS.iterations

@@ -113,10 +113,8 @@ def test_views_of_a_small_text_learn_from_each_other_one_after_another(monkeypat
     bitext, gold = inflected(90)
     seen = View(), View(letters=3), View(letters=5)
     model = fit_joint(bitext, views=seen, threads=2)
-    viewed, taught = (
-        [ViewedText(view, bitext) for view in seen],
-        replace(JOINT_SETTINGS, likeness=0.8, tolerance=0.06),
-    )
+    viewed = [ViewedText(view, bitext) for view in seen]
+    taught = replace(JOINT_SETTINGS, likeness=0.8, tolerance=0.06)
     odds, found = {}, {}
     for n in (0, 1, 2, 0):
         if odds:
