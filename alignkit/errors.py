@@ -26,12 +26,7 @@ class InputError(AlignkitError):
     """
 
     def __init__(
-        self,
-        path: str | os.PathLike[str],
-        problem: str,
-        *,
-        line: int | None = None,
-        remedy: str | None = None,
+        self, path: str | os.PathLike[str], problem: str, *, line: int | None = None, remedy: str | None = None
     ) -> None:
         self.path = "standard input" if os.fspath(path) == "-" else os.fspath(path)
         self.problem = problem

@@ -449,8 +449,7 @@ def train_lab_runs(
     paths = {name: Path(folder) / name for name in RUNS}
     for name, (attention, more) in RUNS.items():
         own = settings.change(
-            network={"attention": attention},
-            training={"seed": settings.training.seed + more, "keep": "logged"},
+            network={"attention": attention}, training={"seed": settings.training.seed + more, "keep": "logged"}
         )
         report = named_progress(progress, name) if progress is not None else None
         train_translation(paths[name], training, valid, own, report, device)

@@ -29,10 +29,7 @@ from alignkit_cli.progress import progress_bar
     help="Only this decoder layer, counted from 0; may be given several times.  [default: all]",
 )
 @click.option(
-    "--prefix",
-    default="",
-    metavar="WORDS",
-    help='What the model expects before each source line, as ">>deu<<".',
+    "--prefix", default="", metavar="WORDS", help='What the model expects before each source line, as ">>deu<<".'
 )
 @click.option(
     "--template",

@@ -67,7 +67,7 @@ class TwoLabels(click.ParamType):
 @click.option("--vectors", type=TEXT, help="Word vectors as text (as GloVe's), which the embeddings start from.")
 @set_option(
     "Any other setting, such as training.steps=500 or network.attention=feed-forward+entmax15; a name that does "
-    "not exist lists them all. May be given several times.",
+    "not exist lists them all. May be given several times."
 )
 @seed_option("The seed of the first run and the bootstrap; the other runs have the next seeds.")
 @click.option("--leave-one-out", "loo", is_flag=True, help="Also score by leaving out each word in turn.")

@@ -6,13 +6,7 @@ from typing import Any
 
 from alignkit.classical.settings import DiagonalSettings
 from alignkit_cli.command import alignkit_command
-from alignkit_cli.fitting import (
-    direction_options,
-    estimation_options,
-    fit_and_write,
-    result_options,
-    text_options,
-)
+from alignkit_cli.fitting import direction_options, estimation_options, fit_and_write, result_options, text_options
 
 
 @alignkit_command("diagonal", "alignkit diagonal corpus.de corpus.en --symmetrize gdfa -o links")

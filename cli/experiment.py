@@ -32,11 +32,7 @@ def list_experiments(context: click.Context, _: click.Parameter, listing: bool) 
 @alignkit_command("experiment", "alignkit experiment toy-classifier -o results")
 @argument("name", metavar="NAME", required=False, help="One of the experiments that --list shows.")
 @click.option(
-    "--list",
-    is_flag=True,
-    expose_value=False,
-    callback=list_experiments,
-    help="List all experiments and exit.",
+    "--list", is_flag=True, expose_value=False, callback=list_experiments, help="List all experiments and exit."
 )
 @click.option("--quick", is_flag=True, help="Run at a small size, not the paper's, in less than two minutes.")
 @click.option("--settings", "show", is_flag=True, help="List the settings of NAME with their values and exit.")

@@ -46,10 +46,7 @@ ALL = "all"
     "[default: those that train none]",
 )
 @setting_option(
-    ExplanationSettings,
-    "limit",
-    type=COUNT,
-    help="Test only the first texts, this many.  [default: all]",
+    ExplanationSettings, "limit", type=COUNT, help="Test only the first texts, this many.  [default: all]"
 )
 @setting_option(
     ExplanationSettings,

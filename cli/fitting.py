@@ -54,7 +54,7 @@ def estimation_options(settings: object) -> Callable[[Command], Command]:
     others = [f"{name} ({json.dumps(value)})" for name, value in values.items() if name not in OWN]
     assignments = set_option(
         f"Another setting of the model; may be given several times. There are {', '.join(others)}; "
-        f"`{type(settings).__name__}` in docs/api.md explains them.",
+        f"`{type(settings).__name__}` in docs/api.md explains them."
     )
     return lambda command: apply(command, *options, assignments)
 

@@ -65,9 +65,7 @@ if TYPE_CHECKING:
     "-o", "--output", "folder", type=OutputFolder(), help="With --train: the folder that the three runs go to."
 )
 @preset_option(PRESETS, "With --train: the sizes of the networks, and how they are trained.")
-@set_option(
-    "With --train: any setting, such as training.epochs=5, as in `alignkit train`. May be repeated.",
-)
+@set_option("With --train: any setting, such as training.epochs=5, as in `alignkit train`. May be repeated.")
 @setting_option(
     LabSettings,
     "on",

@@ -14,12 +14,7 @@ from alignkit_cli.parameter_types import TEXT
 @argument("target", metavar="TGT", type=TEXT, help="The target text.")
 @argument("links", metavar="LINKS", type=TEXT, help="Links between these tokens, a line per sentence pair.")
 @click.option(
-    "--to",
-    "new",
-    type=(TEXT, TEXT),
-    metavar="SRC TGT",
-    required=True,
-    help="The same text with other tokens.",
+    "--to", "new", type=(TEXT, TEXT), metavar="SRC TGT", required=True, help="The same text with other tokens."
 )
 @click.option(
     "--on-error",

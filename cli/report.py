@@ -22,13 +22,7 @@ from alignkit_cli.options import (
     with_given,
     write_output,
 )
-from alignkit_cli.parameter_types import (
-    TEXT,
-    InputPath,
-    NamedInputPath,
-    OutputPath,
-    ScoresPath,
-)
+from alignkit_cli.parameter_types import TEXT, InputPath, NamedInputPath, OutputPath, ScoresPath
 from alignkit_cli.progress import progress_bar
 
 

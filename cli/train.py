@@ -12,12 +12,7 @@ import numpy as np
 from alignkit.errors import InputError
 from alignkit.links.gold import read_links
 from alignkit.links.links import Links, check_range
-from alignkit.neural.settings import (
-    NETWORKS,
-    PRESETS,
-    Keep,
-    RunSettings,
-)
+from alignkit.neural.settings import NETWORKS, PRESETS, Keep, RunSettings
 from alignkit.packages import need
 from alignkit.text.pairs import LinePairs, read_training_pairs
 from alignkit.text.tokenization import split_words
@@ -33,15 +28,7 @@ from alignkit_cli.options import (
     set_option,
     text_arguments,
 )
-from alignkit_cli.parameter_types import (
-    ATTENTION,
-    NATURAL,
-    PASSES,
-    TEXT,
-    THREADS,
-    InputPath,
-    OutputFolder,
-)
+from alignkit_cli.parameter_types import ATTENTION, NATURAL, PASSES, TEXT, THREADS, InputPath, OutputFolder
 from alignkit_cli.progress import progress_bar
 
 
@@ -90,13 +77,9 @@ from alignkit_cli.progress import progress_bar
 )
 @set_option(
     "Any other setting, such as text.pieces=4000, network.heads=2 or training.bleu=never; a name that does not "
-    "exist lists them all. May be given several times.",
+    "exist lists them all. May be given several times."
 )
-@click.option(
-    "--epochs",
-    type=PASSES,
-    help="The number of passes over the text.  [default: the preset's]",
-)
+@click.option("--epochs", type=PASSES, help="The number of passes over the text.  [default: the preset's]")
 @click.option("--steps", type=NATURAL, help="The number of batches to stop after.  [default: no limit]")
 @click.option(
     "--keep",

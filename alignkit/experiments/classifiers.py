@@ -15,11 +15,7 @@ from alignkit.metrics.intervals import ratio
 from alignkit.metrics.kendall import sum_tau
 from alignkit.neural.aligners import ClassifierAligner
 from alignkit.neural.networks.classifier import Classifier
-from alignkit.neural.settings import (
-    ClassifierRunSettings,
-    ClassifierSettings,
-    ClassifierTraining,
-)
+from alignkit.neural.settings import ClassifierRunSettings, ClassifierSettings, ClassifierTraining
 from alignkit.neural.training.classification import ClassificationTask, Loss, label_loss
 from alignkit.neural.training.trainer import Trainer
 from alignkit.scores import Scores

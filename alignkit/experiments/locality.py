@@ -28,15 +28,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from alignkit.errors import AlignkitError
 from alignkit.experiments.ensemble import EnsembleLSTM
-from alignkit.experiments.protocol import (
-    Claim,
-    ExperimentSettings,
-    Figure,
-    Result,
-    averaged,
-    claim,
-    share_claim,
-)
+from alignkit.experiments.protocol import Claim, ExperimentSettings, Figure, Result, averaged, claim, share_claim
 from alignkit.neural.training.loop import adam, descend
 from alignkit.types import Progress, named_progress, no_progress
 

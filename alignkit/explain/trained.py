@@ -18,15 +18,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from alignkit.errors import AlignkitError
 from alignkit.explain.decisions import Decision
-from alignkit.explain.subject import (
-    DIFFERENCES,
-    SIZES,
-    Row,
-    Subject,
-    decisions,
-    mean_row,
-    network_probabilities,
-)
+from alignkit.explain.subject import DIFFERENCES, SIZES, Row, Subject, decisions, mean_row, network_probabilities
 from alignkit.metrics.divergence import LARGEST_DIVERGENCE, jensen_shannon
 from alignkit.neural.batching import text_batches
 from alignkit.neural.devices import device_of, evaluation_mode, one_thread

@@ -132,10 +132,7 @@ def cross_attention(
         raise AlignkitError(f"the batch size must be at least 1, not {batch_size}")
     if len(source) != len(target):
         raise AlignkitError(f"there are {len(source)} source and {len(target)} target lines")
-    sides = [
-        encode_side(tokenizer, source, prefix=prefix),
-        encode_side(tokenizer, target, is_target=True),
-    ]
+    sides = [encode_side(tokenizer, source, prefix=prefix), encode_side(tokenizer, target, is_target=True)]
     kept = [m for m in range(len(source)) if split_words(source[m]) and split_words(target[m])]
     _check_lengths(model, sides, kept)
     place = pick_device(device)

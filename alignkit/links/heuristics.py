@@ -71,12 +71,7 @@ FAST_ALIGN = {
     "grow-diag-final-and": Steps(neighbours=8, unlinked=2, in_order=True),
 }
 #: Other names that are in use for them.
-ALIASES = {
-    "intersect": "intersection",
-    "gd": "grow-diag",
-    "gdf": "grow-diag-final",
-    "gdfa": "grow-diag-final-and",
-}
+ALIASES = {"intersect": "intersection", "gd": "grow-diag", "gdf": "grow-diag-final", "gdfa": "grow-diag-final-and"}
 DEFAULT_METHOD = "grow-diag-final-and"
 #: The default threshold of heuristics on scores: about the best for IBM Model 1 on three development sets.
 DEFAULT_THRESHOLD = 0.2

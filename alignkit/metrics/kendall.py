@@ -75,12 +75,7 @@ def sum_tau(u: ScoresLike, v: ScoresLike, threads: int | None = None) -> TauSums
 
 
 def kendall(
-    u: ScoresLike,
-    v: ScoresLike,
-    *,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-    threads: int | None = None,
+    u: ScoresLike, v: ScoresLike, *, resamples: int = RESAMPLES, seed: int = 0, threads: int | None = None
 ) -> RankCorrelation:
     """Mean of Kendall's tau-b over rows, with its interval and the number of rows left out.
 

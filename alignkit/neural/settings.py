@@ -266,13 +266,7 @@ PRESETS: dict[str, RunSettings] = {
         TextSettings(pieces=1000),
         LstmSettings(embedding=128, hidden=128, layers=1, dropout=0.0),
         TrainingSettings(
-            learning_rate=3e-3,
-            epochs=12,
-            word_dropout=0.3,
-            warmup=3,
-            schedule="dense",
-            keep="best",
-            bleu="never",
+            learning_rate=3e-3, epochs=12, word_dropout=0.3, warmup=3, schedule="dense", keep="best", bleu="never"
         ),
     ),
 }

@@ -121,9 +121,7 @@ def join_words(tokens: Sequence[str], groups: np.ndarray) -> list[str | None]:
 
 
 def check_words(
-    path: PathLike,
-    sentences: Sequence[Sequence[str | None]],
-    lines: Sequence[Sequence[str | None]],
+    path: PathLike, sentences: Sequence[Sequence[str | None]], lines: Sequence[Sequence[str | None]]
 ) -> None:
     """Raise InputError, with the line, unless joined subwords are the words of the text; None fits any word.
 

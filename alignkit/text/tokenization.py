@@ -265,10 +265,7 @@ def encode_bitext(tokenizer: Tokenizer, source: Sequence[str], target: Sequence[
     The source gets BOS and EOS. The target gets EOS, which the network predicts, but no BOS, which it does not:
     so a score matrix has one row for each token that is predicted.
     """
-    return Bitext(
-        encode_lines(tokenizer, source, bos=True, eos=True),
-        encode_lines(tokenizer, target, eos=True),
-    )
+    return Bitext(encode_lines(tokenizer, source, bos=True, eos=True), encode_lines(tokenizer, target, eos=True))
 
 
 def reencode(corpus: Corpus, vocabulary: Vocabulary) -> Corpus:

@@ -16,13 +16,7 @@ from alignkit.classical.hmm.back_off import BackgroundModel
 from alignkit.classical.hmm.estimation import HMMEstimation, PairEvidence, estimate
 from alignkit.classical.hmm.expectation import uniform_direction
 from alignkit.classical.hmm.inference import BidirectionalHMM
-from alignkit.classical.hmm.joint import (
-    FittedText,
-    JointHMM,
-    fitted_views,
-    model_and_log_odds,
-    settings_of_view,
-)
+from alignkit.classical.hmm.joint import FittedText, JointHMM, fitted_views, model_and_log_odds, settings_of_view
 from alignkit.classical.hmm.parameters import taken
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
 from alignkit.classical.hmm.views import BLOCK_ELEMENTS, Linked, ViewedText, training_pairs
@@ -124,13 +118,7 @@ class AdaptedEstimation(HMMEstimation):
         threads: how many to use.
     """
 
-    def __init__(
-        self,
-        bitext: Bitext,
-        settings: HMMSettings,
-        background: BackgroundModel,
-        threads: int,
-    ) -> None:
+    def __init__(self, bitext: Bitext, settings: HMMSettings, background: BackgroundModel, threads: int) -> None:
         self.background, self.ids = background, background.model.ids(bitext)
         self._counts_of_others: np.ndarray | None = None
         super().__init__(bitext, settings, BOTH, threads, start=background.model)

@@ -80,11 +80,7 @@ class BackOff:
     """
 
     def __init__(
-        self,
-        bitext: Bitext,
-        affixes: tuple[int, ...],
-        weight: float,
-        background: BackgroundPairs | None = None,
+        self, bitext: Bitext, affixes: tuple[int, ...], weight: float, background: BackgroundPairs | None = None
     ) -> None:
         sides = bitext.source, bitext.target
         self.classes = [

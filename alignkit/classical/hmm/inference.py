@@ -243,13 +243,7 @@ class LeaveOneOut:
             self._take_out(part.block(low, high), inner, ids, places, evidence, threads)
 
     def _take_out(
-        self,
-        part: Bitext,
-        starts: np.ndarray,
-        ids: Ids,
-        places: np.ndarray,
-        evidence: np.ndarray,
-        threads: int,
+        self, part: Bitext, starts: np.ndarray, ids: Ids, places: np.ndarray, evidence: np.ndarray, threads: int
     ) -> None:
         """:meth:`take_out` of pairs of the model's text, whose elements are at ``places``."""
         values = table_values(self.model.table.with_values(self.counts.pairs), part, *ids, threads)

@@ -46,13 +46,7 @@ from alignkit.classical.hmm.inference import (
     unpack_bidirectional,
 )
 from alignkit.classical.hmm.parameters import FittedCounts
-from alignkit.classical.hmm.settings import (
-    FAST_SETTINGS,
-    JOINT_SETTINGS,
-    JOINT_THRESHOLD,
-    QUALITIES,
-    HMMSettings,
-)
+from alignkit.classical.hmm.settings import FAST_SETTINGS, JOINT_SETTINGS, JOINT_THRESHOLD, QUALITIES, HMMSettings
 from alignkit.classical.hmm.views import (
     FEW_WORDS_VIEWS,
     SMALL_VIEWS,

@@ -107,12 +107,7 @@ def unpack_view(fields: Fields, header: Record) -> View:
 #: What `alignkit align` looks at where a text is small; where it has few words, with ``--quality best`` too. Views
 #: learn in this order, but words come last: what they would say first is most like the first letters.
 SMALL_VIEWS = View(), View(subwords=1500, types=1000)
-FEW_WORDS_VIEWS = (
-    View(),
-    View(subwords=1500, types=1),
-    View(subwords=750, types=1, share=0.2),
-    View(letters=4),
-)
+FEW_WORDS_VIEWS = (View(), View(subwords=1500, types=1), View(subwords=750, types=1, share=0.2), View(letters=4))
 #: What `alignkit align --quality best` looks at otherwise.
 VIEWS = (
     View(),

@@ -10,13 +10,7 @@ from torch import Tensor, nn
 
 from alignkit.errors import AlignkitError
 from alignkit.neural.devices import one_thread
-from alignkit.neural.networks.mechanisms import (
-    NORMALIZERS,
-    SCORE_FUNCTIONS,
-    UNIFORM,
-    Mechanism,
-    parse_mechanism,
-)
+from alignkit.neural.networks.mechanisms import NORMALIZERS, SCORE_FUNCTIONS, UNIFORM, Mechanism, parse_mechanism
 from alignkit.neural.networks.normalizers import Normalizer, Softmax, without_padding
 from alignkit.neural.networks.score_functions import QueryScore, ScoreFunction
 from alignkit.packages import imported

@@ -25,11 +25,7 @@ def longest(length: int) -> int:
 
 
 def beam_search(
-    network: TranslationNetwork,
-    source: Tensor,
-    lengths: np.ndarray,
-    beam: int,
-    steps: int,
+    network: TranslationNetwork, source: Tensor, lengths: np.ndarray, beam: int, steps: int
 ) -> tuple[Tensor, Tensor]:
     """The most probable translations by beam search, which is greedy search with a beam of 1.
 
@@ -83,10 +79,7 @@ def _search(
 
 
 def translate(
-    network: TranslationNetwork,
-    source: Corpus,
-    beam: int = 1,
-    sizes: BatchSizes | None = None,
+    network: TranslationNetwork, source: Corpus, beam: int = 1, sizes: BatchSizes | None = None
 ) -> list[list[int]]:
     """The best translation of every sentence as token ids, without EOS; no tokens for an empty sentence.
 
@@ -169,11 +162,7 @@ def _logits(
 
 
 def bleu(
-    network: TranslationNetwork,
-    tokenizer: Tokenizer,
-    bitext: Bitext,
-    references: Sequence[str],
-    beam: int = 5,
+    network: TranslationNetwork, tokenizer: Tokenizer, bitext: Bitext, references: Sequence[str], beam: int = 5
 ) -> float:
     """BLEU (sacrebleu, its default 13a tokens, 0 to 100) of the translations of ``bitext.source``.
 
