@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from alignkit.errors import AlignkitError, InputError, first_line
 from alignkit.packages import need
 from alignkit.storage import atomic_write, check_ending, loaded, save_arrays
 from alignkit.text.tokenization import BOS, EOS, Tokenizer, split_words
-from alignkit.types import SCORE_ENDINGS, PathLike, equal_fields
+from alignkit.types import SCORE_ENDINGS, OneAfterAnother, PathLike, equal_fields
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +35,7 @@ def flat_offsets(shapes: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
+class Scores(OneAfterAnother):
     """M matrices with a row per target token and a column per source token; larger scores are stronger.
 
     Only scores of the same row can be compared.
@@ -85,19 +85,9 @@ class Scores:
         flat = [np.empty(0, np.float32), *(array.ravel() for array in arrays)]
         return cls(np.concatenate(flat), flat_offsets(shapes), shapes)
 
-    def __len__(self) -> int:
-        return len(self.shapes)
-
     def __getitem__(self, m: int) -> np.ndarray:
         """The (T, L) matrix of pair m, a view."""
-        if m < 0:
-            m += len(self)
-        if not 0 <= m < len(self):
-            raise IndexError(f"pair {m} of {len(self)}")
-        return self.values[self.offsets[m] : self.offsets[m + 1]].reshape(self.shapes[m])
-
-    def __iter__(self) -> Iterator[np.ndarray]:
-        return (self[m] for m in range(len(self)))
+        return self.values[self.span(m)].reshape(self.shapes[m])
 
     def to_frame(self) -> pd.DataFrame:
         """A tidy data frame with the columns sentence, t, s and value, and a row for every element."""

@@ -13,9 +13,12 @@ from math import isfinite
 from numbers import Integral, Real
 from textwrap import indent
 from types import NoneType
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from alignkit.errors import AlignkitError, abbreviated, check_type
+
+if TYPE_CHECKING:
+    import numpy as np
 
 #: The path of a file or folder.
 PathLike = str | os.PathLike[str]
@@ -29,6 +32,36 @@ _LONGEST = 90  # characters of the representation of a part
 
 Settings = TypeVar("Settings")
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class OneAfterAnother:
+    """What belongs to each of M sentences or sentence pairs, one after another in an array.
+
+    Attributes:
+        offsets: int64 (M + 1,), where that of each begins.
+    """
+
+    offsets: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return (self[m] for m in range(len(self)))
+
+    def __getitem__(self, m: int) -> np.ndarray:
+        raise NotImplementedError
+
+    def span(self, m: int) -> slice:
+        """The places of number m in the array; a negative one counts from the end.
+
+        Raises:
+            IndexError: there is no such number.
+        """
+        if not -len(self) <= m < len(self):
+            raise IndexError(f"number {m} of {len(self)}")
+        first = m % len(self)
+        return slice(self.offsets[first], self.offsets[first + 1])
 
 
 def no_progress(done: int, total: int, message: str) -> None:

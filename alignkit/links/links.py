@@ -12,7 +12,7 @@ import numpy as np
 
 from alignkit.errors import AlignkitError, InputError, abbreviated, check_list, check_type
 from alignkit.scores import heat_map
-from alignkit.types import PathLike, equal_fields
+from alignkit.types import OneAfterAnother, PathLike, equal_fields
 
 # A probability may follow, as in 0-1:0.93, which alignkit also writes.
 _LINK = re.compile(r"(\d{1,9})([-p?])(\d{1,9})(:[0-9.e+-]+)?\Z", re.ASCII)
@@ -23,7 +23,7 @@ _LONGEST = 1 << 18  # sentences with more tokens are not sorted by counting
 
 
 @dataclass(frozen=True, eq=False)
-class Links:
+class Links(OneAfterAnother):
     """Zero-based links of M sentence pairs, source index first.
 
     Attributes:
@@ -106,19 +106,9 @@ class Links:
         parts = [np.empty((0, 2), np.int32), *(self[int(m)] for m in sentences)]
         return Links(np.concatenate(parts), np.cumsum([len(part) for part in parts], dtype=np.int64))
 
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
     def __getitem__(self, m: int) -> np.ndarray:
         """int32 (K_m, 2): the links of pair m, a view."""
-        if m < 0:
-            m += len(self)
-        if not 0 <= m < len(self):
-            raise IndexError(f"pair {m} of {len(self)}")
-        return self.pairs[self.offsets[m] : self.offsets[m + 1]]
-
-    def __iter__(self) -> Iterator[np.ndarray]:
-        return (self[m] for m in range(len(self)))
+        return self.pairs[self.span(m)]
 
     @property
     def sentences(self) -> np.ndarray:

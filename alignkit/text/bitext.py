@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,13 +11,13 @@ import numpy as np
 from alignkit.errors import check_list, check_type
 from alignkit.storage import Fields, loaded, save_arrays
 from alignkit.text.vocabulary import Vocabulary
-from alignkit.types import PathLike
+from alignkit.types import OneAfterAnother, PathLike
 
 KIND, VERSION = "alignkit.bitext", 1
 
 
 @dataclass(frozen=True, eq=False)
-class Corpus:
+class Corpus(OneAfterAnother):
     """One side of a bitext: M sentences, N tokens in all.
 
     Attributes:
@@ -66,19 +66,9 @@ class Corpus:
         tokens = np.array([vocabulary.ids[token] for token in flat], np.int32)
         return cls(tokens, np.array(offsets, np.int64), vocabulary)
 
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
     def __getitem__(self, m: int) -> np.ndarray:
         """The ids of sentence m, a view."""
-        if m < 0:
-            m += len(self)
-        if not 0 <= m < len(self):
-            raise IndexError(f"sentence {m} of {len(self)}")
-        return self.tokens[self.offsets[m] : self.offsets[m + 1]]
-
-    def __iter__(self) -> Iterator[np.ndarray]:
-        return (self[m] for m in range(len(self)))
+        return self.tokens[self.span(m)]
 
     @property
     def lengths(self) -> np.ndarray:
@@ -93,7 +83,7 @@ class Corpus:
         """The characters [start, end) of each token of sentence m in its line of raw text; none if not known."""
         if self.spans is None:
             return []
-        return [(start, end) for start, end in self.spans[self.offsets[m] : self.offsets[m + 1]].tolist()]
+        return [(start, end) for start, end in self.spans[self.span(m)].tolist()]
 
     def take(self, sentences: np.ndarray) -> Corpus:
         """The corpus of these sentences (indices), in this order, with the same vocabulary."""
