@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from alignkit.classical.hmm.attachment import Attachment, raised
 from alignkit.classical.hmm.inference import BidirectionalHMM, chances, into_probabilities, posteriors
 from alignkit.classical.hmm.joint import fit_view, progress_of_view, settings_of_view
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
@@ -37,7 +38,8 @@ class ViewVotes:
         bitext: these M pairs.
         probabilities: (T, L) of each, those of the links of all views together.
         support: (T, L) of each, the mean of the probabilities that each view alone gives its links, without the
-            links beside them. Views of subwords count for as much in all as the others, whose errors are alike.
+            links beside them, but for attachment (:mod:`alignkit.classical.hmm.attachment`). Views of subwords
+            count for as much in all as the others, whose errors are alike.
         votes: uint8, of each element of the matrices, how many views find it likelier than not.
         views: how many there are.
         agreement_of_directions: F1 of the links of both directions of the model of words, NaN without any.
@@ -117,8 +119,13 @@ def vote(
         support.values[:] += chances(own.values) / np.float32(len(set(kinds)) * kinds.count(kinds[n]))
         votes += own.values >= VOTE
         if n == 0:
-            agreement = agreement_of_directions(model, ViewedText(view, head).bitext, threads)
+            words = ViewedText(view, head).bitext
+            agreement = agreement_of_directions(model, words, threads)
+            found = into_probabilities(log_odds, threads)  # which overwrites what is not needed any more
+            attachment = Attachment.learned(viewed.bitext, found, thread_count(threads))
     probabilities = into_probabilities(total, threads)
+    attached = attachment.apply(words, probabilities, thread_count(threads))
+    support.values[attached] = raised(support.values[attached])
     return ViewVotes(pairs, head, probabilities, support, votes, len(views), agreement)
 
 

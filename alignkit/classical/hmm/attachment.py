@@ -35,6 +35,11 @@ FLOOR = np.float32(0.7)
 BLOCK = 1 << 24  # elements that are copied at a time
 
 
+def raised(probabilities: np.ndarray) -> np.ndarray:
+    """The probabilities of links of attached words, from those that they have by themselves."""
+    return FLOOR + (1 - FLOOR) * probabilities
+
+
 def unattached(probabilities: Scores, places: np.ndarray) -> Scores:
     """A copy of probabilities in which those at some places are as they were before :meth:`Attachment.apply`."""
     values = probabilities.values.copy()

@@ -11,6 +11,7 @@ from alignkit.classical.hmm.adaptation import Adapter
 from alignkit.classical.hmm.attachment import FLOOR, FREQUENT, PRIOR, RATIO, Attachment
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.views import View
+from alignkit.diagnose.diagnosis import diagnose_links
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import evaluate
 from alignkit.scores import Scores
@@ -164,3 +165,13 @@ def test_probabilities_without_attachment(monkeypatch):
     assert found[1] == pytest.approx(without.probabilities(new).values, abs=1e-6)
     assert adapted.values == pytest.approx(Adapter(without).adapt(new).fitted_probabilities.values, abs=1e-6)
     assert np.abs(model.fitted_probabilities.values - found[0]).max() > 0.3
+
+
+def test_diagnosis_expects_links_of_attached_words():
+    """An alignment is better with the links of articles than without."""
+    bitext, whole = articles(200, 6)
+    the = bitext.source.vocabulary.id("the")
+    pairs = zip(bitext.source, whole, strict=True)
+    part = Links.from_lists([[(s, t) for s, t in pair.tolist() if words[s] != the] for words, pair in pairs])
+    found = [diagnose_links(bitext, None, links, threads=1).expected for links in (whole, part)]
+    assert found[0].aer < found[1].aer - 0.1
