@@ -12,8 +12,7 @@ import numpy as np
 from alignkit.classical.lexical_model import PairTable
 from alignkit.classical.link_counts import LinkedWords, linked_around, table_of_pairs
 from alignkit.classical.priors import LexiconPrior
-from alignkit.parallel import blocks_of_size
-from alignkit.scores import flat_offsets
+from alignkit.parallel import blocks
 
 #: What eflomal adds to the count of each pair of words, and to that of each jump.
 PAIR, JUMP = 0.001, 0.5
@@ -39,25 +38,25 @@ def pair_scores(words: LinkedWords, prior: LexiconPrior | None = None) -> np.nda
         jumps[longest + jump] += count
     jumps = np.sqrt(jumps / jumps.sum())
     before, behind = _neighbours(words)
-    found = np.full(len(target), np.nan)
-    for low, high in blocks_of_size(flat_offsets(words.bitext.shapes), BLOCK):
-        L, T = source.lengths[low:high], target.lengths[low:high]
-        first, links = target.offsets[low], slice(*words.links.offsets[[low, high]])
-        widths = np.repeat(L, T)
-        starts = np.cumsum(widths) - widths
-        t = first + np.repeat(np.arange(len(widths)), widths)
-        s = np.arange(len(t)) - np.repeat(starts, widths)
-        x = source.tokens[s + np.repeat(source.offsets[low:high], L * T)]
-        own = np.zeros(len(t))
-        own[starts[words.places[1][links] - first] + words.links.pairs[links, 0]] = 1
+    links = words.reversed  # in the order of the target words
+    widths, first = (np.repeat(each, target.lengths) for each in (source.lengths, source.offsets[:-1]))
+    costs = np.zeros(len(widths))
+    for low, high in blocks(widths, max(1, -(-int(widths.sum()) // BLOCK))):
+        starts = np.cumsum(widths[low:high]) - widths[low:high]
+        t = np.repeat(np.arange(low, high), widths[low:high])
+        s = np.arange(len(t)) - starts[t - low]
+        x = source.tokens[first[t] + s]
+        own, inside = np.zeros(len(t)), slice(*np.searchsorted(links.places[0], [low, high]))
+        own[starts[links.places[0][inside] - low] + links.links.pairs[inside, 1]] = 1
         shares = table.lookup(x, target.tokens[t]) - own + PAIR
         shares /= totals[x] - own + PAIR * table.width
         shares *= jumps[longest + s - before[t]] * jumps[longest + behind[t] - s]
-        costs = -np.log(np.maximum.reduceat(shares, starts[widths > 0])) if len(shares) else shares
-        filled = (L > 0) & (T > 0)
-        sums = np.bincount(np.repeat(np.flatnonzero(filled), T[filled]), costs, high - low)
-        found[low:high][filled] = sums[filled] / T[filled]
-    return found
+        filled = widths[low:high] > 0
+        if filled.any():
+            costs[low:high][filled] = -np.log(np.maximum.reduceat(shares, starts[filled]))
+    sums = np.bincount(np.repeat(np.arange(len(target)), target.lengths), costs, len(target))
+    with np.errstate(invalid="ignore"):
+        return np.where(source.lengths > 0, sums / target.lengths, np.nan)
 
 
 def _counts(words: LinkedWords, prior: LexiconPrior | None) -> tuple[PairTable, np.ndarray]:

@@ -3,6 +3,7 @@
 import inspect
 import io
 import tempfile
+import tracemalloc
 from collections import Counter
 
 import numpy as np
@@ -98,6 +99,22 @@ def test_scores_are_those_of_the_definition(tmp_path):
     for own, priors in ((None, {}), (prior, counts)):
         assert pair_scores(given, own) == pytest.approx(naive_scores(*sides, links, priors), nan_ok=True)
     assert len(given.links.pairs) > 20
+
+
+def test_a_long_pair_is_scored_in_parts(monkeypatch):
+    """Of all its elements at once, not even one array would fit."""
+    bitext = alignkit.Bitext.from_sentences([["a", "b"] * 300, ["a"]], [["x", "y", "y"] * 200, []])
+    given = LinkedWords(bitext, alignkit.Links.from_lists([[(0, 0), (7, 500), (7, 501)], []]))
+    whole = pair_scores(given)
+    monkeypatch.setattr("alignkit.compat.pair_scores.BLOCK", 1 << 12)
+    tracemalloc.start()
+    try:
+        parts = pair_scores(given)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_array_equal(parts, whole)
+    assert most < 600 * 600 * 8
 
 
 def test_scores_tell_mismatched_pairs(tmp_path):
