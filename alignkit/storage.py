@@ -89,13 +89,13 @@ def check_writable(path: PathLike, *, gzip: bool = False) -> None:
         AlignkitError: its folder is missing or not writable, it is a folder, or its name is that of a compressed
             file, which are not written.
     """
-    target = Path(path).resolve()
+    given, target = Path(path), Path(path).resolve()
     if target.is_dir():
         raise AlignkitError(f"cannot write {path}: it is a folder")
     if not target.parent.is_dir():
         raise AlignkitError(f"cannot write {path}: there is no folder {target.parent}")
     # A file is replaced by a new one, which its folder has to allow; a pipe or a device is written to.
-    replaced = target.parent if target.is_file() or not target.exists() else target
+    replaced = target.parent if given.is_file() or not given.exists() else given
     if not os.access(replaced, os.W_OK):
         raise AlignkitError(f"cannot write {path}: no permission to write to {replaced}")
     if target.suffix in COMPRESSED and not (gzip and target.suffix == ".gz"):

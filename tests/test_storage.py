@@ -121,6 +121,20 @@ def test_a_place_where_no_file_can_be_is_known_before_the_work(tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="devices of POSIX")
+def test_a_pipe_without_a_name_is_written_to():
+    """As that of ``-o /dev/stdout | less``: what its link resolves to is no file."""
+    end, pipe = os.pipe()
+    try:
+        check_writable(f"/dev/fd/{pipe}")
+        with atomic_write(f"/dev/fd/{pipe}") as stream:
+            stream.write(b"x")
+        assert os.read(end, 2) == b"x"
+    finally:
+        os.close(end)
+        os.close(pipe)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="devices of POSIX")
 def test_a_device_or_a_pipe_is_no_model(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for path in ("/dev/zero", tmp_path / "pipe"):
