@@ -49,7 +49,7 @@ OTHER_EVIDENCE = (
 @click.option(
     "--embeddings",
     type=EmbeddingSource(),
-    metavar="e5|FILE[,FILE]",
+    metavar="e5|FOLDER|FILE[,FILE]",
     help="Embeddings as evidence, as of `alignkit align`; without them, links that were made with them are judged "
     "too severely.",
 )

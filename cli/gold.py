@@ -54,7 +54,7 @@ def command(source: str, target: str | None, links: str | None, **options: Any) 
     from alignkit.annotate import annotation_page, pairs_to_annotate
     from alignkit.links.gold import read_links
     from alignkit.links.links import check_range
-    from alignkit.pipeline import align
+    from alignkit.pipeline import align, counted
     from alignkit.text.pairs import read_text
 
     with progress_bar("aligning", options["quiet"]) as bar:
@@ -68,4 +68,5 @@ def command(source: str, target: str | None, links: str | None, **options: Any) 
             bitext = bitext.block(0, len(draft))
     chosen = pairs_to_annotate(bitext, options["pairs"])
     write_output(annotation_page(bitext, draft, chosen), options["output"])
-    note(f"{len(chosen)} pairs, {sum(len(draft[int(m)]) for m in chosen)} links", options["quiet"])
+    links_of_page = sum(len(draft[int(m)]) for m in chosen)
+    note(f"{counted(len(chosen), 'pair')}, {counted(links_of_page, 'link')}", options["quiet"])

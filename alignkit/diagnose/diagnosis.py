@@ -147,7 +147,7 @@ def diagnose_links(
     calibration = calibration.of_text(repetition)
     if calibration.trust < LITTLE_TRUST:
         log.warning(
-            "the words of this text occur only %.0f times (geometric mean), too seldom for a good estimate",
+            "the words of this text are too rare for a good estimate: they occur %.1f times (geometric mean)",
             np.exp(repetition),
         )
     counts = expected_link_counts(found, evidence, calibration)

@@ -14,6 +14,11 @@ def test_the_page_shows_given_links(alignkit, text, write, tmp_path):
     assert [(pair["line"], pair["links"]) for pair in shown] == [(1, [[0, 0], [1, 1], [2, 2]]), (2, [[0, 1]])]
 
 
+def test_one_pair_with_one_link(alignkit, write):
+    outcome = alignkit("gold", write("s", "a\n"), write("t", "A\n"), write("l", "0-0\n"), "-o", write("page", ""))
+    assert (outcome.code, outcome.err) == (0, "1 pair, 1 link\n")
+
+
 def test_without_links_the_text_is_aligned(alignkit, text):
     shown = embedded(alignkit("gold", *text, "--pairs", 3, "-q").out.decode())
     assert len(shown) == 3

@@ -67,7 +67,7 @@ def test_a_little_text_is_judged_with_doubt(translated, caplog):
     diagnose_links(bitext, None, Links.from_lists(links), threads=1)
     assert not caplog.messages
     little = diagnose_links(bitext.block(0, 12), None, Links.from_lists(links[:12]), threads=1)
-    assert "too seldom for a good estimate" in caplog.text
+    assert "too rare for a good estimate: they occur 1." in caplog.text
     facts, aer = little.facts, little.expected.aer
     assert facts["aer_low"] <= aer < facts["aer_high"] - 0.1
     assert facts["aer_with_possible_low"] <= little.expected.aer_with_possible < facts["aer_with_possible_high"]
