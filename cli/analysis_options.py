@@ -9,7 +9,7 @@ import click
 
 from alignkit.metrics.protocol import MetricSettings
 from alignkit_cli.options import setting_option
-from alignkit_cli.parameter_types import PERCENT, SEED, Device
+from alignkit_cli.parameter_types import PERCENT, SEED, Device, NamedInputPath, ScoresPath
 
 Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -42,3 +42,12 @@ def preset_option(presets: Mapping[str, Any], what: str) -> Option:
 def json_option(what: str) -> Option:
     """--json; ``what`` says what it prints."""
     return click.option("--json", "as_json", is_flag=True, help=what)
+
+
+def scores_option(what: str) -> Option:
+    """--scores; ``what`` says what is done with them."""
+    text = (
+        f"{what}: .npz, .parquet, JSON lines, Marian's soft alignments, inseq's JSON or Pharaoh links; one of "
+        "several heads as FILE:LAYER.HEAD. May be given several times."
+    )
+    return click.option("--scores", multiple=True, type=NamedInputPath(ScoresPath()), help=text)

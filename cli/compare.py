@@ -14,7 +14,7 @@ from alignkit.metrics.registry import METRICS, SCORE_METRICS
 from alignkit.packages import need
 from alignkit.report.tables import metric_matrix, to_json
 from alignkit.text.pairs import LinePairs, check_has_words
-from alignkit_cli.analysis_options import device_option, json_option, percent_option
+from alignkit_cli.analysis_options import device_option, json_option, percent_option, scores_option
 from alignkit_cli.command import alignkit_command
 from alignkit_cli.options import (
     by_name,
@@ -30,7 +30,7 @@ from alignkit_cli.options import (
     with_given,
     write_output,
 )
-from alignkit_cli.parameter_types import PASSES, TEXT, InputPath, NamedInputPath, ScoresPath
+from alignkit_cli.parameter_types import PASSES, TEXT, InputPath
 from alignkit_cli.progress import progress_bar
 from alignkit_cli.show import chosen_pairs, draw, picture
 
@@ -84,14 +84,7 @@ FAINTEST = 0.1  #: weights below this are not drawn
 )
 @setting_option(CompareSettings, "iterations", type=PASSES, help="Number of EM iterations of IBM Model 1.")
 @percent_option
-@click.option(
-    "--scores",
-    multiple=True,
-    type=NamedInputPath(ScoresPath()),
-    help="Also compare the alpha scores of another system on the scored pairs: .npz, .parquet, JSON lines, "
-    "Marian's soft alignments, inseq's JSON or Pharaoh links; one of several heads as FILE:LAYER.HEAD. May be "
-    "given several times.",
-)
+@scores_option("Also compare the alpha scores of another system on the scored pairs")
 @device_option
 @json_option("Print JSON with counts and intervals.")
 @reading_options

@@ -8,7 +8,7 @@ import click
 
 from alignkit.report.build import ReportInputs, Sides
 from alignkit.report.page_data import SHOWN_PAIRS
-from alignkit_cli.analysis_options import device_option
+from alignkit_cli.analysis_options import device_option, scores_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
     by_name,
@@ -22,7 +22,7 @@ from alignkit_cli.options import (
     with_given,
     write_output,
 )
-from alignkit_cli.parameter_types import TEXT, InputPath, NamedInputPath, OutputPath, ScoresPath
+from alignkit_cli.parameter_types import TEXT, InputPath, OutputPath
 from alignkit_cli.progress import progress_bar
 
 
@@ -58,14 +58,7 @@ from alignkit_cli.progress import progress_bar
     type=InputPath(),
     help="Also show a saved aligner (`--save-model`). May be given several times.",
 )
-@click.option(
-    "--scores",
-    multiple=True,
-    type=NamedInputPath(ScoresPath()),
-    help="Also show the scores of another system: .npz, .parquet, JSON lines, "
-    "Marian's soft alignments, inseq's JSON or Pharaoh links; one of several heads as FILE:LAYER.HEAD. May be "
-    "given several times.",
-)
+@scores_option("Also show the scores of another system")
 @click.option("--gold", type=TEXT, help="Gold links between whitespace words, which are shown as boxes.")
 @click.option(
     "--heads",
