@@ -60,18 +60,19 @@ def build_page(report: Report, limit: int = SHOWN_PAIRS) -> bytes:
     return filled_page("page.html", asset("page.css"), script_text(), parts)
 
 
-def filled_page(template: str, style: str, script: str, parts: Mapping[str, str]) -> bytes:
-    """A page from its template, an asset: nothing but this style and this script has an effect on it.
+def filled_page(body: str, style: str, script: str, parts: Mapping[str, str]) -> bytes:
+    """A page around a body, an asset: nothing but this style and this script has an effect on it.
 
     Args:
-        template: an asset with places ``@@NAME@@``, also for VERSION, STYLE, SCRIPT and the hashes of both.
+        body: an asset with places ``@@NAME@@``; others, as TITLE and DATA, are in what is around it.
         style, script: CSS and JavaScript.
         parts: HTML for the other places.
     """
     hashes = {"STYLE_HASH": _hash(style), "SCRIPT_HASH": _hash(script)}
     known = {"VERSION": __version__, "STYLE": style, "SCRIPT": script, **hashes, **parts}
     # One pass, so that a text which looks like a place stays a text.
-    return _PLACE.sub(lambda match: known[match[1]], asset(template)).encode("utf-8", "surrogatepass")
+    template = asset("frame.html").replace("@@BODY@@", asset(body))
+    return _PLACE.sub(lambda match: known[match[1]], template).encode("utf-8", "surrogatepass")
 
 
 def script_text() -> str:
