@@ -135,14 +135,12 @@ def evaluate_network(
     return NetworkEvaluation(loss.item() / max(tokens, 1), right.item() / max(tokens, 1), tokens)
 
 
-def translation_log_probabilities(
-    network: TranslationNetwork, bitext: Bitext, sizes: BatchSizes | None = None
-) -> np.ndarray:
+def translation_log_probabilities(network: TranslationNetwork, bitext: Bitext) -> np.ndarray:
     """float64 (M,): log p(target | source) of each pair, natural logarithm, EOS included, with dropout off."""
     lengths = bitext.target.lengths
     totals = np.zeros(len(bitext), np.float64)
     with evaluation_mode(network):
-        for batch, logits in _logits(network, bitext, sizes):
+        for batch, logits in _logits(network, bitext):
             chosen = logits.gather(1, batch.targets.unsqueeze(1)).squeeze(1) - torch.logsumexp(logits, 1)
             pairs = np.repeat(batch.pairs, lengths[batch.pairs])
             np.add.at(totals, pairs, chosen.double().cpu().numpy())
@@ -150,7 +148,7 @@ def translation_log_probabilities(
 
 
 def _logits(
-    network: TranslationNetwork, bitext: Bitext, sizes: BatchSizes | None
+    network: TranslationNetwork, bitext: Bitext, sizes: BatchSizes | None = None
 ) -> Iterator[tuple[Batch, Tensor]]:
     """The batches of a bitext, and the logits (N, V) of the real target tokens of each."""
     device = device_of(network)
