@@ -227,10 +227,12 @@ class JointHMM(Aligner):
             judge = partial(model.log_odds, threads=self.threads, are_words=view.has_words)
             log_odds = scores_in_windows(viewed.bitext, judge, float(NO_LINK))
             found = viewed.of_words(log_odds, bitext.shapes, thread_count(self.threads))
-            total = found if total is None else replace(total, values=total.values + found.values)
+            if total is None:
+                total = found
+            else:
+                total.values[:] += found.values
         assert total is not None
-        if len(self.views) > 1:
-            total = replace(total, values=total.values / np.float32(len(self.views)))
+        total.values[:] /= np.float32(len(self.views))
         probabilities = into_probabilities(total, self.threads)
         if self.attachment is None:
             return probabilities
@@ -429,7 +431,7 @@ def fit_joint(
         )
         found = viewed.of_words(log_odds, text.shapes, count)
         if learn:
-            known[n] = found.values
+            known[n] = found.values.copy()
         return model, found
 
     if learn:
@@ -478,12 +480,15 @@ def fitted_views(
         for side in (text.source, text.target):
             side.vocabulary.forget_strings()  # several times as large as the vocabulary
         model, log_odds = fit(n, viewed)
-        total = log_odds if total is None else replace(total, values=total.values + log_odds.values)
+        if total is None:
+            total = log_odds
+        else:
+            total.values[:] += log_odds.values
+        del log_odds  # as large as all that the next fit keeps of the links
         models.append(model)
     if total is None or (chosen is not None and not chosen.any()):
         total = Scores.from_matrices([])
-    if len(views) > 1:
-        total = replace(total, values=total.values / np.float32(len(views)))
+    total.values[:] /= np.float32(len(views))
     return tuple(models), into_probabilities(total, threads)
 
 

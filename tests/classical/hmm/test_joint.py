@@ -1,3 +1,4 @@
+import tracemalloc
 from functools import partial
 
 import numpy as np
@@ -8,12 +9,13 @@ from alignkit.classical.hmm import joint
 from alignkit.classical.hmm.hmm import fit_hmm
 from alignkit.classical.hmm.joint import fit_joint, load_joint
 from alignkit.classical.hmm.settings import FAST_SETTINGS, JOINT_SETTINGS
-from alignkit.classical.hmm.views import View
+from alignkit.classical.hmm.views import View, ViewedText
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.links.from_scores import links_above
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import evaluate
+from alignkit.scores import Scores
 
 
 def recovered(links: Links, planted) -> float:
@@ -107,3 +109,23 @@ def test_a_small_text_is_never_hurried(monkeypatch):
     assert steps() == usual
     monkeypatch.setattr(joint, "HURRIED_FROM", size)
     assert steps() == fast < usual
+
+
+def test_matrices_of_two_views_at_most_are_in_memory():
+    """The sum so far, and those of the view that is fitted."""
+    text, size = bitext_of([(["a"] * 1000, ["b"] * 1000)]), 4 * 1000**2
+    drawn = np.random.default_rng(1).normal(size=(4, size // 4)).astype(np.float32)
+
+    def fit(n: int, viewed: ViewedText):
+        return None, Scores(drawn[n].copy(), np.array([0, drawn.shape[1]]), viewed.bitext.shapes)
+
+    layout = Scores.zeros(text.shapes)
+    wanted = joint.into_probabilities(Scores(drawn.mean(axis=0), layout.offsets, layout.shapes), 1)
+    tracemalloc.start()
+    try:
+        _, found = joint.fitted_views([View()] * 4, text, None, fit, threads=1)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < 2.5 * size
+    np.testing.assert_allclose(found.values, wanted.values, atol=1e-5)
