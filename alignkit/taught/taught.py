@@ -185,15 +185,18 @@ def teach(aligner: Aligner, bitext: Bitext, gold: GoldLinks, threads: int | None
     aligner.check_kind("alpha")
     known = annotated(gold)
     gold, part, folds = gold.take(known), bitext.take(known), np.arange(len(known)) % FOLDS
-    all_scores = _alpha(aligner, bitext)
+    # Of a text that it was not fitted on, an aligner judges each pair by itself.
+    is_own = isinstance(aligner, JointHMM) and aligner.has_fitted(bitext)
+    text, rows = (bitext, known.tolist()) if is_own else (part, range(len(known)))
+    all_scores = _alpha(aligner, text)
     words = Frequencies.of(bitext.source), Frequencies.of(bitext.target)
-    cells = Cells(part, Scores.from_matrices(all_scores[int(m)] for m in known))
+    cells = Cells(part, Scores.from_matrices(all_scores[m] for m in rows))
     trees, held_out = grown(cells, gold, folds, words)
 
     ways: dict[str, tuple[float | None, _Judged]] = {}
     if isinstance(aligner, JointHMM):
-        fitted = aligner.fitted_probabilities if aligner.has_fitted(bitext) else aligner.probabilities(bitext)
-        alpha = Scores.from_matrices(fitted[int(m)] for m in known)
+        fitted = aligner.fitted_probabilities if is_own else aligner.probabilities(text)
+        alpha = Scores.from_matrices(fitted[m] for m in rows)
         own = links_above(alpha, aligner.threshold)
         ways["another threshold"] = _best_threshold(gold, alpha, folds)
     else:

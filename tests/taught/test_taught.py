@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from planted import bitext_of
 
 from alignkit import align
 from alignkit.aligner import load_aligner
-from alignkit.classical.hmm.joint import fit_joint
+from alignkit.classical.hmm.joint import JointHMM, fit_joint
 from alignkit.errors import AlignkitError, InputError
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import evaluate
@@ -63,6 +64,19 @@ def test_a_convention_is_learned(taught):
     assert evaluate(rest, after).aer < 0.02
     new, truth = text(seed=2)
     assert evaluate(gold_of(truth), aligner.links(new)).aer < 0.04
+
+
+def test_a_saved_model_judges_only_the_pairs_with_gold_links(taught, monkeypatch):
+    """It would judge a block of a large text at a time, whose matrices do not fit into memory together."""
+    bitext, links, model, _ = taught
+    other, gold = replace(model, fitted=None), gold_of(links.block(0, GOLD))
+    counts, judge = [], JointHMM.probabilities
+    monkeypatch.setattr(
+        JointHMM, "probabilities", lambda self, text: counts.append(len(text)) or judge(self, text)
+    )
+    found = teach(other, bitext, gold, threads=1)
+    assert isinstance(found, Taught)
+    assert set(counts) == {GOLD}
 
 
 def test_what_is_saved_links_as_before(taught, tmp_path):
