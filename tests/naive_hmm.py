@@ -255,9 +255,13 @@ def pooled(forward, reverse, share, least=0.003):
     return share * log_odds(forward) + (1 - share) * log_odds(reverse)
 
 
-def judged(log_odds, least=0.003):
-    """Probabilities of links from a matrix (T, L) of log-odds, element by element."""
+def judged(log_odds, least=0.003, bonds=None):
+    """Probabilities of links from a matrix (T, L) of log-odds, element by element.
+
+    bonds (L + 1,) and (T + 1,) are those between neighbours, by default 1.
+    """
     T, L = log_odds.shape
+    source, target = bonds or (np.ones(L + 1), np.ones(T + 1))
     none = math.log(least / (1 - least)) + 1e-3
 
     def chance(t, j):
@@ -273,8 +277,8 @@ def judged(log_odds, least=0.003):
                 continue
             in_row = max((chance(t, k) for k in range(L) if k != j), default=0.0)
             in_column = max((chance(k, j) for k in range(T) if k != t), default=0.0)
-            across = max(chance(t, j - 1), chance(t, j + 1)) * (1 - in_column)
-            along = max(chance(t - 1, j), chance(t + 1, j)) * (1 - in_row)
+            across = max(chance(t, j - 1) * source[j], chance(t, j + 1) * source[j + 1]) * (1 - in_column)
+            along = max(chance(t - 1, j) * target[t], chance(t + 1, j) * target[t + 1]) * (1 - in_row)
             same_step = chance(t - 1, j - 1) + chance(t + 1, j + 1)
             logit = -0.1 + 0.66 * log_odds[t, j] + 2.2 * max(across, along) - 0.66 * same_step
             logit -= 0.4 * min(log_odds[t, j] + 3, 0)

@@ -12,7 +12,8 @@ and q = 0 where neither direction sees a link. n = 1 / (1 + exp(-l)) is what an 
 - s, for links of one word to two neighbouring ones: the direction in which the two words are states lets the one
   choose between them, so that the second has too little. For a neighbour in the same column (the same source word,
   and the target word before or after) it is n of the neighbour times 1 - o, where o is the largest n that the
-  element's own target word has elsewhere; likewise in the same row; and s is the largest of the four.
+  element's own target word has elsewhere, times the bond of the two neighbours
+  (:mod:`alignkit.classical.hmm.leanings`); likewise in the same row; and s is the largest of the four.
 - d is the sum of n of (t - 1, j - 1) and (t + 1, j + 1): both directions have counted these already, as jumps
   of 1.
 
@@ -116,10 +117,11 @@ def fill_space(T, L, links, space):
 
 
 @kernel
-def judge_matrix(T, L, links, space):
+def judge_matrix(T, L, source, target, links, space):
     """Log-odds (T, L) of one sentence pair become probabilities, by the formula above.
 
     Args:
+        source, target: float32 (L + 1,) and (T + 1,), their bonds.
         links: float32 (T * L,), overwritten.
         space: :class:`JudgeSpace`.
     """
@@ -135,20 +137,23 @@ def judge_matrix(T, L, links, space):
                 continue
             in_row = rows[1, t] if own == rows[0, t] else rows[0, t]
             in_column = columns[1, j] if own == columns[0, j] else columns[0, j]
-            across = max(near[here + j], near[here + j + 2]) * (ONE - in_column)
-            along = max(near[above + j + 1], near[below + j + 1]) * (ONE - in_row)
+            across = max(near[here + j] * source[j], near[here + j + 2] * source[j + 1])
+            along = max(near[above + j + 1] * target[t], near[below + j + 1] * target[t + 1])
+            same_word = max(across * (ONE - in_column), along * (ONE - in_row))
             same_step = near[above + j] + near[below + j + 2]
-            whole = INTERCEPT + SLOPE * log_odds + SAME_WORD * max(across, along) - SAME_STEP * same_step
+            whole = INTERCEPT + SLOPE * log_odds + SAME_WORD * same_word - SAME_STEP * same_step
             whole -= FLATTER * min(log_odds - UNLIKELY, ZERO)
             links[t * L + j] = np.float32(ONE / (ONE + math.exp(-whole)))
 
 
 @allocating_kernel
-def judge_matrices(low, high, shapes, offsets, links):
+def judge_matrices(low, high, shapes, offsets, bonds, links):
     """The log-odds of pairs low <= m < high become probabilities.
 
     Args:
         shapes: int (M, 2), T and L of each; offsets: int64 (M + 1,), where each matrix starts in ``links``.
+        bonds: float32 (sum of L + 1,) and (sum of T + 1,), of the words of all pairs; element n is for the words
+            n - 1 and n.
         links: float32, overwritten.
     """
     height, width, size = 1, 1, 1
@@ -157,5 +162,9 @@ def judge_matrices(low, high, shapes, offsets, links):
         height, width, size = max(height, T), max(width, L), max(size, (T + 2) * (L + 2))
     rows, columns = np.empty((2, height), np.float32), np.empty((2, width), np.float32)
     space = JudgeSpace(np.empty(size, np.float32), rows, columns)
+    t, j = shapes[:low, 0].sum(), shapes[:low, 1].sum()
     for m in range(low, high):
-        judge_matrix(shapes[m, 0], shapes[m, 1], links[offsets[m] : offsets[m + 1]], space)
+        T, L = shapes[m, 0], shapes[m, 1]
+        source, target = bonds[0][j : j + L + 1], bonds[1][t : t + T + 1]
+        judge_matrix(T, L, source, target, links[offsets[m] : offsets[m + 1]], space)
+        t, j = t + T, j + L

@@ -86,13 +86,18 @@ class Adapter:
             adapted, log_odds = model_and_log_odds(estimation, viewed, seen, other=model)
             return adapted, viewed.of_words(log_odds, text.shapes, threads)
 
-        models, probabilities = fitted_views(self.model.views, text, chosen, fit, threads)
-        attachment, fitted = self.model.attachment, FittedText(bitext, probabilities, chosen, of_others=self.model)
+        attachment, leanings, bonds = self.model.attachment, self.model.leanings, None
+        words = ViewedText(self.model.views[0], text).bitext
+        ids = self.model.words.ids(words)
+        if leanings is not None:
+            leanings = leanings.taken(*ids)
+            bonds = leanings.bonds(words)
+        models, probabilities = fitted_views(self.model.views, text, chosen, fit, threads, bonds)
+        fitted = FittedText(bitext, probabilities, chosen, of_others=self.model)
         if attachment is not None:
-            words = ViewedText(self.model.views[0], text).bitext
-            attachment = attachment.taken(*self.model.words.ids(words))
+            attachment = attachment.taken(*ids)
             fitted = replace(fitted, attached=attachment.apply(words, probabilities, threads))
-        return replace(self.model, models=models, attachment=attachment, fitted=fitted)
+        return replace(self.model, models=models, attachment=attachment, leanings=leanings, fitted=fitted)
 
     def links_and_probabilities(self, bitext: Bitext, counted: np.ndarray | None = None) -> Linked:
         """Links of a bitext by the aligner adapted to it, and their probabilities, float64 (K,)."""

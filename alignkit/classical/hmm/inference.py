@@ -39,6 +39,7 @@ LEAST_ELEMENTS = 20
 CHANGED_ELEMENTS = 1 << 19  # that are changed at a time
 
 Ids = tuple[np.ndarray, np.ndarray]
+Bonds = tuple[np.ndarray, np.ndarray]
 Running = tuple[HMMParameters | None, HMMParameters | None]
 
 
@@ -275,17 +276,20 @@ def levels_of_links(log_odds: np.ndarray) -> np.ndarray:
     return np.minimum(found, LEVELS - 1).astype(np.uint8)
 
 
-def into_probabilities(log_odds: Scores, threads: int | None = None) -> Scores:
+def into_probabilities(log_odds: Scores, threads: int | None = None, bonds: Bonds | None = None) -> Scores:
     """The probability of every link, (T, L) for each pair, from its log-odds and those of the links beside it.
 
     Args:
         log_odds: (T, L) for each pair, of one model or the mean of several views'; overwritten by the result.
         threads: all there are by default; no result depends on it.
+        bonds: of the source and of the target words (:mod:`alignkit.classical.hmm.leanings`); None: all are 1.
     """
-    count, values = thread_count(threads), log_odds.values
+    count, values, shapes = thread_count(threads), log_odds.values, log_odds.shapes
+    if bonds is None:
+        bonds = np.ones(shapes[:, 1].sum() + 1, np.float32), np.ones(shapes[:, 0].sum() + 1, np.float32)
 
     def judge(low: int, high: int) -> None:
-        judge_matrices(low, high, log_odds.shapes, log_odds.offsets, values)
+        judge_matrices(low, high, shapes, log_odds.offsets, bonds, values)
 
     run_blocks(judge, blocks(np.diff(log_odds.offsets), count), count)
     return log_odds

@@ -19,6 +19,8 @@ What it adds to the HMM of Vogel, Ney and Tillmann (1996), each because it pays 
   number of its others (mean field).
 - **Views learn from each other** in small texts, one after another: what the models of the others say of a link is
   evidence for it, as embeddings are (co-training, Blum and Mitchell 1998).
+- **Leanings** of words towards a neighbour, with which they share partners more often
+  (:mod:`alignkit.classical.hmm.leanings`).
 - **Attachment** of frequent words that have no counterpart to those of a word beside them
   (:mod:`alignkit.classical.hmm.attachment`).
 - **Links** whose probability reaches a threshold. The probability comes from the log-odds of both posteriors,
@@ -40,11 +42,13 @@ from alignkit.classical.hmm.attachment import Attachment, unattached
 from alignkit.classical.hmm.estimation import HMMEstimation, estimate
 from alignkit.classical.hmm.inference import (
     BidirectionalHMM,
+    Bonds,
     into_probabilities,
     levels_of_links,
     log_likelihoods,
     unpack_bidirectional,
 )
+from alignkit.classical.hmm.leanings import Leanings
 from alignkit.classical.hmm.parameters import FittedCounts
 from alignkit.classical.hmm.settings import FAST_SETTINGS, JOINT_SETTINGS, JOINT_THRESHOLD, QUALITIES, HMMSettings
 from alignkit.classical.hmm.views import (
@@ -82,7 +86,7 @@ from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike, Progress, with_options
 
-KIND, VERSION = "alignkit.hmm-joint", 8
+KIND, VERSION = "alignkit.hmm-joint", 9
 #: Texts whose matrices have fewer elements (t, l) in all than this get all iterations whatever the quality: there
 #: they take no time worth saving.
 HURRIED_FROM = 2_000_000
@@ -134,6 +138,7 @@ class JointHMM(Aligner):
         models: one for each view; the log-odds of their links are averaged.
         attachment: of words without a link of their own to the partners of a word beside them; None if there is no
             view of words.
+        leanings: of words towards their neighbours; None where there is no view of words.
         threshold: links have at least this probability: higher for precision, lower for recall.
         threads: how many to use (None: all); no result depends on it.
         fitted: the text that it was fitted on; not saved. A link of that text is judged without its own part in
@@ -143,6 +148,7 @@ class JointHMM(Aligner):
     views: tuple[View, ...]
     models: tuple[BidirectionalHMM, ...]
     attachment: Attachment | None
+    leanings: Leanings | None = None
     threshold: float = JOINT_THRESHOLD
     threads: int | None = field(default=None, compare=False, kw_only=True)
     kinds = ("alpha", "beta")
@@ -152,9 +158,9 @@ class JointHMM(Aligner):
     def __post_init__(self) -> None:
         if not self.models or len(self.models) != len(self.views):
             raise ValueError("every view needs a model")
-        attachment = self.attachment
-        if attachment and (len(attachment.source), len(attachment.target)) != (len(self.source), len(self.target)):
-            raise ValueError("every word needs a direction of attachment")
+        for words in (self.attachment, self.leanings):
+            if words and (len(words.source), len(words.target)) != (len(self.source), len(self.target)):
+                raise ValueError("every word needs a direction of attachment, and a leaning")
         if not 0 <= self.threshold <= 1:
             raise ValueError("the threshold must lie between 0 and 1")
 
@@ -233,11 +239,12 @@ class JointHMM(Aligner):
                 total.values[:] += found.values
         assert total is not None
         total.values[:] /= np.float32(len(self.views))
-        probabilities = into_probabilities(total, self.threads)
-        if self.attachment is None:
-            return probabilities
         text = self._words_of(bitext)
-        self.attachment.taken(*self.words.ids(text)).apply(text, probabilities, thread_count(self.threads))
+        ids = self.words.ids(text)
+        bonds = None if self.leanings is None else self.leanings.taken(*ids).bonds(text)
+        probabilities = into_probabilities(total, self.threads, bonds)
+        if self.attachment is not None:
+            self.attachment.taken(*ids).apply(text, probabilities, thread_count(self.threads))
         return probabilities
 
     def links_and_probabilities(self, bitext: Bitext) -> Linked:
@@ -334,8 +341,9 @@ class JointHMM(Aligner):
         for n, (view, model) in enumerate(zip(self.views, self.models, strict=True)):
             arrays |= {f"{n}.{name}": array for name, array in (model.arrays() | view.arrays()).items()}
             headers.append({"model": model.header(), "view": view.header()})
-        if self.attachment is not None:
-            arrays |= {"attached_source": self.attachment.source, "attached_target": self.attachment.target}
+        for name, words in (("attached", self.attachment), ("leaning", self.leanings)):
+            if words is not None:
+                arrays |= {f"{name}_source": words.source, f"{name}_target": words.target}
         save_arrays(path, KIND, VERSION, arrays, {"threshold": self.threshold, "parts": headers} | self.about_text)
 
 
@@ -348,10 +356,11 @@ def load_joint(path: PathLike) -> JointHMM:
             own = {name.removeprefix(f"{n}."): array for name, array in fields.arrays.items()}
             views.append(unpack_view(Fields(path, own), part.part("view")))
             models.append(unpack_bidirectional(Fields(path, own), part.part("model")))
-        attachment = None
+        attachment = leanings = None
         if "attached_source" in fields.arrays:
             attachment = Attachment(*(fields.get(f"attached_{side}", np.int8) for side in ("source", "target")))
-        return JointHMM(tuple(views), tuple(models), attachment, header.number("threshold", 0, 1))
+            leanings = Leanings(*(fields.get(f"leaning_{side}", np.float32) for side in ("source", "target")))
+        return JointHMM(tuple(views), tuple(models), attachment, leanings, header.number("threshold", 0, 1))
 
 
 def fit_joint(
@@ -437,14 +446,16 @@ def fit_joint(
     if learn:
         fit(ViewedText(views[0], text))
     turned = [views[n] for n in order]
-    models, probabilities = fitted_views(turned, text, chosen, lambda _, viewed: fit(viewed), count)
+    seen = ViewedText(views[0], text).bitext
+    leanings = Leanings.counted(seen) if views[0].has_words else None
+    bonds = None if leanings is None else leanings.bonds(seen)
+    models, probabilities = fitted_views(turned, text, chosen, lambda _, viewed: fit(viewed), count, bonds)
     models = models[-1:] + models[:-1]
     attachment, fitted = None, FittedText(bitext, probabilities, chosen)
     if views[0].has_words:
-        seen = ViewedText(views[0], text).bitext
         attachment = Attachment.learned(seen, probabilities, count)
         fitted = replace(fitted, attached=attachment.apply(seen, probabilities, count))
-    return JointHMM(views, models, attachment, threads=threads, fitted=fitted)
+    return JointHMM(views, models, attachment, leanings, threads=threads, fitted=fitted)
 
 
 def _taught(settings: HMMSettings) -> HMMSettings:
@@ -463,6 +474,7 @@ def fitted_views(
     chosen: np.ndarray | None,
     fit: Callable[[int, ViewedText], tuple[BidirectionalHMM, Scores]],
     threads: int,
+    bonds: Bonds | None = None,
 ) -> tuple[tuple[BidirectionalHMM, ...], Scores]:
     """The models of several views of a text, and the probabilities of its links by all of them.
 
@@ -472,6 +484,7 @@ def fitted_views(
         fit: called as ``fit(n, viewed)`` for the n-th view of the text; returns its model and the log-odds of
             links between words.
         threads: how many to use; no result depends on it.
+        bonds: of the text's words, if there are any.
     """
     total: Scores | None = None
     models = []
@@ -489,7 +502,7 @@ def fitted_views(
     if total is None or (chosen is not None and not chosen.any()):
         total = Scores.from_matrices([])
     total.values[:] /= np.float32(len(views))
-    return tuple(models), into_probabilities(total, threads)
+    return tuple(models), into_probabilities(total, threads, bonds)
 
 
 def fit_view(

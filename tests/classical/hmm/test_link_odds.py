@@ -7,6 +7,7 @@ from planted import bitext_of, random_pairs
 
 from alignkit.classical.hmm.inference import into_probabilities, posteriors
 from alignkit.classical.hmm.joint import fit_joint, fit_view
+from alignkit.classical.hmm.leanings import Leanings
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, JOINT_THRESHOLD
 from alignkit.classical.hmm.views import View, ViewedText
 from alignkit.kernels.hmm_e_step import FORWARD, REVERSE
@@ -29,6 +30,20 @@ def test_probabilities_are_the_formula():
     found = into_probabilities(Scores.from_matrices(matrices), 1)
     for matrix, log_odds in zip(found, matrices, strict=True):
         assert matrix == pytest.approx(naive.judged(log_odds.astype(np.float64)), abs=1e-5)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_links_to_neighbours_count_by_their_bonds(threads):
+    shapes, draw = [(3, 5), (0, 4), (7, 2), (1, 6), (4, 4)], np.random.default_rng(3)
+    matrices = drawn(4, shapes)
+    ends = np.concatenate([[[0, 0]], np.cumsum(shapes, axis=0)])
+    bonds = tuple(draw.uniform(0.2, 1.5, size + 1).astype(np.float32) for size in ends[-1, ::-1])
+    found = into_probabilities(Scores.from_matrices(matrices), threads, bonds)
+    for m, matrix in enumerate(found):
+        own = tuple(bonds[side][ends[m, 1 - side] : ends[m + 1, 1 - side] + 1] for side in (0, 1))
+        expected = naive.judged(matrices[m].astype(np.float64), bonds=own)
+        assert matrix == pytest.approx(expected, abs=1e-5)
+    assert np.abs(found.values - into_probabilities(Scores.from_matrices(matrices)).values).max() > 0.05
 
 
 @pytest.mark.parametrize("views", range(1, 9))
@@ -65,7 +80,10 @@ def test_the_links_of_the_fit_are_judged_log_odds():
     bitext = bitext_of(random_pairs(6, pairs=60))
     log_odds = fit_view(ViewedText(View(), bitext), JOINT_SETTINGS, 1)[1]
     whole = fit_joint(bitext, threads=1, views=(View(),))
-    assert into_probabilities(log_odds).values.tobytes() == whole.fitted_probabilities.values.tobytes()
+    bonds = Leanings.counted(bitext).bonds(bitext)
+    assert (
+        into_probabilities(log_odds, bonds=bonds).values.tobytes() == whole.fitted_probabilities.values.tobytes()
+    )
     assert whole.threshold == JOINT_THRESHOLD
 
 
