@@ -14,6 +14,7 @@ import numpy as np
 from alignkit.classical.hmm.attachment import Attachment, raised
 from alignkit.classical.hmm.inference import BidirectionalHMM, chances, into_probabilities, posteriors
 from alignkit.classical.hmm.joint import fit_view, progress_of_view, settings_of_view
+from alignkit.classical.hmm.leanings import Leanings
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.hmm.views import VIEWS, View, ViewedText, trained_views, training_pairs
 from alignkit.embeddings.levels import Embeddings
@@ -108,7 +109,7 @@ def vote(
     views, agreement = trained_views(views, text), float("nan")
     plans = [settings_of_view(JOINT_SETTINGS, view) for view in views]
     levels = None if embeddings is None else embeddings.levels(text, thread_count(threads), progress)
-    kinds = [bool(view.subwords) for view in views]
+    kinds, attachment, bonds = [bool(view.subwords) for view in views], None, None
     for n, view in enumerate(views):
         report = None if progress is None else progress_of_view(progress, n, plans, f"view {n + 1}")
         viewed = ViewedText(view, text)
@@ -121,11 +122,16 @@ def vote(
         if n == 0:
             words = ViewedText(view, head).bitext
             agreement = agreement_of_directions(model, words, threads)
-            found = into_probabilities(log_odds, threads)  # which overwrites what is not needed any more
+        if n == 0 and view.has_words:
+            leanings = Leanings.counted(viewed.bitext)
+            bonds = leanings.bonds(words)
+            # This overwrites what is not needed any more.
+            found = into_probabilities(log_odds, threads, leanings.bonds(viewed.bitext))
             attachment = Attachment.learned(viewed.bitext, found, thread_count(threads))
-    probabilities = into_probabilities(total, threads)
-    attached = attachment.apply(words, probabilities, thread_count(threads))
-    support.values[attached] = raised(support.values[attached])
+    probabilities = into_probabilities(total, threads, bonds)
+    if attachment is not None:
+        attached = attachment.apply(words, probabilities, thread_count(threads))
+        support.values[attached] = raised(support.values[attached])
     return ViewVotes(pairs, head, probabilities, support, votes, len(views), agreement)
 
 

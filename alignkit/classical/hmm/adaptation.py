@@ -86,16 +86,14 @@ class Adapter:
             adapted, log_odds = model_and_log_odds(estimation, viewed, seen, other=model)
             return adapted, viewed.of_words(log_odds, text.shapes, threads)
 
-        attachment, leanings, bonds = self.model.attachment, self.model.leanings, None
         words = ViewedText(self.model.views[0], text).bitext
         ids = self.model.words.ids(words)
-        if leanings is not None:
-            leanings = leanings.taken(*ids)
-            bonds = leanings.bonds(words)
+        attachment = self.model.attachment and self.model.attachment.taken(*ids)
+        leanings = self.model.leanings and self.model.leanings.taken(*ids)
+        bonds = leanings.bonds(words) if leanings else None
         models, probabilities = fitted_views(self.model.views, text, chosen, fit, threads, bonds)
         fitted = FittedText(bitext, probabilities, chosen, of_others=self.model)
         if attachment is not None:
-            attachment = attachment.taken(*ids)
             fitted = replace(fitted, attached=attachment.apply(words, probabilities, threads))
         return replace(self.model, models=models, attachment=attachment, leanings=leanings, fitted=fitted)
 

@@ -241,7 +241,7 @@ class JointHMM(Aligner):
         total.values[:] /= np.float32(len(self.views))
         text = self._words_of(bitext)
         ids = self.words.ids(text)
-        bonds = None if self.leanings is None else self.leanings.taken(*ids).bonds(text)
+        bonds = self.leanings.taken(*ids).bonds(text) if self.leanings else None
         probabilities = into_probabilities(total, self.threads, bonds)
         if self.attachment is not None:
             self.attachment.taken(*ids).apply(text, probabilities, thread_count(self.threads))
@@ -448,7 +448,7 @@ def fit_joint(
     turned = [views[n] for n in order]
     seen = ViewedText(views[0], text).bitext
     leanings = Leanings.counted(seen) if views[0].has_words else None
-    bonds = None if leanings is None else leanings.bonds(seen)
+    bonds = leanings.bonds(seen) if leanings else None
     models, probabilities = fitted_views(turned, text, chosen, lambda _, viewed: fit(viewed), count, bonds)
     models = models[-1:] + models[:-1]
     attachment, fitted = None, FittedText(bitext, probabilities, chosen)
