@@ -35,6 +35,7 @@ from quality_systems import Cost, System, importable, measured, systems
 
 from alignkit.classical.hmm.attachment import Attachment
 from alignkit.classical.hmm.joint import fit_joint, fit_view
+from alignkit.classical.hmm.leanings import Leanings
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, JOINT_THRESHOLD
 from alignkit.classical.hmm.views import View, ViewedText
 from alignkit.kernels.link_odds import INTERCEPT, SLOPE
@@ -49,12 +50,13 @@ from alignkit.text.reading import read_lines
 METHODS = ("grow-diag-final-and", "grow-diag", "intersection")
 TABLES = ("quality", "reliability", "thresholds", "ablation")
 THRESHOLDS = (0.2, 0.3, 0.4, 0.5, 0.7, 0.9)
-ALONE, UNATTACHED = "alone", "unattached"  # no settings of the estimation
+ALONE, UNATTACHED, LEVEL = "alone", "unattached", "level"  # no settings of the estimation
 ABLATION: dict[str, dict[str, Any]] = {
     "as it is": {},
     "words only, also of small texts": {"views": (View(),)},
     "views do not learn from each other": {"co_training": 0.0},
     "frequent words are not attached to others": {UNATTACHED: True},
+    "words lean to neither neighbour": {LEVEL: True},
     "no back-off to classes by first and last letters": {"back_off": 0.0},
     "no fertility": {"fertility": 0.0},
     "a link's own part not taken out of its counts": {"leave_one_out": False},
@@ -166,6 +168,9 @@ def fit_text(folder: Path, part: str, threads: int, **changes: Any) -> tuple[Sco
         return replace(log_odds, values=values), gold
     if UNATTACHED in changes:
         with patch.object(Attachment, "apply"):
+            return fit_joint(bitext, threads=threads).fitted_probabilities, gold
+    if LEVEL in changes:
+        with patch.object(Leanings, "bonds", lambda *_: None):
             return fit_joint(bitext, threads=threads).fitted_probabilities, gold
     return fit_joint(bitext, threads=threads, **changes).fitted_probabilities, gold
 
