@@ -412,6 +412,8 @@ def fit_joint(
     0-0 1-1
     """
     text, chosen = training_pairs(bitext)
+    if chosen is not None:  # all views link long pairs too, which takes most of the time
+        share_of_text *= matrix_elements(text) / matrix_elements(bitext)
     plans = _plans(text, settings, quality, views, start, prior is not None, share_of_text, options)
     views, count = tuple(view for view, _ in plans), thread_count(threads)
     levels = None if embeddings is None else embeddings.levels(text, count, progress)

@@ -275,6 +275,16 @@ def test_a_text_that_is_long_as_subwords_is_looked_at_as_words(monkeypatch):
         assert len(fit_joint(text, iterations=1).views) == count
 
 
+def test_long_pairs_count_among_the_elements(monkeypatch):
+    """They are not fitted on, but all views link them."""
+    monkeypatch.setattr(views, "LARGEST_PAIR", 10_000)
+    bitext, _ = inflected()
+    sides = [[side.words(m) for m in range(len(bitext))] for side in (bitext.source, bitext.target)]
+    for length, count in ((0, 4), (1_500, 1)):
+        text = Bitext.from_sentences(*([*side, (side[0] * length)[:length]] for side in sides))
+        assert len(fit_joint(text, iterations=1).views) == count
+
+
 def test_units_of_very_long_words_are_bounded():
     bitext, _ = inflected()
     view = trained_views((View(subwords=60),), bitext)[0]
