@@ -154,8 +154,9 @@ def forward_pass(T, L, e, e_null, transitions, space):
 
 
 @kernel
-def backward_pass(T, L, e, e_null, transitions, space):
-    """Posteriors of the words and of NULL, left in e and e_null; adds to moves and departures of ``space``."""
+def backward_pass(T, L, e, e_null, transitions, space, is_counted):
+    """Posteriors of the words and of NULL, left in e and e_null; adds to moves and departures of ``space`` if
+    ``is_counted``."""
     p0, leave, stride, places = transitions.null_probability, space.leave, padded(L), space.places
     b, coming, mass = space.backward, space.row[:stride], space.mass
     wide_ahead = space.ahead[: 3 * stride]
@@ -179,11 +180,12 @@ def backward_pass(T, L, e, e_null, transitions, space):
         # Backwards, because the jump is read from where it goes: at j the weight of k - j.
         count = list_above(L, most * whole * NEGLIGIBLE, ahead, places)
         spread(ahead, places[:count], transitions.reversed_weights, coming)
-        f_row, g_row = space.forward[before:here], space.null_forward[before:here]
-        count_departures(f_row, g_row, leave, coming, least, mass, space.departures)
         step_back(coming, leave, stay, b)
-        count = list_above(L, ZERO, mass, places)
-        add_moves(stride, mass, places[:count], wide_ahead, space.moves)
+        if is_counted:
+            f_row, g_row = space.forward[before:here], space.null_forward[before:here]
+            count_departures(f_row, g_row, leave, coming, least, mass, space.departures)
+            count = list_above(L, ZERO, mass, places)
+            add_moves(stride, mass, places[:count], wide_ahead, space.moves)
 
 
 @kernel
@@ -234,14 +236,14 @@ def count_transitions(T, L, transitions, space, counts):
 
 
 @kernel
-def forward_backward(T, L, e, e_null, transitions, space, counts):
+def forward_backward(T, L, e, e_null, transitions, space, counts, is_counted):
     """Posteriors of one sentence pair; returns its log-likelihood.
 
     Args:
         e: float32 (T * stride,), e_null: float32 (T,), emission probabilities, overwritten by the posteriors.
         transitions: :class:`Transitions`.
         space: :class:`PassSpace`.
-        counts: :class:`TransitionCounts`, as wide as the transitions; added to.
+        counts: :class:`TransitionCounts`, as wide as the transitions; added to if ``is_counted``.
     """
     if len(transitions.weights) == 0 or float(T) * L * L > MOST_STEPS:
         return lexical_posteriors(T, L, e, e_null, transitions.null_probability)
@@ -249,8 +251,9 @@ def forward_backward(T, L, e, e_null, transitions, space, counts):
     space.departures[: padded(L)] = 0
     space.moves[: 2 * padded(L)] = 0
     likelihood = forward_pass(T, L, e, e_null, transitions, space)
-    backward_pass(T, L, e, e_null, transitions, space)
-    count_transitions(T, L, transitions, space, counts)
+    backward_pass(T, L, e, e_null, transitions, space, is_counted)
+    if is_counted:
+        count_transitions(T, L, transitions, space, counts)
     return likelihood
 
 

@@ -74,7 +74,8 @@ class Shares(NamedTuple):
     forward: float  # its weight; a direction of weight 0 is not run
     reverse: float
     as_log_odds: bool = False  # in the last E-step: whether it is the mean of log-odds (:mod:`.link_odds`)
-    is_last: bool = False  # whether the elements become float32 numbers
+    is_last: bool = False  # whether the elements become float32 numbers, and transitions are not counted
+    counted: int = 1  # before: transitions are counted in every so many pairs
 
 
 FORWARD, REVERSE, BOTH = Shares(1.0, 0.0), Shares(0.0, 1.0), Shares(0.5, 0.5)
@@ -203,12 +204,12 @@ def multiply_by_ratios(likeness, width, row_step, column_step, e):
 
 
 @kernel
-def run_direction(pair, direction, space, states, passes, likeness, is_turned):
+def run_direction(pair, direction, space, states, passes, likeness, is_turned, is_counted):
     """Posteriors of one direction of a sentence pair, left in ``e`` and NULL's links; returns its log-likelihood.
 
     Args:
         pair: :class:`PairTokens`; direction: :class:`.hmm_emissions.DirectionArrays`.
-        space: :class:`DirectionSpace`; ``e`` has the pseudo-counts, and its counts are added to.
+        space: :class:`DirectionSpace`; ``e`` has the pseudo-counts, and its counts are added to if ``is_counted``.
         states: :class:`StateSpace`; passes: :class:`.forward_backward.PassSpace`.
         likeness: :class:`Likeness` of this pair; is_turned: whether its matrix has a row for each state.
     """
@@ -219,7 +220,9 @@ def run_direction(pair, direction, space, states, passes, likeness, is_turned):
         multiply_by_ratios(likeness, T, 1, padded(L), matrices.e)
     else:
         multiply_by_ratios(likeness, L, padded(L), 1, matrices.e)
-    return likelihood + forward_backward(T, L, matrices.e, pair.null_links, transitions, passes, counts)
+    return likelihood + forward_backward(
+        T, L, matrices.e, pair.null_links, transitions, passes, counts, is_counted
+    )
 
 
 @kernel
@@ -260,12 +263,13 @@ def expect_block(low, high, text, links, directions, shares, space, likelihood):
         collect_evidence(offsets[m], x, y, links, numbers, forward_space.matrices, reverse_space.matrices)
         own_levels = likeness.levels[offsets[m] : offsets[m + 1]]  # empty if there are none at all
         own = Likeness(own_levels, likeness.ratios)
+        is_counted = not shares.is_last and m % shares.counted == 0
         if shares.forward > 0:
             pair = PairTokens(x, y, forward.null_links[y_offsets[m] : y_offsets[m + 1]], copies[m])
-            likelihood[m] += run_direction(pair, forward, forward_space, states, passes, own, False)
+            likelihood[m] += run_direction(pair, forward, forward_space, states, passes, own, False, is_counted)
         if shares.reverse > 0:
             pair = PairTokens(y, x, reverse.null_links[x_offsets[m] : x_offsets[m + 1]], copies[m])
-            likelihood[m] += run_direction(pair, reverse, reverse_space, states, passes, own, True)
+            likelihood[m] += run_direction(pair, reverse, reverse_space, states, passes, own, True, is_counted)
         own_elements, reverse_e = elements[offsets[m] : offsets[m + 1]], reverse_space.matrices.e
         if shares.is_last:
             finish_links(T, L, forward_space.matrices.e, reverse_e, shares, own_elements.view(np.float32))

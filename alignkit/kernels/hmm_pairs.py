@@ -104,10 +104,11 @@ def count_pairs(low, high, pairs, text, links, shift, sums):
     """
     x_tokens, x_offsets, y_tokens, y_offsets, _ = text
     offsets, places, _, elements, _ = links
-    first, size, longest = np.uint64(pairs[0]), np.uint64(pairs[1] - pairs[0]), 0
+    first, size, longest, most = np.uint64(pairs[0]), np.uint64(pairs[1] - pairs[0]), 0, 0
     for m in range(low, high):
-        longest = max(longest, x_offsets[m + 1] - x_offsets[m])
-    starts, whole = np.empty(longest, np.uint32), np.empty(longest, np.int64)
+        longest, most = max(longest, x_offsets[m + 1] - x_offsets[m]), max(most, offsets[m + 1] - offsets[m])
+    starts, places_of = np.empty(longest, np.uint32), np.empty(most, np.uint64)
+    whole = np.empty(most, np.int64)
     for m in range(low, high):
         x, y = x_tokens[x_offsets[m] : x_offsets[m + 1]], y_tokens[y_offsets[m] : y_offsets[m + 1]]
         place, L, segment = offsets[m], len(x), -1
@@ -115,11 +116,13 @@ def count_pairs(low, high, pairs, text, links, shift, sums):
             if y[t] >> SEGMENT_BITS != segment:
                 segment = y[t] >> SEGMENT_BITS
                 pair_starts(x, segment, places, starts)
-            row = elements[place : place + L]
-            whole_links(row, shift, whole[:L])
+            row, found = elements[place : place + L], places_of[t * L : (t + 1) * L]
             for j in range(L):
                 # Unsigned: one below the first is very large.
-                k = np.uint64(starts[j] + (row[j] & CODE)) - first
-                if k < size:
-                    sums[k] += whole[j]
+                found[j] = np.uint64(starts[j] + (row[j] & CODE)) - first
             place += L
+        whole_links(elements[offsets[m] : offsets[m + 1]], shift, whole[: L * len(y)])
+        for j in range(L * len(y)):
+            k = places_of[j]
+            if k < size:
+                sums[k] += whole[j]

@@ -26,6 +26,8 @@ from alignkit.text.bitext import Bitext
 BLOCKS = 64
 # The same of fertilities: few, as each block needs an array of the size of the vocabulary.
 FERTILITY_BLOCKS = 4
+# In larger texts, transitions are counted in every nth pair, at least so many: they are few numbers.
+COUNTED_PAIRS = 40_000
 # Codes are found for blocks of about this number of elements, so that the index of a block takes little memory.
 CODED_ELEMENTS = 1 << 25
 
@@ -88,6 +90,7 @@ def expect(
         is_last: let float32 numbers replace the elements (:func:`alignkit.kernels.packed_links.as_floats`).
     """
     text, shares = text_arrays(bitext, copies), shares._replace(is_last=is_last)
+    shares = shares._replace(counted=max(1, len(bitext) // COUNTED_PAIRS))
     likelihood = np.zeros(len(bitext), np.float64)
     sizes = [size for each in directions for size in 2 * [len(each.transition)] + 4 * [len(each.initial)]]
 

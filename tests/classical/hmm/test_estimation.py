@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from planted import bitext_of, hmm_of_one_pair, random_pairs
 
+from alignkit.classical.hmm import expectation
 from alignkit.classical.hmm.adaptation import Adapter
 from alignkit.classical.hmm.estimation import HMMEstimation, estimate
 from alignkit.classical.hmm.evidence import leave_one_out_share
@@ -169,6 +170,34 @@ def test_expected_jumps_of_long_sentences():
         expected[min(max(d, -WIDTH), WIDTH) + WIDTH] += number
     assert np.allclose(counts.jumps, expected, atol=2e-3)
     assert counts.initial.sum() == pytest.approx(1, abs=1e-3)
+
+
+def test_larger_texts_count_transitions_in_every_nth_pair(monkeypatch):
+    """At first all words are equally likely, so that the other pairs do not matter."""
+    monkeypatch.setattr(expectation, "COUNTED_PAIRS", 20)
+    pairs, counts = random_pairs(4, pairs=40), []
+    for text in (pairs, pairs[::2]):
+        model = HMMEstimation(bitext_of(text), HMMSettings(), BOTH, 1)
+        model.initialise()
+        model.add_transitions()
+        model.e_step()
+        counts.append([number for each in model.expectation.transitions for number in each])
+    assert counts[0][0].sum() > 0
+    for sampled, whole in zip(*counts, strict=True):
+        assert sampled == pytest.approx(whole, rel=1e-4)
+
+
+def test_back_off_waits_for_the_second_iteration():
+    pairs, evidence = random_pairs(4), []
+    for weight in (0.0, 10.0):
+        model = HMMEstimation(bitext_of(pairs), HMMSettings(back_off=weight, affixes=(1,)), BOTH, 1)
+        model.initialise()
+        for _ in range(2):
+            model.e_step()
+            model.m_step()
+            evidence.append(model.pairs.evidence[:, 1:].copy())
+    assert np.array_equal(evidence[0], evidence[2])
+    assert (evidence[3] > evidence[1]).any()
 
 
 def test_posteriors_sum_to_one_where_jumps_are_next_to_impossible():
