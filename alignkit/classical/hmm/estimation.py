@@ -104,7 +104,6 @@ class PairEvidence:
         # No word pair has more links than there are tokens: the posteriors of a token sum to at most 1.
         self._shift = sum_shift(int(sum(each.sum() for each in self._frequencies)))
         self.transliteration = self._transliteration(bitext)
-        self._is_first = False
 
     def _transliteration(self, bitext: Bitext) -> Transliteration | None:
         if self.alike is None or len(self.rows.columns) > MOST_PAIRS:
@@ -114,7 +113,6 @@ class PairEvidence:
     def initialise(self, is_uniform: bool) -> None:
         """Make all pairs equal but for spelling and punctuation; or, if not uniform, without evidence."""
         self.evidence[:] = 0
-        self._is_first = is_uniform
         if is_uniform:
             prior = self._prior._replace(pseudo_count=ZERO)
             offsets, room = self.rows.offsets, sums_in_place(self.evidence)
@@ -142,10 +140,8 @@ class PairEvidence:
             evidence[places, 1:] += np.float32(self.settings.spelling) * counts[:, None]
         if self.pseudo_counts is not None:
             evidence[:, 1:] += self.pseudo_counts.T
-        # At first, links tell little more than how often words meet.
-        if self.back_off is not None and not self._is_first:
+        if self.back_off is not None:
             self.back_off.add(rows, totals, evidence, self.threads)
-        self._is_first = False
         forward = totals[0] + self._row_sums(evidence[:, 1])
         reverse = totals[1] + self._column_sums(evidence[:, 2])
         return forward.astype(np.float32), reverse.astype(np.float32)

@@ -187,19 +187,6 @@ def test_larger_texts_count_transitions_in_every_nth_pair(monkeypatch):
         assert sampled == pytest.approx(whole, rel=1e-4)
 
 
-def test_back_off_waits_for_the_second_iteration():
-    pairs, evidence = random_pairs(4), []
-    for weight in (0.0, 10.0):
-        model = HMMEstimation(bitext_of(pairs), HMMSettings(back_off=weight, affixes=(1,)), BOTH, 1)
-        model.initialise()
-        for _ in range(2):
-            model.e_step()
-            model.m_step()
-            evidence.append(model.pairs.evidence[:, 1:].copy())
-    assert np.array_equal(evidence[0], evidence[2])
-    assert (evidence[3] > evidence[1]).any()
-
-
 def test_posteriors_sum_to_one_where_jumps_are_next_to_impossible():
     """What negligible states do not pass on is then nearly all there is."""
     words = 30
