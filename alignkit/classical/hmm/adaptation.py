@@ -15,7 +15,7 @@ import numpy as np
 from alignkit.classical.hmm.back_off import BackgroundModel
 from alignkit.classical.hmm.estimation import HMMEstimation, PairEvidence, estimate
 from alignkit.classical.hmm.expectation import uniform_direction
-from alignkit.classical.hmm.inference import BidirectionalHMM
+from alignkit.classical.hmm.inference import BidirectionalHMM, into_probabilities
 from alignkit.classical.hmm.joint import FittedText, JointHMM, fitted_views, model_and_log_odds, settings_of_view
 from alignkit.classical.hmm.parameters import taken
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
@@ -86,12 +86,12 @@ class Adapter:
             adapted, log_odds = model_and_log_odds(estimation, viewed, seen, other=model)
             return adapted, viewed.of_words(log_odds, text.shapes, threads)
 
+        models, log_odds = fitted_views(self.model.views, text, chosen, fit)
         words = ViewedText(self.model.views[0], text).bitext
         ids = self.model.words.ids(words)
         attachment = self.model.attachment and self.model.attachment.taken(*ids)
         leanings = self.model.leanings and self.model.leanings.taken(*ids)
-        bonds = leanings.bonds(words) if leanings else None
-        models, probabilities = fitted_views(self.model.views, text, chosen, fit, threads, bonds)
+        probabilities = into_probabilities(log_odds, threads, leanings.bonds(words) if leanings else None)
         fitted = FittedText(bitext, probabilities, chosen, of_others=self.model)
         if attachment is not None:
             fitted = replace(fitted, attached=attachment.apply(words, probabilities, threads))

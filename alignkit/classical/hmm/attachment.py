@@ -32,7 +32,7 @@ PRIOR, RATIO = 20.0, 2.0
 #: The probability p of a link of an attached word becomes FLOOR + (1 - FLOOR) p: on development data 58 to 93 % of
 #: such links were right, and more of them the higher p was.
 FLOOR = np.float32(0.7)
-BLOCK = 1 << 24  # elements that are copied at a time
+BLOCK = 1 << 20  # elements that are copied at a time
 
 
 def raised(probabilities: np.ndarray) -> np.ndarray:

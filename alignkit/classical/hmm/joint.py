@@ -42,7 +42,6 @@ from alignkit.classical.hmm.attachment import Attachment, unattached
 from alignkit.classical.hmm.estimation import HMMEstimation, estimate
 from alignkit.classical.hmm.inference import (
     BidirectionalHMM,
-    Bonds,
     into_probabilities,
     levels_of_links,
     log_likelihoods,
@@ -448,11 +447,11 @@ def fit_joint(
     if learn:
         fit(ViewedText(views[0], text))
     turned = [views[n] for n in order]
+    models, log_odds = fitted_views(turned, text, chosen, lambda _, viewed: fit(viewed))
+    models = models[-1:] + models[:-1]
     seen = ViewedText(views[0], text).bitext
     leanings = Leanings.counted(seen) if views[0].has_words else None
-    bonds = leanings.bonds(seen) if leanings else None
-    models, probabilities = fitted_views(turned, text, chosen, lambda _, viewed: fit(viewed), count, bonds)
-    models = models[-1:] + models[:-1]
+    probabilities = into_probabilities(log_odds, count, leanings.bonds(seen) if leanings else None)
     attachment, fitted = None, FittedText(bitext, probabilities, chosen)
     if views[0].has_words:
         attachment = Attachment.learned(seen, probabilities, count)
@@ -475,18 +474,14 @@ def fitted_views(
     text: Bitext,
     chosen: np.ndarray | None,
     fit: Callable[[int, ViewedText], tuple[BidirectionalHMM, Scores]],
-    threads: int,
-    bonds: Bonds | None = None,
 ) -> tuple[tuple[BidirectionalHMM, ...], Scores]:
-    """The models of several views of a text, and the probabilities of its links by all of them.
+    """The models of several views of a text, and the mean of their log-odds of its links.
 
     Args:
         views: trained.
         text, chosen: as :func:`.views.training_pairs` returns them.
         fit: called as ``fit(n, viewed)`` for the n-th view of the text; returns its model and the log-odds of
             links between words.
-        threads: how many to use; no result depends on it.
-        bonds: of the text's words, if there are any.
     """
     total: Scores | None = None
     models = []
@@ -504,7 +499,7 @@ def fitted_views(
     if total is None or (chosen is not None and not chosen.any()):
         total = Scores.from_matrices([])
     total.values[:] /= np.float32(len(views))
-    return tuple(models), into_probabilities(total, threads, bonds)
+    return tuple(models), total
 
 
 def fit_view(
