@@ -335,15 +335,21 @@ class JointHMM(Aligner):
 
     def save(self, path: PathLike) -> None:
         """Writes the models; :func:`alignkit.load` reads them."""
+        views = zip(self.views, self.models, strict=True)
+        parts = [{"model": model.header(), "view": view.header()} for view, model in views]
+        save_arrays(
+            path, KIND, VERSION, self.arrays(), {"threshold": self.threshold, "parts": parts} | self.about_text
+        )
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays of a saved file."""
         arrays: dict[str, np.ndarray] = {}
-        headers = []
         for n, (view, model) in enumerate(zip(self.views, self.models, strict=True)):
             arrays |= {f"{n}.{name}": array for name, array in (model.arrays() | view.arrays()).items()}
-            headers.append({"model": model.header(), "view": view.header()})
         for name, words in (("attached", self.attachment), ("leaning", self.leanings)):
             if words is not None:
                 arrays |= {f"{name}_source": words.source, f"{name}_target": words.target}
-        save_arrays(path, KIND, VERSION, arrays, {"threshold": self.threshold, "parts": headers} | self.about_text)
+        return arrays
 
 
 def load_joint(path: PathLike) -> JointHMM:
@@ -664,11 +670,9 @@ def pruned(model: JointHMM, size: str) -> tuple[JointHMM, str]:
 
 
 def fixed_size(model: JointHMM) -> int:
-    """Bytes of a saved model beside its word pairs: words, fertilities, jumps, subwords."""
-    saved = [part.arrays() for part in model.models] + [view.arrays() for view in model.views]
-    arrays = [array for part in saved for array in part.values()]
+    """Bytes of a saved model beside its word pairs: words, fertilities, jumps, subwords, leanings."""
     pairs = sum(len(each.table.values) for each in model.models)
-    return sum(array.nbytes for array in arrays) - PAIR * pairs + ENVELOPE * len(model.models)
+    return sum(array.nbytes for array in model.arrays().values()) - PAIR * pairs + ENVELOPE * len(model.models)
 
 
 def pruned_to_size(model: JointHMM, size: int) -> JointHMM:
