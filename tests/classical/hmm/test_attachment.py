@@ -8,7 +8,7 @@ import pytest
 
 from alignkit import Bitext, load
 from alignkit.classical.hmm.adaptation import Adapter
-from alignkit.classical.hmm.attachment import FLOOR, FREQUENT, PRIOR, RATIO, Attachment
+from alignkit.classical.hmm.attachment import FLOOR, FREQUENT, PRIOR, RATIO, Attachment, raised, unattached
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.views import View
 from alignkit.diagnose.diagnosis import diagnose_links
@@ -165,6 +165,14 @@ def test_probabilities_without_attachment(monkeypatch):
     assert found[1] == pytest.approx(without.probabilities(new).values, abs=1e-6)
     assert adapted.values == pytest.approx(Adapter(without).adapt(new).fitted_probabilities.values, abs=1e-6)
     assert np.abs(model.fitted_probabilities.values - found[0]).max() > 0.3
+
+
+def test_raised_probabilities_are_lowered_again():
+    before = np.linspace(0, 1, 11, dtype=np.float32)
+    after = raised(before)
+    assert after[[0, -1]] == pytest.approx([FLOOR, 1])
+    scores = Scores.from_matrices([after[None]])
+    assert unattached(scores, np.arange(11)).values == pytest.approx(before, abs=1e-6)
 
 
 def test_diagnosis_expects_links_of_attached_words():
