@@ -163,6 +163,8 @@ class EmbeddingSource(click.ParamType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         for path in value.split(",") if value != "e5" and not os.path.isdir(value) else ():
+            if not os.path.exists(path):
+                self.fail(f"{path!r} is neither e5 nor the name of a file or folder that is there.", param, ctx)
             InputPath().convert(path, param, ctx)
         return str(value)
 
