@@ -109,7 +109,8 @@ def vote(
     views, agreement = trained_views(views, text), float("nan")
     plans = [settings_of_view(JOINT_SETTINGS, view) for view in views]
     levels = None if embeddings is None else embeddings.levels(text, thread_count(threads), progress)
-    kinds, attachment, bonds = [bool(view.subwords) for view in views], None, None
+    kinds = [bool(view.subwords) for view in views]
+    attachment = bonds = None
     for n, view in enumerate(views):
         report = None if progress is None else progress_of_view(progress, n, plans, f"view {n + 1}")
         viewed = ViewedText(view, text)

@@ -337,9 +337,8 @@ class JointHMM(Aligner):
         """Writes the models; :func:`alignkit.load` reads them."""
         views = zip(self.views, self.models, strict=True)
         parts = [{"model": model.header(), "view": view.header()} for view, model in views]
-        save_arrays(
-            path, KIND, VERSION, self.arrays(), {"threshold": self.threshold, "parts": parts} | self.about_text
-        )
+        header = {"threshold": self.threshold, "parts": parts} | self.about_text
+        save_arrays(path, KIND, VERSION, self.arrays(), header)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The arrays of a saved file."""
