@@ -18,11 +18,19 @@ from typing import Any
 @functools.cache
 def outer_compiler() -> Any:
     """The class of Numba's compiler for kernels that Python calls."""
+    from llvmlite.binding import Linkage
     from numba.core.codegen import JITCodeLibrary
 
     class Library(JITCodeLibrary):
         def _optimize_functions(self, ll_module: Any) -> None:
             ll_module.data_layout = self._codegen._data_layout  # all else is done for the whole, once
+
+        def _optimize_final_module(self) -> None:
+            # What only this kernel calls is its own: LLVM inlines whatever is called in one place.
+            for function in self._final_module.functions:
+                if function.linkage == Linkage.linkonce_odr:
+                    function.linkage = Linkage.internal
+            super()._optimize_final_module()
 
         def _finalize_final_module(self) -> None:
             super()._finalize_final_module()
