@@ -226,11 +226,11 @@ def count_departures(f, g, leave, coming, least, departures):
     return mass, departures + mass * coming
 
 
-def emission_row(pseudo_counts, links, counts, own, totals, expected, if_none, if_one):
+def emission(pseudo_counts, links, counts, own, totals, beyond, factors, above, below):
     excluded = np.minimum(own * links, counts)
-    count = counts - excluded + pseudo_counts
-    others = np.clip(expected - links, np.float32(0), np.float32(1))
-    return count / np.maximum(totals - excluded, np.float32(1e-30)) * (if_none + others * (if_one - if_none))
+    others, nothing = np.minimum(beyond - links, np.float32(1)), np.float32(0)
+    fertility = factors + np.maximum(others, nothing) * above + np.minimum(others, nothing) * below
+    return (counts - excluded + pseudo_counts) / np.maximum(totals - excluded, np.float32(1e-30)) * fertility
 
 
 def link_numbers(links, last):

@@ -25,13 +25,22 @@ from alignkit.kernels.forward_backward import (
     pass_space,
     widen_transitions,
 )
-from alignkit.kernels.hmm_emissions import PairMatrices, PairTokens, StateSpace, emissions, state_space
+from alignkit.kernels.hmm_emissions import (
+    PairMatrices,
+    States,
+    emissions,
+    expect_numbers,
+    null_emissions,
+    own_share,
+    prepare_states,
+    state_space,
+)
 from alignkit.kernels.hmm_pairs import SEGMENT_BITS, PairPlaces, pair_starts
 from alignkit.kernels.hmm_rows import padded
 from alignkit.kernels.lanes import LANES
 from alignkit.kernels.machine import prefetch
 from alignkit.kernels.mixed_links import finish_links, mix_links
-from alignkit.kernels.packed_links import CODE, unpack_links
+from alignkit.kernels.packed_links import CODE
 
 
 class TextArrays(NamedTuple):
@@ -84,7 +93,6 @@ FORWARD, REVERSE, BOTH = Shares(1.0, 0.0), Shares(0.0, 1.0), Shares(0.5, 0.5)
 class DirectionSpace(NamedTuple):
     """Work space of one direction for a block of sentence pairs."""
 
-    matrices: PairMatrices
     transitions: Transitions
     counts: TransitionCounts
 
@@ -94,7 +102,6 @@ class NumberSpace(NamedTuple):
 
     starts: np.ndarray  # uint32 (N,), where those of each source word start
     numbers: np.ndarray  # uint32 (P,), the word pair of each element
-    row: np.ndarray  # float32 (N,)
 
 
 class BlockSpace(NamedTuple):
@@ -102,7 +109,9 @@ class BlockSpace(NamedTuple):
 
     forward: DirectionSpace
     reverse: DirectionSpace
-    states: StateSpace
+    source: States
+    target: States
+    matrices: PairMatrices
     passes: PassSpace
     numbers: NumberSpace
 
@@ -125,15 +134,6 @@ def row_numbers(start, row, places, starts, numbers):
 
 
 @kernel
-def turn_row(row, t, high, turned):
-    """turned[j * high + t] = row[j]."""
-    place = np.uint64(t)
-    for j in range(len(row)):
-        turned[place] = row[j]
-        place += np.uint64(high)
-
-
-@kernel
 def pair_numbers(place, x, y, links, starts, numbers):
     """numbers uint32 (T * L,) = the word pairs of one sentence pair; their evidence is prefetched.
 
@@ -153,76 +153,18 @@ def pair_numbers(place, x, y, links, starts, numbers):
 
 
 @kernel
-def collect_evidence(place, x, y, links, space, forward, reverse):
-    """Copies the scattered evidence of one sentence pair into the :class:`PairMatrices` of both directions.
-
-    Args:
-        place: of its first element in ``links``, :class:`LinkArrays`; x, y: its tokens.
-        space: :class:`NumberSpace`.
-    """
-    _, _, evidence, elements, _ = links
-    counts, old, e = forward
-    old_bits = old.view(np.uint32)
-    turned_counts, turned_old, turned_e = reverse
-    T, L = len(y), len(x)
-    starts, numbers, reverse_row = space
-    pair_numbers(place, x, y, links, starts, numbers)
-    wide, high = padded(L), padded(T)
-    for t in range(T):
-        start, here, after = place + t * L, t * wide, (t + 1) * wide
-        unpack_links(elements[start : start + L], old_bits[here : here + L])
-        count_row, old_row, e_row = counts[here:after], old[here:after], e[here:after]
-        for j in range(L):
-            i = numbers[t * L + j]
-            count_row[j] = evidence[i, 0]
-            e_row[j] = evidence[i, 1]
-            reverse_row[j] = evidence[i, 2]
-        count_row[L:] = 0
-        old_row[L:] = 0
-        e_row[L:] = 0
-        turn_row(count_row[:L], t, high, turned_counts)
-        turn_row(old_row[:L], t, high, turned_old)
-        turn_row(reverse_row[:L], t, high, turned_e)
-    for j in range(L):
-        for k in range(j * high + T, (j + 1) * high):
-            turned_counts[k] = 0
-            turned_old[k] = 0
-            turned_e[k] = 0
-
-
-@kernel
-def multiply_by_ratios(likeness, width, row_step, column_step, e):
-    """e[t * row_step + j * column_step] *= the ratio of the level of (t, j).
-
-    Args:
-        likeness: :class:`Likeness` of one sentence pair; width: of its matrix.
-    """
-    levels, ratios = likeness
-    for t in range(len(levels) // width):
-        for j in range(width):
-            e[t * row_step + j * column_step] *= ratios[levels[t * width + j]]
-
-
-@kernel
-def run_direction(pair, direction, space, states, passes, likeness, is_turned, is_counted):
+def run_direction(T, L, e, tokens, null_links, copies, direction, space, passes, is_counted):
     """Posteriors of one direction of a sentence pair, left in ``e`` and NULL's links; returns its log-likelihood.
 
     Args:
-        pair: :class:`PairTokens`; direction: :class:`.hmm_emissions.DirectionArrays`.
-        space: :class:`DirectionSpace`; ``e`` has the pseudo-counts, and its counts are added to if ``is_counted``.
-        states: :class:`StateSpace`; passes: :class:`.forward_backward.PassSpace`.
-        likeness: :class:`Likeness` of this pair; is_turned: whether its matrix has a row for each state.
+        e: float32 (T * padded L,), emission probabilities.
+        tokens, null_links, copies: the emitted tokens (T,), NULL's links to them, and how often the pair is there.
+        direction: :class:`.hmm_emissions.DirectionArrays`.
+        space: :class:`DirectionSpace`, whose counts are added to if ``is_counted``.
+        passes: :class:`.forward_backward.PassSpace`.
     """
-    matrices, transitions, counts = space
-    likelihood = emissions(pair, matrices, direction, states)
-    T, L = len(pair.y), len(pair.x)
-    if is_turned:
-        multiply_by_ratios(likeness, T, 1, padded(L), matrices.e)
-    else:
-        multiply_by_ratios(likeness, L, padded(L), 1, matrices.e)
-    return likelihood + forward_backward(
-        T, L, matrices.e, pair.null_links, transitions, passes, counts, is_counted
-    )
+    null_emissions(tokens, direction, copies, null_links)
+    return forward_backward(T, L, e, null_links, space.transitions, passes, space.counts, is_counted)
 
 
 @kernel
@@ -239,11 +181,11 @@ def longest_pair(low, high, text):
 
 
 @allocating_kernel
-def direction_space(direction, most, size):
-    """:class:`DirectionSpace` for sentences of at most ``most`` tokens and ``size`` elements, with zero counts."""
-    matrices, p0 = np.empty((3, size), np.float32), direction.null_probability
-    transitions, counts = widen_transitions(direction.transition, direction.initial, direction.final, p0, most)
-    return DirectionSpace(PairMatrices(matrices[0], matrices[1], matrices[2]), transitions, counts)
+def direction_space(direction, most):
+    """:class:`DirectionSpace` for sentences of at most ``most`` tokens, with zero counts."""
+    weights, p0 = (direction.transition, direction.initial, direction.final), direction.null_probability
+    transitions, counts = widen_transitions(*weights, p0, most)
+    return DirectionSpace(transitions, counts)
 
 
 @kernel
@@ -252,7 +194,8 @@ def expect_block(low, high, text, links, directions, shares, space, likelihood):
     x_tokens, x_offsets, y_tokens, y_offsets, copies = text
     offsets, _, _, elements, likeness = links
     forward, reverse = directions
-    forward_space, reverse_space, states, passes, numbers = space
+    forward_space, reverse_space, source, target, matrices, passes, numbers = space
+    _, e, turned_e, _ = matrices
     change = 0.0
     for m in range(low, high):
         likelihood[m] = 0.0
@@ -260,21 +203,30 @@ def expect_block(low, high, text, links, directions, shares, space, likelihood):
         if L == 0 or T == 0:
             continue
         x, y = x_tokens[x_offsets[m] : x_offsets[m + 1]], y_tokens[y_offsets[m] : y_offsets[m + 1]]
-        collect_evidence(offsets[m], x, y, links, numbers, forward_space.matrices, reverse_space.matrices)
+        own_elements = elements[offsets[m] : offsets[m + 1]]
         own_levels = likeness.levels[offsets[m] : offsets[m + 1]]  # empty if there are none at all
-        own = Likeness(own_levels, likeness.ratios)
+        pair_numbers(offsets[m], x, y, links, numbers.starts, numbers.numbers)
+        expect_numbers(T, L, own_elements, matrices.links, source, target)
+        prepare_states(x, forward, source)
+        prepare_states(y, reverse, target)
+        owns = own_share(forward, copies[m]), own_share(reverse, copies[m])
+        own_likeness = Likeness(own_levels, likeness.ratios)
+        emissions(T, L, numbers.numbers, links.evidence, own_likeness, owns, source, target, matrices)
         is_counted = not shares.is_last and m % shares.counted == 0
         if shares.forward > 0:
-            pair = PairTokens(x, y, forward.null_links[y_offsets[m] : y_offsets[m + 1]], copies[m])
-            likelihood[m] += run_direction(pair, forward, forward_space, states, passes, own, False, is_counted)
+            nulls = forward.null_links[y_offsets[m] : y_offsets[m + 1]]
+            likelihood[m] += run_direction(
+                T, L, e, y, nulls, copies[m], forward, forward_space, passes, is_counted
+            )
         if shares.reverse > 0:
-            pair = PairTokens(y, x, reverse.null_links[x_offsets[m] : x_offsets[m + 1]], copies[m])
-            likelihood[m] += run_direction(pair, reverse, reverse_space, states, passes, own, True, is_counted)
-        own_elements, reverse_e = elements[offsets[m] : offsets[m + 1]], reverse_space.matrices.e
+            nulls = reverse.null_links[x_offsets[m] : x_offsets[m + 1]]
+            likelihood[m] += run_direction(
+                L, T, turned_e, x, nulls, copies[m], reverse, reverse_space, passes, is_counted
+            )
         if shares.is_last:
-            finish_links(T, L, forward_space.matrices.e, reverse_e, shares, own_elements.view(np.float32))
+            finish_links(T, L, e, turned_e, shares, own_elements.view(np.float32))
         else:
-            change += mix_links(T, L, forward_space.matrices, reverse_e, shares, own_elements)
+            change += mix_links(T, L, matrices, shares, own_elements)
     return change
 
 
@@ -296,9 +248,11 @@ def expect_links(low, high, text, links, directions, shares, likelihood, counts)
     """
     most, size = longest_pair(low, high, text)
     forward, reverse = directions
-    spaces = direction_space(forward, most, size), direction_space(reverse, most, size)
-    numbers = NumberSpace(np.empty(most, np.uint32), np.empty(size, np.uint32), np.empty(most, np.float32))
-    space = BlockSpace(*spaces, state_space(most), pass_space(most, size), numbers)
+    spaces = direction_space(forward, most), direction_space(reverse, most)
+    numbers = NumberSpace(np.empty(most, np.uint32), np.empty(size, np.uint32))
+    parts, rows = np.empty((3, size), np.float32), np.empty((2, most), np.float32)
+    matrices = PairMatrices(parts[0], parts[1], parts[2], rows)
+    space = BlockSpace(*spaces, state_space(most), state_space(most), matrices, pass_space(most, size), numbers)
     change = expect_block(low, high, text, links, directions, shares, space, likelihood)
     forward_counts, reverse_counts = counts
     fold_counts(space.forward.counts, most, forward_counts)

@@ -1,28 +1,18 @@
-"""Emission probabilities of the hidden Markov aligners, for one sentence pair in one direction.
+"""Emission probabilities of the hidden Markov aligners, for one sentence pair in both directions.
 
-x are the words of the states, y the emitted ones. Matrices are flat, their rows padded with zeros to a multiple of
-``LANES``.
+In the forward direction the states are the source tokens x, and the target tokens y are emitted; in the reverse
+one it is the other way round. Matrices are flat, their rows padded with zeros to a multiple of ``LANES``.
 """
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 
 from alignkit.kernels.compile import allocating_kernel, kernel
-from alignkit.kernels.forward_backward import SMALL_PRODUCT
-from alignkit.kernels.hmm_rows import (
-    ONE,
-    TINY,
-    ZERO,
-    add_row,
-    emission_row,
-    largest_of_row,
-    padded,
-    scale_row,
-)
+from alignkit.kernels.hmm_rows import ONE, TINY, ZERO, add_row, emission_rows, padded, sum_row
+from alignkit.kernels.packed_links import unpack_links
 
 
 class DirectionArrays(NamedTuple):
@@ -42,115 +32,120 @@ class DirectionArrays(NamedTuple):
     leave_one_out: float
 
 
-class PairTokens(NamedTuple):
-    """One sentence pair in one direction."""
+class States(NamedTuple):
+    """What the emissions of the states of one sentence depend on, float32 (N,) each.
 
-    x: np.ndarray  # int32 (L,)
-    y: np.ndarray  # int32 (T,)
-    null_links: np.ndarray  # float32 (T,), of :class:`DirectionArrays`
-    copies: float  # float32, how often the pair is in the text
+    With w the whole number of links that a state is expected to have, or the largest that there is a factor for:
+    the factor for one more link is interpolated between those of w - 1, w and w + 1 others.
+    """
+
+    totals: np.ndarray  # of their words
+    beyond: np.ndarray  # expected number of links; then less w
+    factors: np.ndarray  # for one more link if there are w others
+    above: np.ndarray  # how much larger it is if there are w + 1
+    below: np.ndarray  # how much smaller it is if there are w - 1
 
 
 class PairMatrices(NamedTuple):
-    """Matrices of one sentence pair in one direction, float32 (T * padded L,)."""
+    """Matrices of one sentence pair of T and L tokens, float32 (T * padded L,)."""
 
-    counts: np.ndarray  # of the word pairs
     links: np.ndarray  # expected before this E-step
-    e: np.ndarray  # pseudo-counts of the word pairs, which become emission probabilities, and then posteriors
-
-
-class StateSpace(NamedTuple):
-    """Work space for the states of one sentence, of at most N tokens."""
-
-    totals: np.ndarray  # float32 (N,), of their words
-    expected: np.ndarray  # float32 (N,), their expected number of links
-    if_none: np.ndarray  # float32 (N,), the factor for one more link if there are no others
-    if_one: np.ndarray  # float32 (N,), the same if there is one
-    places: np.ndarray  # int32 (N,), a list of positions
+    forward: np.ndarray  # emission probabilities, and then posteriors, of the forward direction
+    reverse: np.ndarray  # of the reverse one, turned: (L * padded T,)
+    rows: np.ndarray  # float32 (2, N), work space
 
 
 @allocating_kernel
 def state_space(most):
-    """:class:`StateSpace` for sentences of at most ``most`` tokens, a multiple of LANES."""
-    rows = np.empty((4, most), np.float32)
-    return StateSpace(rows[0], rows[1], rows[2], rows[3], np.empty(most, np.int32))
+    """:class:`States` for sentences of at most ``most`` tokens, a multiple of LANES."""
+    rows = np.zeros((5, most), np.float32)
+    return States(rows[0], rows[1], rows[2], rows[3], rows[4])
 
 
 @kernel
-def prepare_factors(x, fertility, states):
-    """Fills the states' factors for one more link if they have 0 and 1 others; those of states that may have more
-    are 1 for now: ``places`` lists them, and their number is returned."""
-    _, expected, if_none, if_one, places = states
-    count = 0
-    for j in range(len(x)):
-        i = np.uint32(x[j])
-        places[count] = j
-        if expected[j] < ONE:
-            if_none[j], if_one[j] = fertility[i, 0], fertility[i, 1]
-        else:
-            count += 1
-    return count
+def own_share(direction, copies):
+    """How much of a link's own expectation is taken out of the counts that judge it."""
+    return np.float32(direction.leave_one_out) * copies
 
 
 @kernel
-def multiply_fertilities(x, links, fertility, expected, places, row):
-    """Multiplies row[j] by the factor for one more link of x_j, interpolated between whole numbers of other links.
+def null_emissions(tokens, direction, copies, null_links):
+    """NULL's probabilities of the tokens of one sentence, instead of its links float32 to them."""
+    own, share = own_share(direction, copies), ONE / max(np.float32(direction.null_total), TINY)
+    for t in range(len(tokens)):
+        null_links[t] = max(direction.null[tokens[t]] - own * null_links[t], ZERO) * share
+
+
+@kernel
+def expect_numbers(T, L, elements, links, source, target):
+    """Fills ``links`` of :class:`PairMatrices` and ``beyond`` of both sides' states from elements (T * L,)."""
+    bits, wide = links.view(np.uint32), padded(L)
+    source.beyond[:wide] = ZERO
+    for t in range(T):
+        here, row = t * wide, links[t * wide : (t + 1) * wide]
+        unpack_links(elements[t * L : (t + 1) * L], bits[here : here + L])
+        row[L:] = ZERO
+        add_row(row, source.beyond[:wide])
+        target.beyond[t] = sum_row(row)
+
+
+@kernel
+def prepare_states(tokens, direction, states):
+    """Fills the :class:`States` of a sentence, of whose ``beyond`` are the expected numbers of links."""
+    totals, beyond, factors, above, below = states
+    fertility = direction.fertility
+    most = fertility.shape[1] - 2
+    for j in range(len(tokens)):
+        i = np.uint32(tokens[j])
+        totals[j] = direction.totals[i]
+        factors[j], above[j], below[j] = ONE, ZERO, ZERO
+        if most >= 0:
+            # What is not a number would be no index.
+            whole = np.uint32(min(beyond[j], np.float32(most))) if beyond[j] > ZERO else np.uint32(0)
+            beyond[j] -= np.float32(whole)
+            factors[j] = fertility[i, whole]
+            above[j] = fertility[i, whole + np.uint32(1)] - factors[j]
+            below[j] = factors[j] - fertility[i, whole - np.uint32(1)] if whole > 0 else ZERO
+    end = padded(len(tokens))
+    factors[len(tokens) : end], above[len(tokens) : end], below[len(tokens) : end] = ZERO, ZERO, ZERO
+
+
+@kernel
+def emissions(T, L, numbers, evidence, likeness, owns, source, target, matrices):
+    """Emission probabilities of one sentence pair in both directions.
+
+    e[t, l] = (count - own + pseudo-count) / (total - own), times the factor for one more link of the state and the
+    ratio of the likeness. "own" is the expected link itself, so that a pair of words is judged by the evidence of
+    other places: the zero-order approximation of collapsed variational inference (Asuncion et al. 2009), of which
+    the collapsed Gibbs sampler's rule is exactly the sampled counterpart.
 
     Args:
-        places: the positions j: few words have more than one other link, and no others need this look-up.
+        numbers: uint32 (T * L,), the word pair of each element; evidence: of :class:`.hmm_e_step.LinkArrays`.
+        likeness: :class:`.hmm_e_step.Likeness` of the pair.
+        owns: :func:`own_share` of both directions.
+        source, target: :class:`States` of both sides; matrices: :class:`PairMatrices`.
     """
-    most = np.float32(fertility.shape[1] - 1) - np.float32(1e-3)
-    for n in range(len(places)):
-        j = places[n]
-        others = expected[j] - links[j]
-        if not others > ZERO:  # nor if it is not a number, which would be no index
-            others = ZERO
-        others = min(others, most)
-        whole = np.uint32(others)
-        part = others - np.float32(whole)
-        i = np.uint32(x[j])
-        row[j] *= (ONE - part) * fertility[i, whole] + part * fertility[i, whole + np.uint32(1)]
-
-
-@kernel
-def emissions(pair, matrices, direction, states):
-    """Emission probabilities of one sentence pair, each row divided by its largest; returns the log of those.
-
-    e[t, l] = (count - own + pseudo-count) / (total - own), times the factor for one more link of x_l. "own" is the
-    expected link itself, so that a pair of words is judged by the evidence of other places: the zero-order
-    approximation of collapsed variational inference (Asuncion et al. 2009), of which the collapsed Gibbs sampler's
-    rule is exactly the sampled counterpart. NULL's probabilities replace its links in ``pair``.
-    """
-    x, y, null_links, copies = pair
-    counts, links, e = matrices
-    stride, fertility = padded(len(x)), direction.fertility
-    own, null_share = (
-        np.float32(direction.leave_one_out) * copies,
-        ONE / max(np.float32(direction.null_total), TINY),
-    )
-    totals, expected = states.totals[:stride], states.expected[:stride]
-    if_none, if_one = states.if_none[:stride], states.if_one[:stride]
-    for j in range(stride):
-        totals[j] = direction.totals[x[j]] if j < len(x) else ONE
-    expected[:] = ZERO
-    if_none[:] = ONE
-    if_one[:] = ONE
-    for t in range(len(y)):
-        add_row(links[t * stride : (t + 1) * stride], expected)
-    places = states.places[: prepare_factors(x, fertility, states) if fertility.shape[1] > 1 else 0]
-    scale, product = 0.0, 1.0
-    for t in range(len(y)):
-        here, after = t * stride, (t + 1) * stride
-        row, link_row = e[here:after], links[here:after]
-        emission_row(row, link_row, counts[here:after], own, totals, expected, if_none, if_one)
-        multiply_fertilities(x, link_row, fertility, expected, places, row)
-        null = max(direction.null[y[t]] - own * null_links[t], ZERO) * null_share
-        highest = largest_of_row(row, max(null, TINY))
-        product *= highest
-        if product < SMALL_PRODUCT or product > 1 / SMALL_PRODUCT:
-            scale += math.log(product)
-            product = 1.0
-        share = ONE / highest
-        scale_row(row, share, row)
-        null_links[t] = null * share
-    return scale + math.log(product)
+    links, forward, turned, rows = matrices
+    levels, ratios = likeness
+    wide, high = padded(L), padded(T)
+    counts, reverse = rows[0, :wide], rows[1, :wide]
+    counts[L:] = ZERO
+    reverse[L:] = ZERO
+    for t in range(T):
+        row = forward[t * wide : (t + 1) * wide]
+        for j in range(L):
+            i = numbers[t * L + j]
+            counts[j], row[j], reverse[j] = evidence[i, 0], evidence[i, 1], evidence[i, 2]
+        row[L:] = ZERO
+        emission_rows(t, row, reverse, links[t * wide : (t + 1) * wide], counts, owns, source, target)
+        if len(levels) > 0:
+            for j in range(L):
+                ratio = ratios[levels[t * L + j]]
+                row[j] *= ratio
+                reverse[j] *= ratio
+        place = np.uint64(t)
+        for j in range(L):
+            turned[place] = reverse[j]
+            place += np.uint64(high)
+    for j in range(L):
+        turned[j * high + T : (j + 1) * high] = ZERO

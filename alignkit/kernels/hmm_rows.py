@@ -166,33 +166,43 @@ def add_moves(stride, values, places, ahead, moves):
 
 
 @kernel
-def emission_row(row, links, counts, own, totals, expected, if_none, if_one):
-    """row = (counts - e + row) / (totals - e), times the factor for one more link; e = min(own links, counts).
+def emission(pseudo_count, link, count, own, total, beyond, factor, above, below):
+    """Emission probabilities of eight elements; see :class:`.hmm_emissions.States`.
 
     Args:
         own: which part of a link is its own evidence. Counts of a word with punctuation are a small part of their
             links, so that all of them may be less than that.
-        totals, expected: of each state's word the total, and the expected number of its links.
-        if_none, if_one: its factor for one more link if it has no others and if it has one; in between it is
-            interpolated.
     """
-    nothing, tiny, whole, owns = splat(ZERO), splat(TINY), splat(ONE), splat(own)
-    for j in range(0, len(row), LANES):
-        link, none, counted = load(links, j), load(if_none, j), load(counts, j)
-        excluded = smaller(owns * link, counted)
-        count = counted - excluded + load(row, j)
-        others = smaller(larger(load(expected, j) - link, nothing), whole)
-        factor = none + others * (load(if_one, j) - none)
-        store(row, j, count / larger(load(totals, j) - excluded, tiny) * factor)
+    nothing = splat(ZERO)
+    excluded = smaller(own * link, count)
+    others = smaller(beyond - link, splat(ONE))
+    fertility = factor + larger(others, nothing) * above + smaller(others, nothing) * below
+    return (count - excluded + pseudo_count) / larger(total - excluded, splat(TINY)) * fertility
 
 
 @kernel
-def largest_of_row(row, least):
-    """The largest number of a row, or ``least`` if none is larger."""
-    top = splat(least)
-    for j in range(0, len(row), LANES):
-        top = larger(top, load(row, j))
-    return largest(top)
+def emission_rows(t, forward, reverse, links, counts, owns, source, target):
+    """Emission probabilities of target token t in both directions, in the place of the pseudo-counts.
+
+    Args:
+        owns: float32, how much of a link is its own evidence, in each direction.
+        source, target: the :class:`.hmm_emissions.States` of both sides.
+    """
+    own, reverse_own = splat(owns[0]), splat(owns[1])
+    total, beyond, factor = splat(target.totals[t]), splat(target.beyond[t]), splat(target.factors[t])
+    above, below = splat(target.above[t]), splat(target.below[t])
+    for j in range(0, len(links), LANES):
+        link, count, totals, others = (
+            load(links, j),
+            load(counts, j),
+            load(source.totals, j),
+            load(source.beyond, j),
+        )
+        factors, more, less = load(source.factors, j), load(source.above, j), load(source.below, j)
+        store(forward, j, emission(load(forward, j), link, count, own, totals, others, factors, more, less))
+        store(
+            reverse, j, emission(load(reverse, j), link, count, reverse_own, total, beyond, factor, above, below)
+        )
 
 
 @kernel

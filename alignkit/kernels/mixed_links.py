@@ -28,17 +28,17 @@ def mix_row(t, L, row, reverse_e, high, shares):
 
 
 @kernel
-def mix_links(T, L, forward, reverse_e, shares, elements):
+def mix_links(T, L, matrices, shares, elements):
     """Sets the links of one sentence pair to the weighted sum of both directions' posteriors; returns the sum of
     the absolute changes.
 
     Args:
-        forward: :class:`.hmm_emissions.PairMatrices`, with the links as they were; its posteriors are overwritten.
-        reverse_e: the reverse direction's posteriors, turned.
+        matrices: :class:`.hmm_emissions.PairMatrices`, with the links as they were; the forward direction's
+            posteriors are overwritten.
         elements: uint32 (T * L,).
     """
     wide, high = padded(L), padded(T)
-    _, links, e = forward
+    links, e, reverse_e, _ = matrices
     bits = e.view(np.uint32)
     change = 0.0
     for t in range(T):

@@ -4,7 +4,9 @@ import naive_hmm as naive
 import numpy as np
 import pytest
 
+from alignkit.classical.hmm.expectation import uniform_direction
 from alignkit.kernels import hmm_rows as rows
+from alignkit.kernels.hmm_emissions import States, prepare_states, state_space
 
 STRIDES = pytest.mark.parametrize("stride", [8, 16, 24, 40])
 
@@ -20,8 +22,6 @@ def draw(stride, *shape):
 def test_sums_and_scaling(stride):
     row, other = draw(stride, 2)
     assert rows.sum_row(row) == naive.sum_row(row)
-    assert rows.largest_of_row(row, np.float32(0.5)) == max(row.max(), np.float32(0.5))
-    assert rows.largest_of_row(row, np.float32(2)) == 2
     out = np.empty(stride, np.float32)
     rows.scale_row(row, np.float32(0.3), out)
     assert np.array_equal(out, row * np.float32(0.3))
@@ -81,11 +81,30 @@ def test_steps_of_the_two_passes(stride):
 @STRIDES
 @pytest.mark.parametrize("own", [0, 1, 3])
 def test_emissions_of_a_row(stride, own):
-    row, links, counts, totals, expected, if_none, if_one = draw(stride, 7)
-    arguments = (links, counts, np.float32(own))
-    found = row.copy()
-    rows.emission_row(found, *arguments, totals, 3 * expected, if_none, if_one)
-    assert np.array_equal(found, naive.emission_row(row, *arguments, totals, 3 * expected, if_none, if_one))
+    """In the forward direction each column has its state, in the reverse one all have that of the row."""
+    forward, reverse, links, counts, *source = draw(stride, 9)
+    states, t, owns = States(*source), 2, (np.float32(own), np.float32(own + 1))
+    target = States(*draw(stride, 5)[::-1])
+    found = forward.copy(), reverse.copy()
+    rows.emission_rows(t, *found, links, counts, owns, states, target)
+    assert np.array_equal(found[0], naive.emission(forward, links, counts, owns[0], *source))
+    of_row = [numbers[t] for numbers in target]
+    assert np.array_equal(found[1], naive.emission(reverse, links, counts, owns[1], *of_row))
+
+
+@pytest.mark.parametrize("expected", [0.0, 0.4, 1.0, 1.7, 3.2, 9.5])
+def test_factors_are_interpolated_between_whole_numbers_of_other_links(expected):
+    """Of a word that is expected to have so many links, for every link that may be one of them."""
+    factors = np.array([[1.0, 0.5, 0.3, 0.7, 0.2]], np.float32)
+    direction = uniform_direction(1, 1, 1, 0.2)._replace(fertility=factors)
+    states = state_space(8)
+    states.beyond[0] = expected
+    prepare_states(np.zeros(1, np.int32), direction, states)
+    links = np.linspace(0, min(expected, 1), 8, dtype=np.float32)
+    _, *of_state = (numbers[0] for numbers in states)
+    one, zero = np.ones(8, np.float32), np.zeros(8, np.float32)
+    found = naive.emission(one, links, zero, np.float32(0), np.float32(1), *of_state)
+    assert np.allclose(found, np.interp(expected - links, range(5), factors[0]), atol=1e-6)
 
 
 @STRIDES
