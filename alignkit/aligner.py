@@ -30,6 +30,7 @@ from alignkit.storage import Fields, loaded, read_header, save_arrays
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import read_text
 from alignkit.text.tokenization import Tokenizer, encode_bitext
+from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike, brief_repr
 
 _OTHER_PAIRS = "links and scores are not of the same sentence pairs"
@@ -502,6 +503,20 @@ def load_reversed(path: PathLike) -> Reversed:
         return Reversed(inner)
 
 
+def check_directions(forward: object, reverse: object) -> None:
+    """Raises AlignkitError if an aligner that should be of target to source has more of its source words in common
+    with the source words of the other one than of its target words."""
+    words = getattr(forward, "source", None)
+    sides = [getattr(reverse, side, None) for side in ("source", "target")]
+    if not isinstance(words, Vocabulary) or not all(isinstance(side, Vocabulary) for side in sides):
+        return
+    same, opposite = (sum(word in side for word in words) for side in sides if side is not None)
+    if same > opposite or (len(words) and not opposite):
+        raise AlignkitError(
+            "the second model is not of the other direction, from target to source: fit it with --reverse"
+        )
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Symmetrized(Aligner):
     """A source-to-target and a target-to-source aligner whose links are combined.
@@ -529,6 +544,7 @@ class Symmetrized(Aligner):
                 "the first of two aligners to combine is of target to source; give it as the second"
             )
         reverse = self.reverse.inner if isinstance(self.reverse, Reversed) else self.reverse
+        check_directions(self.forward, reverse)
         for side, aligner in (("forward", self.forward), ("reverse", reverse)):
             aligner.check_kind("alpha")
             object.__setattr__(self, side, aligner.with_threads(self.threads).on_words())

@@ -25,13 +25,19 @@ GREATEST_PASSES = 1_000_000
 class WholeNumber(click.IntRange):
     """A whole number of a range, shown as N in the help."""
 
-    name = "n"
+    name = "whole number"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        return "N"
 
 
 class RealNumber(click.FloatRange):
     """A number of a range; click's own takes nan for one."""
 
-    name = "x"
+    name = "number"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        return "X"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         number = float(super().convert(value, param, ctx))

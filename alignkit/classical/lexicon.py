@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from alignkit.aligner import Aligner, Around, Symmetrized
+from alignkit.aligner import Aligner, Around, Symmetrized, check_directions
 from alignkit.classical.hmm.joint import JointHMM
 from alignkit.classical.hmm.parameters import FittedHMM
 from alignkit.classical.lexical_model import LexicalModel, PairTable
@@ -152,10 +152,7 @@ def lexicon_files(
     if reverse is not None:
         if file_format == "shortlist":
             raise AlignkitError("a shortlist has one direction; give one model")
-        if len(forward.source) and not any(word in reverse.target for word in forward.source):
-            raise AlignkitError(
-                "the reverse model has no source word among its targets: is it of the other direction?"
-            )
+        check_directions(forward, reverse)
     if file_format == "tsv":
         return {"": tsv(forward, reverse, best, None if counts is None else counts.table)}
     if file_format == "shortlist":

@@ -164,7 +164,7 @@ def _delimiter(path: PathLike, head: bytes, fields: tuple[str, ...]) -> str | No
         columns = {name.strip('" \r') for name in head.decode("utf-8", "replace").split(delimiter)}
         if any(columns >= set(each) for each in ((fields,) if fields else NAMES)):
             return delimiter
-    if re.search(r"\.csv(\.\w+)?\Z", os.fspath(path)):
+    if not fields and re.search(r"\.csv(\.\w+)?\Z", os.fspath(path)):
         problem = "is a table by its name (.csv), but names no columns of source and target"
         raise InputError(path, problem, line=1, remedy=_REMEDY)
     return None

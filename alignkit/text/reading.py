@@ -25,6 +25,13 @@ BOM = b"\xef\xbb\xbf"
 CHUNK = 1 << 22  # bytes of a file that are read at a time
 STREAM_CHUNK = 1 << 16  # the most bytes of a stream that are passed on at a time
 _FIRST_TABLE = 1 << 15
+_UTF16 = "it looks like UTF-16: convert it with iconv"
+#: What to do about a file that is not UTF-8, by its first two bytes.
+_REMEDIES = {
+    b"\xff\xfe": _UTF16,
+    b"\xfe\xff": _UTF16,
+    b"PK": "it is a zip archive, as saved models are, not a text",
+}
 
 
 @contextmanager
@@ -130,12 +137,7 @@ def valid_text(
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         if encoding_errors == "strict":
-            utf16 = data[:2] in (b"\xff\xfe", b"\xfe\xff")
-            remedy = (
-                "it looks like UTF-16: convert it with iconv"
-                if utf16
-                else "convert it with iconv, or go on with --encoding-errors replace"
-            )
+            remedy = _REMEDIES.get(data[:2], "convert it with iconv, or go on with --encoding-errors replace")
             line = data.count(b"\n", 0, error.start) + first_line
             raise InputError(path, "is not valid UTF-8", line=line, remedy=remedy) from error
         text = data.decode("utf-8", "replace")

@@ -57,6 +57,14 @@ def test_links_whatever_the_text(pairs, iterations):
     check_links(both_ibm1s(text, iterations=iterations), text)
 
 
+def test_two_aligners_of_one_direction_are_refused(models):
+    forward, reverse = models
+    for first, second in ((forward, forward), (reverse, reverse), (forward, Reversed(forward))):
+        with pytest.raises(AlignkitError, match="not of the other direction"):
+            Symmetrized(first, second)
+    assert Symmetrized(reverse, forward)
+
+
 def test_links_of_words_that_never_met():
     """The same words in other company: the table has no pair for some of them."""
     text = bitext_of([(["a", "b"], ["x"]), (["c"], ["y", "z"]), (["d"], ["x", "z"])])

@@ -121,9 +121,9 @@ def test_a_quotation_mark_between_tabs_is_one(tmp_path):
 
 
 def test_fields_that_are_not_there_are_an_error(tmp_path):
-    for text in ("de\ten\na\tb\n", "a ||| b\n"):
+    for name, text in (("x", "de\ten\na\tb\n"), ("x", "a ||| b\n"), ("x.csv", "de,en\na,b\n")):
         with pytest.raises(AlignkitError, match="has no columns or fields foo and bar"):
-            read_line_pairs(f"{write(tmp_path / 'x', text)}:foo,bar")
+            read_line_pairs(f"{write(tmp_path / name, text)}:foo,bar")
 
 
 def test_a_strange_first_line_is_text(tmp_path):

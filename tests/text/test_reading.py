@@ -282,6 +282,12 @@ def test_utf16_is_recognised(tmp_path, codec):
         read_lines(write(tmp_path / "x", (mark + "ab\ncd\n").encode(codec)))
 
 
+def test_a_model_in_place_of_a_text_is_recognised(tmp_path):
+    np.savez(tmp_path / "x.npz", np.arange(1000))
+    with pytest.raises(InputError, match="a zip archive, as saved models are"):
+        read_lines(tmp_path / "x.npz")
+
+
 def test_unknown_encoding_errors(tmp_path):
     with pytest.raises(AlignkitError, match="strict or replace"):
         read_lines(write(tmp_path / "x", "a\n"), encoding_errors="ignore")
