@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, QUALITIES, HMMSettings
 from alignkit.classical.settings import PRIOR_WEIGHT, DiagonalSettings, IBM1Settings
-from alignkit.errors import AlignkitError, check_type
+from alignkit.errors import AlignkitError, check_known, check_type
 from alignkit.links.heuristics import find_heuristic
 from alignkit.types import PathLike, with_options
 
@@ -113,10 +113,8 @@ class FitSettings:
     start: Aligner | PathLike | None = None
 
     def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            raise AlignkitError(f"unknown method {self.method!r}; known are {', '.join(METHODS)}")
-        if self.quality not in QUALITIES:
-            raise AlignkitError(f"unknown quality {self.quality!r}; known are {', '.join(QUALITIES)}")
+        check_known(self.method, METHODS, "method")
+        check_known(self.quality, QUALITIES, "quality")
         if self.quality != "normal" and self.method != "joint":
             raise AlignkitError(f"{self.method} has no quality {self.quality}; joint has")
         wanted = type(METHODS[self.method].estimation)
@@ -186,9 +184,9 @@ class LinkSettings:
 
     def __post_init__(self) -> None:
         if self.gold is not None and self.threshold is not None:
-            raise AlignkitError("gold links decide the threshold; leave out gold or threshold")
+            raise AlignkitError("gold links decide the threshold; leave out --gold or --threshold")
         if self.gold is not None and self.adapt:
-            raise AlignkitError("a model that learns from gold links cannot be adapted; leave out gold or adapt")
+            raise AlignkitError("a model of gold links cannot be adapted; leave out --gold or --adapt")
 
 
 @dataclass(frozen=True)

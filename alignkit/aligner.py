@@ -18,7 +18,7 @@ import numpy as np
 
 from alignkit.errors import AlignkitError, InputError, check_list, check_type
 from alignkit.links.formats import Alignment
-from alignkit.links.from_scores import best_links
+from alignkit.links.from_scores import OTHER_PAIRS, best_links, link_places
 from alignkit.links.heuristics import DEFAULT_METHOD, DEFAULT_THRESHOLD, HEURISTICS, find_heuristic
 from alignkit.links.links import Links
 from alignkit.links.symmetrization import symmetrize, symmetrize_scores
@@ -33,7 +33,6 @@ from alignkit.text.tokenization import Tokenizer, encode_bitext
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike, brief_repr
 
-_OTHER_PAIRS = "links and scores are not of the same sentence pairs"
 REVERSED = "alignkit.reversed", 1
 SYMMETRIZED = "alignkit.symmetrized", 1
 BLOCK = 10_000  # sentence pairs that two directions score at a time
@@ -281,17 +280,11 @@ def scores_of_links(links: Links, scores: Scores, *, transposed: bool = False) -
         AlignkitError: a link is outside its matrix.
     """
     if len(scores) != len(links):
-        raise AlignkitError(_OTHER_PAIRS)
+        raise AlignkitError(OTHER_PAIRS)
     found, offsets = np.empty(len(links.pairs)), links.offsets
     for low, high in blocks_of_size(offsets, 1 << 17):
-        part = slice(offsets[low], offsets[high])
-        sentence = np.repeat(np.arange(low, high), np.diff(offsets[low : high + 1]))
-        pairs = links.pairs[part].astype(np.int64)
-        column, row = pairs.T[::-1] if transposed else pairs.T
-        T, L = scores.shapes[sentence].T
-        if (row >= T).any() or (column >= L).any():
-            raise AlignkitError(_OTHER_PAIRS)
-        found[part] = scores.values[scores.offsets[sentence] + row * L + column]
+        places = link_places(links.block(low, high), scores.shapes[low:high], transposed=transposed)
+        found[offsets[low] : offsets[high]] = scores.values[scores.offsets[low] + places]
     return found
 
 

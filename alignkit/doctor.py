@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 import platform
 from contextlib import suppress
-from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from alignkit.errors import first_line
 from alignkit.kernels.cache_folder import base_folder, make_writable
 from alignkit.packages import PACKAGES, Package, imported, is_here
 from alignkit.parallel import thread_count
-from alignkit.version import __version__
+from alignkit.version import __version__, installed
 
 GPU = "alignkit.neural.devices:gpu_names"
 
@@ -45,10 +43,6 @@ class Diagnosis:
     problems: tuple[str, ...]
     missing: tuple[Package, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return asdict(self)
-
 
 def diagnose() -> Diagnosis:
     """Look at this machine; nothing is changed, except that the folder of compiled kernels is made."""
@@ -69,7 +63,7 @@ def diagnose() -> Diagnosis:
         __version__,
         platform.python_version(),
         f"{platform.system()} {platform.release()}, {platform.machine()}",
-        _versions(),
+        installed(package.distribution for package in PACKAGES.values()),
         thread_count(),
         gpus,
         str(folder),
@@ -77,14 +71,6 @@ def diagnose() -> Diagnosis:
         tuple(problems),
         missing,
     )
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for package in PACKAGES.values():
-        with suppress(PackageNotFoundError):
-            found[package.distribution] = version(package.distribution)
-    return found
 
 
 def _size(folder: Path) -> int:

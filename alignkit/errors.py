@@ -53,6 +53,28 @@ def of_file(path: str | os.PathLike[str]) -> Iterator[None]:
         raise InputError(path, str(error)) from error
 
 
+@contextmanager
+def reading(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Within the block, a file is read: raises InputError instead of an OSError, or if it is not UTF-8."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(path, f"cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(path, f"damaged: {error}") from error
+
+
+@contextmanager
+def writing(what: str) -> Iterator[None]:
+    """Within the block, an OSError is an AlignkitError: cannot ``what``, which is as ``write FILE``."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise  # the reader of a pipe has read enough
+    except OSError as error:
+        raise AlignkitError(f"cannot {what}: {error.strerror or error}") from error
+
+
 def abbreviated(text: str, length: int = 40) -> str:
     """The text, or its beginning and end if it is longer than ``length``, to be quoted in an error."""
     return text if len(text) <= length else f"{text[: length // 2]}...{text[-length // 4 :]}"
@@ -67,6 +89,12 @@ def check_type(given: object, kinds: Any, what: str) -> None:
     """Raise AlignkitError unless a value is of a type, or one of them; ``what`` is as ``a word must be text``."""
     if not isinstance(given, kinds):
         raise AlignkitError(f"{what}, not {abbreviated(repr(given))}")
+
+
+def check_known(name: object, known: Iterable[str], what: str) -> None:
+    """Raise AlignkitError, with the names there are, unless a name is one of them; ``what`` is what it names."""
+    if name not in (names := list(known)):
+        raise AlignkitError(f"unknown {what} {name!r}; known are {', '.join(names)}")
 
 
 def check_list(given: object, what: str, remedy: str = "") -> None:

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from alignkit.errors import AlignkitError, check_type
-from alignkit.types import GREATEST_THREAD_COUNT
+from alignkit.types import GREATEST_THREAD_COUNT, offsets_of
 
 Result = TypeVar("Result")
 
@@ -72,7 +72,7 @@ def blocks(work: np.ndarray, count: int) -> list[tuple[int, int]]:
     """
     if count == 1 or len(work) <= 1:
         return [(0, len(work))] if len(work) else []
-    total = np.concatenate([[0], np.cumsum(work, dtype=np.int64)])
+    total = offsets_of(work)
     goals = total[-1] * np.arange(1, count) / count
     bounds = [0, *np.searchsorted(total, goals).tolist(), len(work)]
     return [(low, high) for low, high in pairwise(bounds) if low < high]

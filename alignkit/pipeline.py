@@ -27,7 +27,7 @@ from alignkit.classical.priors import LexiconPrior, read_prior
 from alignkit.classical.word_pairs import bags_of
 from alignkit.embeddings.find import find_embeddings
 from alignkit.embeddings.levels import Embeddings
-from alignkit.errors import AlignkitError, InputError, abbreviated, check_list, check_type
+from alignkit.errors import AlignkitError, InputError, abbreviated, check_known, check_list, check_type
 from alignkit.links.formats import OUTPUT_FORMATS, Alignment, render, sentence_score_lines
 from alignkit.links.gold import read_gold
 from alignkit.links.heuristics import DEFAULT_METHOD
@@ -50,7 +50,7 @@ from alignkit.text.pairs import (
     shard_range,
 )
 from alignkit.text.reading import read_chunks
-from alignkit.types import PathLike, Progress, naming_options
+from alignkit.types import PathLike, Progress, counted, naming_options
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -281,8 +281,8 @@ def _taught(aligner: Aligner, bitext: Bitext, gold: GoldLinks, threads: int) -> 
 
 def _check_whole(linking: LinkSettings) -> None:
     if linking.gold is not None:
-        problem = "gold goes with none of fit_on, shard and a stream, which link a text in parts"
-        raise AlignkitError(f"{problem}; align its first pairs with gold, save the model, and use it for the rest")
+        problem = "gold links need the whole text, and do not go with --fit-on, --shard or a stream"
+        raise AlignkitError(f"{problem}; align its first pairs with them, save the model, and use it for the rest")
 
 
 @naming_options(ReadSettings, FitSettings, LinkSettings)
@@ -623,7 +623,7 @@ class Linker:
         """A text with its links, found a block at a time."""
         if self.elements is None:
             return AlignedText(bitext, self.aligner, block=BLOCK)
-        bounds = element_bounds(bitext, self.elements).tolist()
+        bounds = element_bounds([bitext], self.elements).tolist()
         parts = [self.linked_block(bitext.block(low, high)) for low, high in pairwise(bounds)]
         links = Links.concatenated([part.links for part in parts])
         probabilities = np.concatenate([np.empty(0), *(part.probabilities for part in parts)])
@@ -689,11 +689,6 @@ def load(path: PathLike, threads: int | None = None) -> Aligner | Scores | Bitex
     return load_aligner(path, threads) if loader is None else loader(path)
 
 
-def counted(number: int, name: str) -> str:
-    """The number of some things, as ``1 pair`` or ``1,000 pairs``."""
-    return f"{number:,} {name}{'' if number == 1 else 's'}"
-
-
 class Written(NamedTuple):
     """What :func:`write_alignments` wrote: pairs, their links and target words, and lines that are empty.
 
@@ -739,8 +734,7 @@ def write_alignments(
     Raises:
         AlignkitError: there is no such format, or a file cannot be written.
     """
-    if output_format not in OUTPUT_FORMATS:
-        raise AlignkitError(f"unknown format {output_format!r}; known are {', '.join(OUTPUT_FORMATS)}")
+    check_known(output_format, OUTPUT_FORMATS, "format")
     chosen, scored = OUTPUT_FORMATS[output_format], sentence_scores is not None
     counts = np.zeros(len(Written()), np.int64)
     with (

@@ -13,8 +13,9 @@ import numpy as np
 from alignkit.errors import AlignkitError, InputError, first_line
 from alignkit.packages import need
 from alignkit.storage import atomic_write, check_ending, loaded, save_arrays
+from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import BOS, EOS, Tokenizer, split_words
-from alignkit.types import SCORE_ENDINGS, OneAfterAnother, PathLike, equal_fields
+from alignkit.types import SCORE_ENDINGS, OneAfterAnother, PathLike, equal_fields, offsets_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,9 +30,21 @@ SCORE_KINDS = ("alpha", "beta", "delta", "loo", "ov")
 
 def flat_offsets(shapes: np.ndarray) -> np.ndarray:
     """int64 (M + 1,): the place of the first element of each matrix of ``shapes`` (M, 2), one after another."""
-    offsets = np.zeros(len(shapes) + 1, np.int64)
-    np.cumsum(shapes[:, 0].astype(np.int64) * shapes[:, 1], out=offsets[1:])
-    return offsets
+    return offsets_of(shapes[:, 0].astype(np.int64) * shapes[:, 1])
+
+
+def elements_at(shapes: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The pair, the row t and the column s of places among the elements of matrices, one after another."""
+    offsets = flat_offsets(shapes)
+    m = np.searchsorted(offsets, places, side="right") - 1
+    return m, *np.divmod(places - offsets[m], np.maximum(shapes[m, 1], 1))
+
+
+def tokens_of_elements(bitext: Bitext, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The source and the target words (ids) of places among the elements of a bitext's matrices."""
+    m, t, s = elements_at(bitext.shapes, places)
+    source, target = bitext.source, bitext.target
+    return source.tokens[source.offsets[m] + s], target.tokens[target.offsets[m] + t]
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from alignkit.errors import AlignkitError, InputError, abbreviated
+from alignkit.errors import AlignkitError, InputError, abbreviated, reading, writing
 from alignkit.records import Record, plainly_shown, shown
 from alignkit.types import PathLike
 
@@ -40,7 +40,7 @@ def atomic_write(path: PathLike) -> Iterator[IO[bytes]]:
     target = Path(path)
     special = target.exists() and not target.is_file() and not target.is_dir()
     if special:  # a pipe or /dev/stdout cannot be renamed over
-        with open(target, "wb") as stream:
+        with writing(f"write {path}"), open(target, "wb") as stream:
             yield stream
         return
     # Writing through a symbolic link must replace what it points to, not the link.
@@ -63,16 +63,13 @@ def _temporary(path: PathLike, target: Path) -> Iterator[IO[bytes]]:
     # The name is known before the file is made, so that a signal between the two leaves nothing behind.
     name = target.with_name(f".{target.name}.{token_hex(4)}")
     try:
-        if target.is_dir():
-            raise IsADirectoryError(f"{target} is a directory")
-        with open(name, "xb") as stream:
-            if target.exists():
-                os.chmod(name, target.stat().st_mode & 0o777)
-            yield stream
-    except BrokenPipeError:
-        raise  # of another file: the block wrote to a pipe that is closed at its other end
-    except OSError as error:
-        raise AlignkitError(f"cannot write {path}: {error.strerror or error}") from error
+        with writing(f"write {path}"):
+            if target.is_dir():
+                raise IsADirectoryError(f"{target} is a directory")
+            with open(name, "xb") as stream:
+                if target.exists():
+                    os.chmod(name, target.stat().st_mode & 0o777)
+                yield stream
     finally:
         with suppress(OSError):
             name.unlink()
@@ -192,7 +189,7 @@ def read_header(path: PathLike) -> dict[str, Any] | None:
     """
     check_regular(path)
     try:
-        with open(path, "rb") as stream:
+        with reading(path), open(path, "rb") as stream:
             if not zipfile.is_zipfile(stream):
                 return None
             with zipfile.ZipFile(stream) as archive:
@@ -200,11 +197,25 @@ def read_header(path: PathLike) -> dict[str, Any] | None:
                 if archive.infolist()[0].header_offset != 0:
                     return None
                 header = json.loads(archive.read(HEADER))
-    except OSError as error:
-        raise InputError(path, error.strerror or str(error)) from error
+    except InputError:
+        raise
     except Exception:  # a foreign or damaged file makes zipfile and json raise almost anything
         return None
     return header if isinstance(header, dict) else None
+
+
+def check_kind(path: PathLike, header: Mapping[str, Any], kinds: tuple[str, ...], version: int) -> None:
+    """Check that the header of a file names one of these kinds and this version of its format.
+
+    Raises:
+        InputError: it names another.
+    """
+    kind, found = header.get("kind"), header.get("version")
+    if kind not in kinds:
+        raise InputError(path, f"holds {plainly_shown(kind)}, not {' or '.join(kinds)}")
+    if type(found) is not int or found != version:
+        problem = f"format version {shown(found)} of {kind}, this program reads {version}"
+        raise InputError(path, problem, remedy="write it again with this version of alignkit")
 
 
 def load_arrays(path: PathLike, kind: str, version: int) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -219,14 +230,7 @@ def load_arrays(path: PathLike, kind: str, version: int) -> tuple[dict[str, np.n
     header = read_header(path)
     if header is None:
         raise InputError(path, f"not an {kind} file, or damaged")
-    if header.get("kind") != kind:
-        raise InputError(path, f"holds {plainly_shown(header.get('kind'))}, not {kind}")
-    if type(header.get("version")) is not int or header["version"] != version:
-        raise InputError(
-            path,
-            f"format version {shown(header.get('version'))} of {kind}, this program reads {version}",
-            remedy="write it again with this version of alignkit",
-        )
+    check_kind(path, header, (kind,), version)
     arrays = {}
     try:
         with zipfile.ZipFile(path) as archive:

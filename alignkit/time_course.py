@@ -12,7 +12,7 @@ from alignkit.metrics.protocol import Metric, MetricSettings
 from alignkit.metrics.registry import SCORE_METRICS
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
-from alignkit.types import Progress
+from alignkit.types import Progress, no_progress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -171,8 +171,7 @@ def time_course(
         if settings.bleu and each.step not in logged:
             rows.append((each.step, "valid.bleu", _bleu(each.network, run)))
         rows += [(each.step, name, value) for name, value in _named_values(each, settings)]
-        if progress is not None:
-            progress(done, total, f"{label}: step {each.step}")
+        (progress or no_progress)(done, total, f"{label}: step {each.step}")
     table = [(label, *row) for row in rows]
     return pd.DataFrame(table, columns=list(COLUMNS)).sort_values("step", kind="stable", ignore_index=True)
 

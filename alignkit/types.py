@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
-from functools import cache
 from inspect import Parameter, getdoc, signature
 from math import isfinite
 from numbers import Integral, Real
@@ -62,6 +61,32 @@ class OneAfterAnother:
             raise IndexError(f"number {m} of {len(self)}")
         first = m % len(self)
         return slice(self.offsets[first], self.offsets[first + 1])
+
+    def places(self, chosen: np.ndarray) -> np.ndarray:
+        """int64: the places in the array of chosen ones, indices or bool (M,), one after another."""
+        starts = self.offsets[:-1][chosen]
+        return in_runs(starts, self.offsets[1:][chosen] - starts)
+
+
+def offsets_of(lengths: Sequence[int] | np.ndarray) -> np.ndarray:
+    """int64 (M + 1,): where parts of these M lengths begin, one after another, and where the last ends."""
+    import numpy as np
+
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, dtype=np.int64, out=offsets[1:])
+    return offsets
+
+
+def in_runs(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """int64: whole numbers in runs of these starts and lengths, one run after another."""
+    import numpy as np
+
+    return np.arange(lengths.sum()) + np.repeat(starts - offsets_of(lengths)[:-1], lengths)
+
+
+def counted(number: int, name: str) -> str:
+    """The number of some things, as ``1 pair`` or ``1,000 pairs``."""
+    return f"{number:,} {name}{'' if number == 1 else 's'}"
 
 
 def no_progress(done: int, total: int, message: str) -> None:
@@ -183,11 +208,6 @@ def assigned(settings: Settings, assignments: Iterable[str]) -> Settings:
 
 def field_types(kind: Any) -> dict[str, Any]:
     """The type of each field of a dataclass, by name."""
-    return _field_types(kind)
-
-
-@cache
-def _field_types(kind: Any) -> dict[str, Any]:
     hints = get_type_hints(kind)
     return {each.name: hints[each.name] for each in fields(kind)}
 

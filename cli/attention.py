@@ -14,7 +14,7 @@ from alignkit_cli.analysis_options import device_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import note, quiet_option, reading_of, reading_options, side_arguments, threads_option
 from alignkit_cli.parameter_types import NATURAL, Checked, OutputPath
-from alignkit_cli.progress import progress_bar
+from alignkit_cli.progress import ProgressBar
 
 
 @alignkit_command("attention", "alignkit attention Helsinki-NLP/opus-mt-de-en corpus.de corpus.en -o heads.npz")
@@ -85,7 +85,7 @@ def command(model: str, output: str, quiet: bool, **options: Any) -> None:
         raise AlignkitError("--quantity is for models of text; of a speech model there are weights")
     common: dict[str, Any] = {"layers": sorted(set(options["layers"])) or None, "device": options["device"]}
     quantity = options["quantity"]
-    with progress_bar("attention", quiet) as bar:
+    with ProgressBar("attention", quiet) as bar:
         if is_speech(loaded[0].config):
             heads = speech_attention(*loaded, read_recordings(pairs[0]), pairs[1], progress=bar, **common)
         elif is_pair:

@@ -16,7 +16,7 @@ from alignkit_cli.analysis_options import device_option, json_option, preset_opt
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import encoding_option, note, quiet_option, set_option, threads_option, write_output
 from alignkit_cli.parameter_types import TEXT, InputPath, OutputFolder
-from alignkit_cli.progress import progress_bar
+from alignkit_cli.progress import ProgressBar
 
 if TYPE_CHECKING:
     from alignkit.classify import Classification, ClassifySettings
@@ -97,7 +97,7 @@ def command(data: str, folder: str, quiet: bool, **options: Any) -> None:
     settings = ClassifySettings(**{name: options[name] for name in ("seed", "threads", "loo")}, runs=runs)
     set_threads(settings.threads)
     more = {name: options[name] for name in ("vectors", "device")}
-    with progress_bar("classify", quiet) as bar:
+    with ProgressBar("classify", quiet) as bar:
         found = classify(folder, text, held, names, settings, progress=bar, **more)
     if found.logistic is None:
         note(str(missing("sklearn")), quiet)

@@ -31,7 +31,7 @@ from alignkit_cli.options import (
     write_output,
 )
 from alignkit_cli.parameter_types import PASSES, TEXT, InputPath
-from alignkit_cli.progress import progress_bar
+from alignkit_cli.progress import ProgressBar
 from alignkit_cli.show import chosen_pairs, draw, picture
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def without_network(options: dict[str, Any], settings: CompareSettings) -> Compa
     pairs, training = read_texts(options)
     assert pairs is not None
     others = by_name(options["scores"], "--scores")
-    with progress_bar("align", options["quiet"]) as bar:
+    with ProgressBar("align", options["quiet"]) as bar:
         return compare_classical(pairs, others, training=training, settings=settings, progress=bar)
 
 
@@ -155,7 +155,7 @@ def with_network(options: dict[str, Any], settings: CompareSettings) -> Comparis
     # The sample's network is so small that threads would cost more than they give.
     set_threads(1 if neural is None and settings.threads is None else settings.threads)
     pairs, training = read_texts(options)
-    with tempfile.TemporaryDirectory(prefix="alignkit-") as folder, progress_bar("proxy", quiet) as bar:
+    with tempfile.TemporaryDirectory(prefix="alignkit-") as folder, ProgressBar("proxy", quiet) as bar:
         return compare_networks(
             neural or train_on_sample(folder, settings.seed, settings.device, quiet),
             options["uniform"],
@@ -175,7 +175,7 @@ def train_on_sample(folder: str, seed: int, device: str, quiet: bool) -> str:
 
     texts = [read_line_pairs(*choose_text(None, None, True, part)) for part in ("train", "test")]
     note("training a small network on the embedded sample (it is not kept; see `alignkit train`) ...", quiet)
-    with progress_bar("network", quiet) as bar:
+    with ProgressBar("network", quiet) as bar:
         settings = PRESETS["small"].change(training={"seed": seed})
         train_translation(folder, texts[0], texts[1], settings, bar, device)
     return folder

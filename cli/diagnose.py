@@ -9,6 +9,7 @@ import click
 
 from alignkit.align_settings import ReadSettings
 from alignkit.report.tables import align_columns, class_tables, finite, percent, records, to_json
+from alignkit.types import counted
 from alignkit_cli.analysis_options import json_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
@@ -16,11 +17,12 @@ from alignkit_cli.options import (
     reading_options,
     side_arguments,
     threads_option,
+    tokenize_option,
     with_given,
     write_output,
 )
 from alignkit_cli.parameter_types import TEXT, EmbeddingSource, OutputPath
-from alignkit_cli.progress import progress_bar
+from alignkit_cli.progress import ProgressBar
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,6 +57,7 @@ OTHER_EVIDENCE = (
 )
 @json_option("Print one JSON object; figures are fractions.")
 @reading_options
+@tokenize_option
 @threads_option
 @quiet_option
 def command(source: str, target: str, links: str | None, **options: Any) -> None:
@@ -73,7 +76,7 @@ def command(source: str, target: str, links: str | None, **options: Any) -> None
 
     settings = with_given(ReadSettings(), options)
     texts = (source, target) if links is not None else (source, None)
-    with progress_bar("views", options["quiet"]) as bar:
+    with ProgressBar("views", options["quiet"]) as bar:
         found = diagnose_links(
             *texts,
             links if links is not None else target,
@@ -124,8 +127,9 @@ def facts_text(facts: dict[str, Any]) -> str:
         f"{share['unlinked_target_words_of_views']} %)",
         f"tokens with several links: source {share['source_tokens_with_several_links']} %, target "
         f"{share['target_tokens_with_several_links']} %",
-        f"agreement (F1): LINKS with the views {share['agreement_with_views']} %, the {facts['views']} views "
-        f"{share['agreement_of_views']} %, their directions {share['agreement_of_directions']} %",
+        f"agreement (F1): LINKS with the views {share['agreement_with_views']} %, the "
+        f"{counted(facts['views'], 'view')} {share['agreement_of_views']} %, their directions "
+        f"{share['agreement_of_directions']} %",
     ]
     if "calibration_error" in facts:
         lines.append(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -28,7 +29,7 @@ def command(as_json: bool, quiet: bool) -> None:
     from alignkit.doctor import diagnose
 
     found = diagnose()
-    text = json.dumps(found.to_dict(), indent=1) if as_json else _text(found)
+    text = json.dumps(asdict(found), indent=1) if as_json else _text(found)
     write_output(f"{text}\n".encode(), None)
     if found.problems:
         sys.exit(1)

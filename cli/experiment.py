@@ -11,7 +11,7 @@ from alignkit.packages import is_here, missing, need
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import note, quiet_option, set_option, write_output
 from alignkit_cli.parameter_types import THREADS, OutputFolder
-from alignkit_cli.progress import progress_bar
+from alignkit_cli.progress import ProgressBar
 
 
 def list_experiments(context: click.Context, _: click.Parameter, listing: bool) -> None:
@@ -86,7 +86,7 @@ def command(
     size = "quick size, not the paper's" if quick else experiment.size_of(dataclasses.asdict(settings))
     if assignments:
         size += f", with {', '.join(assignments)}"
-    with progress_bar(name, quiet) as bar:
+    with ProgressBar(name, quiet) as bar:
         result = experiment.run(settings, bar, quick)
     if folder is not None:
         for path in render.save(Path(folder), experiment, settings, result, size):

@@ -12,7 +12,7 @@ from alignkit_cli.analysis_options import device_option, json_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import needs, quiet_option, setting_option, threads_option, with_given, write_output
 from alignkit_cli.parameter_types import COUNT, InputPath
-from alignkit_cli.progress import progress_bar
+from alignkit_cli.progress import ProgressBar
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,7 +79,7 @@ def command(**options: Any) -> None:
         raise click.UsageError("--test seeds needs --other RUN, a run of another seed.")
     set_threads(options["threads"])
     settings = with_given(ExplanationSettings(), options, tests=tests)
-    with progress_bar("network", options["quiet"]) as bar:
+    with ProgressBar("network", options["quiet"]) as bar:
         subject = subject_of_run(
             options["run_dir"], options["others"], settings, progress=bar, device=options["device"]
         )

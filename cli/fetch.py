@@ -9,7 +9,7 @@ import click
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import note, quiet_option, write_output
 from alignkit_cli.parameter_types import OutputFolder
-from alignkit_cli.progress import progress_bar
+from alignkit_cli.progress import ProgressBar
 
 if TYPE_CHECKING:
     from alignkit.datasets.catalogue import DataSet
@@ -39,7 +39,7 @@ def command(name: str | None, folder: str | None, quiet: bool) -> None:
         return
     data, place = find_data_set(name), folder if folder is not None else name
     note(describe(data), quiet)
-    with progress_bar(name, quiet) as bar:
+    with ProgressBar(name, quiet) as bar:
         paths = fetch(data, place, bar)
     note(f"{place}: {len(paths)} files, their SHA-256 in {SUMS}", quiet)
 

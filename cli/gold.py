@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from alignkit.align_settings import AlignSettings, ReadSettings
+from alignkit.types import counted
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
     note,
@@ -20,7 +21,7 @@ from alignkit_cli.options import (
     write_output,
 )
 from alignkit_cli.parameter_types import COUNT, TEXT
-from alignkit_cli.progress import progress_bar
+from alignkit_cli.progress import ProgressBar
 from alignkit_cli.show import are_links
 
 PAIRS = 50  #: pairs in a page: what two hours of work are enough for
@@ -54,10 +55,10 @@ def command(source: str, target: str | None, links: str | None, **options: Any) 
     from alignkit.annotate import annotation_page, pairs_to_annotate
     from alignkit.links.gold import read_links
     from alignkit.links.links import check_range
-    from alignkit.pipeline import align, counted
+    from alignkit.pipeline import align
     from alignkit.text.pairs import read_text
 
-    with progress_bar("aligning", options["quiet"]) as bar:
+    with ProgressBar("aligning", options["quiet"]) as bar:
         if links is None:
             how = {"settings": AlignSettings(reading), "threads": options["threads"], "progress": bar}
             aligned = align(source, target, **how)

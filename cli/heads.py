@@ -22,7 +22,7 @@ from alignkit_cli.options import (
     write_output,
 )
 from alignkit_cli.parameter_types import TEXT, InputPath, OutputPath
-from alignkit_cli.progress import progress_bar
+from alignkit_cli.progress import ProgressBar
 
 if TYPE_CHECKING:
     from alignkit.heads.ranking import HeadRanking
@@ -114,7 +114,7 @@ def command(
     from alignkit.heads.exports import export_heads
     from alignkit.heads.ranking import compare_rankings, rank_heads_of_file
 
-    with progress_bar("heads", options["quiet"]) as bar:
+    with ProgressBar("heads", options["quiet"]) as bar:
         found = rank_heads_of_file(
             scores,
             source,

@@ -31,7 +31,7 @@ from alignkit_cli.options import (
     write_output,
 )
 from alignkit_cli.parameter_types import COUNT, TEXT, InputPath, OutputFolder, OutputPath
-from alignkit_cli.progress import progress_bar
+from alignkit_cli.progress import ProgressBar
 
 if TYPE_CHECKING:
     from alignkit.lab import Lab
@@ -125,7 +125,7 @@ def command(**options: Any) -> None:
     kept = find_lab_runs(place)
     runs = [kept.get("general-0", place)]
     runs += [options[name] or kept.get(run) for name, run in (("other", "general-1"), ("uniform", "uniform-0"))]
-    with progress_bar("lab", options["quiet"]) as bar:
+    with ProgressBar("lab", options["quiet"]) as bar:
         found = lab(*runs, settings, options["device"], bar, all_steps=options["csv_steps"] is not None)
     if options["csv_steps"] is not None:
         write_output(found.time_courses.to_csv(index=False, lineterminator="\n").encode(), options["csv_steps"])
@@ -154,7 +154,7 @@ def train_first(options: dict[str, Any], seed: int) -> None:
     settings = assigned(PRESETS[options["preset"]].change(training={"seed": seed}), options["assignments"])
     folder, quiet = options["folder"], options["quiet"]
     texts = read_training_pairs(options["training"], options["valid"], **reading_of(options))
-    with progress_bar("training", quiet) as bar:
+    with ProgressBar("training", quiet) as bar:
         train_lab_runs(folder, *texts, settings, bar, options["device"])
     note(f"{folder}: the three runs are trained", quiet)
 

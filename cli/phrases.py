@@ -18,7 +18,7 @@ from alignkit_cli.options import (
     write_output,
 )
 from alignkit_cli.parameter_types import InputPath, OutputPath
-from alignkit_cli.progress import progress_bar
+from alignkit_cli.progress import ProgressBar
 
 if TYPE_CHECKING:
     from alignkit.phrases.extraction import PhraseText
@@ -42,7 +42,7 @@ def read_linked_text(threads: int | None, quiet: bool, max_length: int, **option
     """The text of the arguments with its links."""
     from alignkit.phrases.extraction import PhraseText
 
-    with progress_bar("fitting", quiet) as bar:
+    with ProgressBar("fitting", quiet) as bar:
         return PhraseText.read(longest=max_length, fitting={"threads": threads, "progress": bar}, **options)
 
 

@@ -86,8 +86,3 @@ def _terminal_bar(label: str) -> Any:
     size: dict[str, Any] = {"dynamic_ncols": True} if known else {"ncols": 80, "nrows": 24}
     form: dict[str, Any] = {"bar_format": FORMAT, "ascii": " #", "leave": False, **size}
     return Bar(desc=label, total=1, delay=DELAY, miniters=0, file=sys.stderr, **form)
-
-
-def progress_bar(label: str, quiet: bool = False) -> ProgressBar:
-    """A bar for one piece of work, to be used in a ``with`` statement."""
-    return ProgressBar(label, quiet)

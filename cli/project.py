@@ -11,7 +11,7 @@ from alignkit.project.spans import DEFAULT_RULE, RULES
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import output_option, quiet_option, threads_option, write_output
 from alignkit_cli.parameter_types import SHARE, TEXT
-from alignkit_cli.progress import progress_bar
+from alignkit_cli.progress import ProgressBar
 
 
 @alignkit_command("project", "alignkit project tagged.de plain.en links -o tagged.en")
@@ -69,7 +69,7 @@ def command(source: str, target: str, links: str | None, output: str | None, qui
     """
     from alignkit.project.files import project_files
 
-    with progress_bar("aligning", quiet) as bar:
+    with ProgressBar("aligning", quiet) as bar:
         parts = project_files(source, target, links, progress=bar, **options)
     # Half a character, as "\\ud83d", is legal in JSON, and is written as it is there.
     write_output((part.encode("utf-8", "backslashreplace") for part in parts), output)

@@ -23,7 +23,7 @@ from alignkit_cli.options import (
     write_output,
 )
 from alignkit_cli.parameter_types import TEXT, InputPath, OutputPath
-from alignkit_cli.progress import progress_bar
+from alignkit_cli.progress import ProgressBar
 
 
 @alignkit_command("report", "alignkit report runs/general -o report.html")
@@ -93,7 +93,7 @@ def command(**options: Any) -> None:
     inputs = with_given(
         ReportInputs(), options, scores=by_name(options["scores"], "--scores"), **texts_of(options)
     )
-    with progress_bar("checkpoints", options["quiet"]) as bar:
+    with ProgressBar("checkpoints", options["quiet"]) as bar:
         report = build_report(inputs, bar)
     page = build_page(report)
     write_output(page, options["output"])

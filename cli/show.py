@@ -26,7 +26,7 @@ from alignkit_cli.options import (
     write_output,
 )
 from alignkit_cli.parameter_types import TEXT, InputPath
-from alignkit_cli.progress import progress_bar
+from alignkit_cli.progress import ProgressBar
 
 if TYPE_CHECKING:
     from alignkit.links.links import AlignedPair
@@ -87,7 +87,7 @@ def command(source: str | None, target: str | None, links: str | None, **options
     from alignkit.pipeline import align
     from alignkit.text.pairs import read_text
 
-    with progress_bar("aligning", options["quiet"]) as bar:
+    with ProgressBar("aligning", options["quiet"]) as bar:
         if links is None:
             how = {"model": options["model"], "threads": options["threads"], "progress": bar}
             aligned = align(*text, settings=AlignSettings(reading), **how)

@@ -29,7 +29,7 @@ from alignkit_cli.options import (
     text_arguments,
 )
 from alignkit_cli.parameter_types import ATTENTION, NATURAL, PASSES, TEXT, THREADS, InputPath, OutputFolder
-from alignkit_cli.progress import progress_bar
+from alignkit_cli.progress import ProgressBar
 
 
 @alignkit_command("train", "alignkit train train.de train.en --valid val.de val.en -o runs/general")
@@ -114,7 +114,7 @@ def command(run_dir: str, quiet: bool, **options: Any) -> None:
 
     set_threads(options["threads"])
     finished = TranslationRun(Path(run_dir)).finished
-    with progress_bar("training", quiet) as bar:
+    with ProgressBar("training", quiet) as bar:
         best = train_translation(run_dir, *texts, settings, bar, options["device"], guide)
     note(f"{run_dir}: this run is finished; nothing was left to train", quiet or not finished)
     measured = ", ".join(f"{name} {best.metrics[name]:.3f}" for name in ("valid.loss", "valid.accuracy"))

@@ -66,7 +66,7 @@ def test_all_pairs_have_the_links_of_the_model_of_the_sample_adapted_to_their_bl
     fitted = fit_joint(BITEXT.take(sample).with_own_words())
     fit = align_blocks(*files, fit_on=30, seed=5)
     counted = np.isin(np.arange(76), sample)
-    bounds = element_bounds(BITEXT, 400).tolist()
+    bounds = element_bounds([BITEXT], 400).tolist()
     assert len(bounds) > 3
     for text, (low, high) in zip(fit.texts, pairwise(bounds), strict=True):
         block = BITEXT.block(low, high).with_own_words()
@@ -97,7 +97,7 @@ def test_many_views_are_fitted_on_a_sample_too(files):
     counted = np.zeros(len(BITEXT), bool)
     counted[sampled_pairs(len(BITEXT), 40)] = True
     adapter, found = Adapter(fit.aligner), []
-    for low, high in pairwise(element_bounds(BITEXT, 400).tolist()):
+    for low, high in pairwise(element_bounds([BITEXT], 400).tolist()):
         found.append(adapter.links_and_probabilities(BITEXT.block(low, high), counted[low:high])[0])
     assert links == [pair.tolist() for pair in Links.concatenated(found)]
 

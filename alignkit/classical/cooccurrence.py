@@ -12,7 +12,7 @@ from alignkit.classical.lexical_model import PairTable
 from alignkit.classical.memory import check_memory
 from alignkit.classical.settings import TABLE_ENDINGS, Weighting
 from alignkit.classical.word_pairs import IndexedBitext, bags_of
-from alignkit.errors import AlignkitError
+from alignkit.errors import check_known
 from alignkit.parallel import thread_count
 from alignkit.storage import atomic_write, check_ending, save_arrays
 from alignkit.text.bitext import Bitext
@@ -46,8 +46,7 @@ def cooccurrence(bitext: Bitext, weighting: Weighting = "source-length", threads
            [0.5, 0.5, 0. ],
            [0.5, 0. , 0.5]], dtype=float32)
     """
-    if weighting not in get_args(Weighting):
-        raise AlignkitError(f"unknown weighting {weighting!r}; known are {', '.join(get_args(Weighting))}")
+    check_known(weighting, get_args(Weighting), "weighting")
     check_memory(bitext)
     threads = thread_count(threads)
     source, target = bags_of(bitext, threads)
@@ -78,6 +77,5 @@ def save_table(path: PathLike, table: PairTable, source: Vocabulary, target: Voc
                 stream.write("".join(lines).encode("utf-8"))
         return
     arrays = {"offsets": table.offsets, "columns": table.columns, "values": table.values}
-    arrays |= {"source_types": source.text, "source_type_offsets": source.offsets}
-    arrays |= {"target_types": target.text, "target_type_offsets": target.offsets}
+    arrays |= source.arrays("source") | target.arrays("target")
     save_arrays(path, KIND, VERSION, arrays, {"weighting": weighting}, compress=True)

@@ -31,7 +31,7 @@ from alignkit.parallel import blocks, run_blocks, thread_count
 from alignkit.scores import Scores
 from alignkit.storage import loaded, save_arrays
 from alignkit.text.bitext import Bitext
-from alignkit.types import PathLike, Progress, with_options
+from alignkit.types import PathLike, Progress, offsets_of, with_options
 
 KIND, VERSION = "alignkit.diagonal", 1
 _STEPS, _RATE = 8, 20.0  # of the gradient ascent on the tension, once per EM iteration
@@ -60,7 +60,7 @@ class PositionDistribution:
             target[full] * width + source[full], return_inverse=True, return_counts=True
         )
         lengths = np.stack([codes // width, codes % width], axis=1)
-        starts = np.concatenate([[0], np.cumsum(lengths[:, 0])])
+        starts = offsets_of(lengths[:, 0])
         self.shapes = Shapes(lengths, starts)
         self.tokens = np.repeat(counts, lengths[:, 0])
         start_of = np.full(len(bitext), -1, np.int64)
@@ -70,9 +70,8 @@ class PositionDistribution:
         # Exponentials of the lengths that occur: together no longer than the text.
         self._lengths = np.unique(lengths)
         starts = np.full(int(self._lengths.max(initial=0)) + 1, -1, np.int64)
-        ends = np.cumsum(self._lengths)
-        starts[self._lengths] = ends - self._lengths
-        size = int(ends[-1]) if len(ends) else 0
+        offsets = offsets_of(self._lengths)
+        starts[self._lengths], size = offsets[:-1], offsets[-1]
         self.exponentials = Exponentials(starts, np.empty(size, np.float32), np.empty(size, np.float32))
         self.set_tension(tension)
 

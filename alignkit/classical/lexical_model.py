@@ -18,7 +18,7 @@ from alignkit.scores import Scores, flat_offsets
 from alignkit.storage import Fields, arrays_fingerprint
 from alignkit.text.bitext import Bitext, check_bitext
 from alignkit.text.vocabulary import Vocabulary
-from alignkit.types import brief_repr
+from alignkit.types import brief_repr, offsets_of
 
 _SEARCH = 16  # how many values can be copied in the time of finding one
 #: Values of a single sentence pair that are found one by one sooner than a :class:`Lookup` is made.
@@ -92,9 +92,12 @@ class PairTable:
         """The table without the pairs whose number is below ``threshold``; the others keep theirs."""
         if threshold <= 0:
             return self
-        kept = self.values >= threshold
-        counts = np.concatenate([[0], np.cumsum(kept)])
-        return PairTable(counts[self.offsets], self.columns[kept], self.values[kept], self.width)
+        return self.chosen(self.values >= threshold)
+
+    def chosen(self, kept: np.ndarray) -> PairTable:
+        """The table with the pairs that are kept, bool (K,), and their numbers."""
+        offsets = offsets_of(kept)[self.offsets]
+        return PairTable(offsets, self.columns[kept], self.values[kept], self.width)
 
     def to_dense(self) -> np.ndarray:
         """float32 (V_src, V_tgt); for small tables."""
@@ -328,8 +331,7 @@ class LexicalModel:
     def arrays(self) -> dict[str, np.ndarray]:
         """The arrays of a saved file: both vocabularies, the table, and NULL's row where there is one."""
         arrays = {name: getattr(self.table, name) for name in ("offsets", "columns", "values")}
-        arrays |= {"source_types": self.source.text, "source_type_offsets": self.source.offsets}
-        arrays |= {"target_types": self.target.text, "target_type_offsets": self.target.offsets}
+        arrays |= self.source.arrays("source") | self.target.arrays("target")
         return arrays if self.null is None else arrays | {"null": self.null}
 
     @property
@@ -348,10 +350,7 @@ def read_parts(fields: Fields, header: Record) -> dict[str, Any]:
     Raises:
         InputError, TypeError, ValueError: the file is damaged.
     """
-    source, target = (
-        Vocabulary(fields.get(f"{side}_types", np.uint8), fields.get(f"{side}_type_offsets", np.int64))
-        for side in ("source", "target")
-    )
+    source, target = (Vocabulary.of_file(fields, side) for side in ("source", "target"))
     columns, values = fields.get("columns", np.int32), fields.get("values", np.float32)
     return {
         "source": source,

@@ -12,6 +12,7 @@ from alignkit.kernels import inverted_index as kernels
 from alignkit.kernels.inverted_index import Bags, InvertedIndex, RowRoom, TableRows, TokenEntries, Tokens
 from alignkit.parallel import blocks, run_blocks
 from alignkit.text.bitext import Bitext, Corpus
+from alignkit.types import offsets_of
 
 #: Pairs, of 8 bytes each, that a buffer holds while rows are collected, whose sizes are not known before: with
 #: buffers of this size they take no more memory than they need.
@@ -49,8 +50,7 @@ class SentenceBags:
             kernels.fill_bags(low, high, corpus, bags, entries, stamp, place, sizes)
 
         run_blocks(fill, ranges, threads)
-        bag_offsets = np.zeros(len(offsets), np.int64)
-        np.cumsum(sizes, out=bag_offsets[1:])
+        bag_offsets = offsets_of(sizes)
         for low, high in ranges:  # the bags of a block start where its tokens do: close the gaps between blocks
             here, there = bag_offsets[low], offsets[low]
             size = bag_offsets[high] - here
@@ -120,8 +120,7 @@ def invert(
 
     run_blocks(count, ranges, threads)
     np.cumsum(places, axis=0, out=places)
-    starts = np.zeros(types + 1, np.int64)
-    np.cumsum(places[-1], out=starts[1:])
+    starts = offsets_of(places[-1])
     places += starts[:-1]
     bags = Bags(words, notes, offsets)
     index = InvertedIndex(starts, np.empty(len(words), np.int32), np.empty_like(notes))
@@ -229,11 +228,9 @@ class IndexedBitext(SourceRanges):
             return found
 
         found = [pair for part in run_blocks(collect, self.row_ranges, self.threads) for pair in part]
-        offsets = np.zeros(self.types[0] + 1, np.int64)
-        np.cumsum(sizes, out=offsets[1:])
         columns = [columns for columns, _ in found]
         values = [values for _, values in found]
         del found
         merged = np.concatenate([np.empty(0, np.int32), *columns])
         del columns  # before room is taken for the values
-        return TableRows(offsets, merged, np.concatenate([np.empty(0, np.float32), *values]))
+        return TableRows(offsets_of(sizes), merged, np.concatenate([np.empty(0, np.float32), *values]))

@@ -20,7 +20,7 @@ from alignkit.classical.lexicon_lines import read_lexicon
 from alignkit.classical.link_counts import LinkedWords
 from alignkit.classical.priors import LexiconPrior
 from alignkit.compat.pair_scores import pair_scores
-from alignkit.errors import AlignkitError, InputError, check_list, check_type
+from alignkit.errors import AlignkitError, InputError, check_list, check_type, writing
 from alignkit.links.links import check_range, parse_links
 from alignkit.pipeline import align_blocks
 from alignkit.storage import check_writable
@@ -131,11 +131,9 @@ class Aligner:
             if count:
                 self._align(source, target, prior, [folder / kind for kind in wanted])
             for kind, path in wanted.items():
-                try:
+                with writing(f"write {path}"):
                     # Callers keep these files open: their content is replaced, not the file.
                     shutil.copyfile(folder / kind, path)
-                except OSError as error:
-                    raise AlignkitError(f"cannot write {path}: {error.strerror or error}") from error
 
     def _align(self, source: Path, target: Path, prior: LexiconPrior | None, outputs: list[Path]) -> None:
         quality = QUALITIES[self.model]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from alignkit.errors import AlignkitError
+from alignkit.errors import check_known
 
 _RAW = "https://raw.githubusercontent.com"
 _TATOEBA = "Tatoeba sentences (export of manythings.org/anki): CC BY 2.0 France, to be attributed to tatoeba.org"
@@ -157,6 +157,5 @@ def find_data_set(name: str) -> DataSet:
     Raises:
         AlignkitError: there is none.
     """
-    if name not in DATA_SETS:
-        raise AlignkitError(f"there is no data set {name!r}; there are {', '.join(DATA_SETS)}")
+    check_known(name, DATA_SETS, "data set")
     return DATA_SETS[name]

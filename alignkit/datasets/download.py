@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from alignkit.datasets.catalogue import DataSet, RemoteFile
-from alignkit.errors import AlignkitError
+from alignkit.errors import AlignkitError, writing
 from alignkit.storage import atomic_write
 from alignkit.types import PathLike, Progress, no_progress
 from alignkit.version import __version__
@@ -39,10 +39,8 @@ def fetch(data: DataSet, folder: PathLike, progress: Progress | None = None) -> 
             folder that cannot be written to.
     """
     place = Path(folder)
-    try:
+    with writing(f"make the folder {folder}"):
         place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise AlignkitError(f"cannot make the folder {folder}: {error.strerror or error}") from error
     return [_fetch_file(each, place, progress or no_progress) for each in data.files]
 
 

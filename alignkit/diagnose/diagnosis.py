@@ -194,9 +194,7 @@ def _chosen(links: Links, probabilities: np.ndarray | None, pairs: np.ndarray) -
     if len(pairs) == len(links):
         return links, probabilities
     log.warning("%d very long pairs are left out", len(links) - len(pairs))
-    kept = np.isin(links.sentences, pairs)
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.diff(links.offsets)[pairs])])
-    return Links(links.pairs[kept], offsets), None if probabilities is None else probabilities[kept]
+    return links.take(pairs), None if probabilities is None else probabilities[links.places(pairs)]
 
 
 def _facts(

@@ -28,10 +28,10 @@ from functools import cached_property
 
 import numpy as np
 
-from alignkit.errors import AlignkitError
+from alignkit.links.from_scores import link_places
 from alignkit.links.links import Links
 from alignkit.metrics.intervals import ratio
-from alignkit.scores import Scores
+from alignkit.scores import Scores, elements_at
 
 #: Pairs of words with less evidence are not looked at one by one.
 LEAST_EVIDENCE = 0.01
@@ -132,11 +132,7 @@ class Evidence:
         Raises:
             AlignkitError: the links are not of these sentence pairs.
         """
-        sentences, (s, t) = links.sentences, links.pairs.T.astype(np.int64)
-        shapes = self.probabilities.shapes
-        if len(links) != len(shapes) or (s >= shapes[sentences, 1]).any() or (t >= shapes[sentences, 0]).any():
-            raise AlignkitError("links and evidence are not of the same sentence pairs")
-        return self.probabilities.offsets[sentences] + t * shapes[sentences, 1] + s
+        return link_places(links, self.probabilities.shapes)
 
     def likely_links(self, calibration: Calibration) -> tuple[np.ndarray, np.ndarray]:
         """Pairs of words that may be gold links.
@@ -149,8 +145,7 @@ class Evidence:
         scores = self.probabilities
         places = np.flatnonzero(scores.values >= np.float32(LEAST_EVIDENCE))
         keys = np.empty(len(places), [("m", np.int64), ("s", np.int32), ("t", np.int32)])
-        keys["m"] = self.sentences(places)
-        keys["t"], keys["s"] = np.divmod(places - scores.offsets[keys["m"]], scores.shapes[keys["m"], 1])
+        keys["m"], keys["t"], keys["s"] = elements_at(scores.shapes, places)
         values = scores.values[places]
         is_own, weights = values >= np.float32(self.threshold), values.astype(np.float64)
         left = calibration.unlinked * sum(float(chances.sum()) for chances in self.unlinked)

@@ -17,7 +17,7 @@ from alignkit.parallel import blocks, run_blocks
 from alignkit.scores import flat_offsets
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.vocabulary import Vocabulary
-from alignkit.types import Progress, no_progress
+from alignkit.types import OneAfterAnother, Progress, in_runs, no_progress, offsets_of
 from alignkit.version import __version__
 
 #: Layers to run: translations are most alike after the seventh of twelve.
@@ -72,7 +72,7 @@ class SmallE5:
 
 
 @dataclass(frozen=True, eq=False)
-class WordPieces:
+class WordPieces(OneAfterAnother):
     """Every word of a vocabulary as pieces.
 
     Attributes:
@@ -87,9 +87,8 @@ class WordPieces:
     def of(cls, vocabulary: Vocabulary, encoder: PieceEncoder, most: int) -> WordPieces:
         """The first ``most`` pieces of each word."""
         pieces = [encoder.pieces(word)[:most] for word in vocabulary]
-        offsets = np.zeros(len(pieces) + 1, np.int64)
-        np.cumsum([len(each) for each in pieces], out=offsets[1:])
-        return cls(np.array([piece for each in pieces for piece in each], np.int32), offsets)
+        ids = np.array([piece for each in pieces for piece in each], np.int32)
+        return cls(ids, offsets_of([len(each) for each in pieces]))
 
 
 class ContextualEmbeddings:
@@ -127,7 +126,7 @@ class ContextualEmbeddings:
             scale = None
             if len(ranges) > 1:
                 sample = np.arange(0, len(bitext), max(len(bitext) // SAMPLE, 1))
-                scale = _scale(*vectors(Bitext(bitext.source.take(sample), bitext.target.take(sample))))
+                scale = _scale(*vectors(bitext.take(sample)))
             for low, high in ranges:
                 report(low, len(bitext), "encoding sentences")
                 both = vectors(bitext.block(low, high))
@@ -147,7 +146,7 @@ class ContextualEmbeddings:
         """
         counts = np.diff(pieces.offsets)[corpus.tokens]
         starts = _parts(corpus.offsets, counts, self._most)
-        ends = np.concatenate([[0], np.cumsum(counts)])
+        ends = offsets_of(counts)
         lengths = np.diff(ends[starts])
         batches = _batches(lengths)
         found = np.empty((len(corpus.tokens), self.encoder.width), np.float32)
@@ -163,25 +162,23 @@ class ContextualEmbeddings:
     def _encode(self, words: np.ndarray, lengths: np.ndarray, pieces: WordPieces) -> np.ndarray:
         """The vectors of the words of sequences of so many pieces each."""
         counts = np.diff(pieces.offsets)[words]
-        starts = np.cumsum(counts) - counts
-        ids = pieces.ids[np.arange(counts.sum()) + np.repeat(pieces.offsets[words] - starts, counts)]
+        ids = pieces.ids[pieces.places(words)]
         before, after = self.encoder.before, self.encoder.after
         whole = lengths + len(before) + len(after)
-        last = np.cumsum(whole)
-        first = last - whole
-        inside = np.arange(len(ids)) + np.repeat(first + len(before) + lengths - np.cumsum(lengths), lengths)
+        first, last = offsets_of(whole)[:-1], np.cumsum(whole)
+        inside = in_runs(first + len(before), lengths)
         symbols = np.empty(whole.sum(), np.int32)
         symbols[first[:, None] + np.arange(len(before))] = before
         symbols[last[:, None] - len(after) + np.arange(len(after))] = after
         symbols[inside] = ids
         states = self.encoder.states(symbols, whole)[inside]
-        return np.add.reduceat(states, starts) / counts[:, None].astype(np.float32)
+        return np.add.reduceat(states, offsets_of(counts)[:-1]) / counts[:, None].astype(np.float32)
 
 
 def _parts(offsets: np.ndarray, counts: np.ndarray, most: int) -> np.ndarray:
     """int64 (S + 1,): where sequences of at most ``most`` pieces start among the tokens; a sentence is one if it
     can be, and none if it is blank."""
-    ends = np.concatenate([[0], np.cumsum(counts)])
+    ends = offsets_of(counts)
     starts = [np.unique(offsets)]
     for m in np.flatnonzero(np.diff(ends[offsets]) > most):
         place = int(offsets[m])

@@ -22,7 +22,7 @@ from alignkit.neural.networks.attention import dot_product_attention
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.neural.settings import LstmSettings
 from alignkit.neural.training.loop import adam, descend
-from alignkit.types import Progress
+from alignkit.types import Progress, no_progress
 
 _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 _tanh_backward = torch.ops.aten.tanh_backward.grad_input
@@ -427,8 +427,7 @@ class _StepCounter:
             raise AlignkitError("stopped")
         with self.lock:
             self.done += steps
-            if self.progress is not None:
-                self.progress(self.done, self.total, "")
+            (self.progress or no_progress)(self.done, self.total, "")
 
 
 class _Group:

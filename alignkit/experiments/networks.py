@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from alignkit.errors import AlignkitError
+from alignkit.errors import AlignkitError, check_known
 from alignkit.experiments.curves import follow
 from alignkit.experiments.protocol import ExperimentSettings
 from alignkit.neural.aligners import NeuralAligner
@@ -83,8 +83,7 @@ class NetworkPlan(ExperimentSettings):
 
     def settings(self) -> RunSettings:
         """The settings of text, network and training; raises AlignkitError if there is no such preset."""
-        if self.preset not in PRESETS:
-            raise AlignkitError(f"there is no preset {self.preset!r}; there are {', '.join(PRESETS)}")
+        check_known(self.preset, PRESETS, "preset")
         training = {
             "epochs": self.epochs or None,
             "warmup": None if self.warmup < 0 else self.warmup,

@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alignkit.errors import AlignkitError
+from alignkit.errors import check_known
 from alignkit.types import Progress, assigned, no_progress
 
 if TYPE_CHECKING:
@@ -211,6 +211,5 @@ EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
 
 def find_experiment(name: str) -> Experiment:
     """The experiment of that name; raises AlignkitError, with the names there are, if there is none."""
-    if name not in EXPERIMENTS:
-        raise AlignkitError(f"there is no experiment {name!r}; there are {', '.join(EXPERIMENTS)}")
+    check_known(name, EXPERIMENTS, "experiment")
     return EXPERIMENTS[name]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from alignkit.errors import AlignkitError
+from alignkit.errors import writing
 from alignkit.experiments.protocol import Claim, Result
 from alignkit.experiments.registry import Experiment
 from alignkit.report.tables import NONE, align_columns, finite, records
@@ -76,10 +76,8 @@ def save(folder: Path, experiment: Experiment, settings: Any, result: Result, si
     Raises:
         AlignkitError: the folder cannot be made.
     """
-    try:
+    with writing(f"make the folder {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise AlignkitError(f"cannot make the folder {folder}: {error.strerror or error}") from error
     written = [folder / f"{experiment.name}.json"]
     with atomic_write(written[0]) as stream:
         stream.write(result_json(experiment, settings, result, size).encode() + b"\n")

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from alignkit.classical.cooccurrence import cooccurrence
-from alignkit.errors import AlignkitError
+from alignkit.errors import AlignkitError, check_known
 from alignkit.experiments.ensemble import (
     MemberRun,
     Parameters,
@@ -54,8 +54,7 @@ class Sequences:
     sentences: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise AlignkitError(f"unknown kind of sequences {self.kind!r}; known are {', '.join(KINDS)}")
+        check_known(self.kind, KINDS, "kind of sequences")
         fits = {
             "permutation": self.types == self.length,
             "subset": self.types >= self.length,

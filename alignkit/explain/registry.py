@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from alignkit.errors import AlignkitError
+from alignkit.errors import AlignkitError, check_known
 
 
 class ExplanationTest(NamedTuple):
@@ -97,9 +97,7 @@ class ExplanationSettings:
 
     def __post_init__(self) -> None:
         for name in self.tests:
-            if name not in EXPLANATION_TESTS:
-                known = ", ".join(EXPLANATION_TESTS)
-                raise AlignkitError(f"there is no explanation test {name!r}; there are {known}")
+            check_known(name, EXPLANATION_TESTS, "explanation test")
         if not 0 < self.epsilon < 1:
             raise AlignkitError(f"epsilon must lie between 0 and 1, not {self.epsilon}")
         if self.permutations < 1 or (self.limit is not None and self.limit < 1):

@@ -6,7 +6,7 @@ Rows of the table of tests: a mean over texts, its interval, and what it says.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -22,7 +22,7 @@ from alignkit.neural.devices import device_of
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores
 from alignkit.neural.settings import ClassifierRunSettings
-from alignkit.neural.training.classification import ClassificationTask, Loss, label_loss
+from alignkit.neural.training.classification import ClassificationTask
 from alignkit.neural.training.trainer import Trainer
 from alignkit.scores import Scores
 from alignkit.text.labelled import LabelledText
@@ -87,33 +87,27 @@ class Subject:
         training = {"seed": seed, "steps": self.steps, "keep": "best", "trained": "all"}
         return self.classifier.settings.change(network=network, training=training)
 
-    def named_progress(self, name: str) -> Progress:
-        """The progress of training the network of that name."""
-        return lambda done, total, message: self.progress(done, total, name)
-
     def train(
         self,
         name: str,
         settings: ClassifierRunSettings,
-        loss: Loss = label_loss,
-        prepare: Callable[[Classifier], None] | None = None,
+        task: type[ClassificationTask] = ClassificationTask,
         best: bool = False,
+        **own: Any,
     ) -> Classifier:
         """Train a classifier in memory, on the training text.
 
         Args:
             name: of the network, for progress.
             settings: of :meth:`run_settings`.
-            loss, prepare: as in :func:`alignkit.neural.training.classification.ClassificationTask`.
+            task: of training.
             best: the network of the measured step with the best accuracy on the texts to explain, as the
                 classifier itself was chosen; otherwise that of the last step.
+            own: further arguments of the task.
         """
-        texts, device = (self.training, self.text), str(device_of(self.network))
-        task = ClassificationTask(
-            *texts, settings, self.classifier.tokenizer, prepare=prepare, loss=loss, device=device
-        )
-        trainer = Trainer(task)
-        found = trainer.run(progress=self.named_progress(name))
+        texts, tokenizer, device = (self.training, self.text), self.classifier.tokenizer, device_of(self.network)
+        trainer = Trainer(task(*texts, settings, tokenizer, device=str(device), **own))
+        found = trainer.run(progress=lambda done, total, _: self.progress(done, total, name))
         return found.network if best else trainer.network.eval()
 
 

@@ -31,7 +31,6 @@ from alignkit.neural.training.classification import (
     copy_but_attention,
     inattention_loss,
 )
-from alignkit.neural.training.trainer import Trainer
 from alignkit.scores import Scores
 from alignkit.text.labelled import LabelledText
 
@@ -67,7 +66,8 @@ def train_adversary(subject: Subject, weight: float, number: int) -> Classifier:
     logits = classifier_logits(subject.network, training)
     loss = adversarial_loss(logits, classifier_scores(subject.network, training, "alpha"), weight)
     name = f"adversary, lambda {weight:g}"
-    return subject.train(name, subject.run_settings(number), loss, copy_but_attention(subject.network))
+    copied = copy_but_attention(subject.network)
+    return subject.train(name, subject.run_settings(number), loss=loss, prepare=copied)
 
 
 def _frontier(subject: Subject, weight: float, adversary: Classifier) -> list[Row]:
@@ -92,11 +92,11 @@ class GuidedTask(ClassificationTask):
 
     Args:
         guides: the attention in the training text and in the held-out text.
-        **others: those of :class:`ClassificationTask`.
+        *others, **more: those of :class:`ClassificationTask`.
     """
 
-    def __init__(self, guides: tuple[Scores, Scores], **others: Any) -> None:
-        super().__init__(**others)
+    def __init__(self, *others: Any, guides: tuple[Scores, Scores], **more: Any) -> None:
+        super().__init__(*others, **more)
         self.guides = guides
 
     def judge(self, network: Classifier, h: Tensor, mask: Tensor, batch: np.ndarray) -> tuple[Tensor, Tensor]:
@@ -191,16 +191,8 @@ def train_guided(subject: Subject, name: str, number: int, guides: tuple[Scores,
         number: of the network, for its seed.
         guides: the attention in the training text and in the texts to explain.
     """
-    task = GuidedTask(
-        guides,
-        text=subject.training,
-        valid=subject.text,
-        settings=subject.run_settings(number, encoder="words", attention=UNIFORM),
-        tokenizer=subject.classifier.tokenizer,
-        device=str(device_of(subject.network)),
-    )
-    progress = subject.named_progress(f"without recurrence, guided by {name}")
-    return Trainer(task).run(progress=progress).network
+    settings = subject.run_settings(number, encoder="words", attention=UNIFORM)
+    return subject.train(f"without recurrence, guided by {name}", settings, GuidedTask, best=True, guides=guides)
 
 
 ENCODERS = {"recurrent": "lstm", "embeddings": "embeddings"}  #: what the rows call them -> settings
@@ -224,7 +216,7 @@ def inattention_rows(subject: Subject) -> list[Row]:
         for weight in subject.settings.avoid_weights:
             settings = subject.run_settings(number, encoder=encoder, attention=attention)
             loss = inattention_loss(marks, weight)
-            network = subject.train(f"inattentive, {name}, lambda {weight:g}", settings, loss, best=True)
+            network = subject.train(f"inattentive, {name}, lambda {weight:g}", settings, loss=loss, best=True)
             rows += _leaks(f"{name}, lambda {weight:g}", network, subject.text, here)
             number += 1
     return rows

@@ -13,7 +13,7 @@ from alignkit.aligner import Aligner, scores_of_links
 from alignkit.errors import AlignkitError
 from alignkit.heads.quantities import WEIGHTS
 from alignkit.interop.heads import AttentionHeads
-from alignkit.links.from_scores import links_above
+from alignkit.links.from_scores import are_linked, links_above
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import count_links
 from alignkit.scores import Scores
@@ -141,7 +141,7 @@ def fit_combination(heads: AttentionHeads, bitext: Bitext, gold: GoldLinks) -> t
         raise AlignkitError("the attention does not say of which model it is; write it with `alignkit attention`")
     rows = [(*head, shift) for shift in (0, 1) for head in heads.heads]
     values = np.concatenate([_on_words(heads, shift).values for shift in (0, 1)])
-    linked = _linked(gold, bitext)
+    linked = are_linked(gold.possible, bitext.shapes)
     odd = np.repeat(np.arange(len(bitext)) % 2 == 1, bitext.shapes.astype(np.int64).prod(axis=1))
     if not (linked[odd].any() and linked[~odd].any()):
         raise AlignkitError("heads are combined by links of at least two sentence pairs, odd and even")
@@ -160,14 +160,6 @@ def fit_combination(heads: AttentionHeads, bitext: Bitext, gold: GoldLinks) -> t
     if not len(used):
         raise AlignkitError("no head gives linked words more attention than others, so there is none to combine")
     return HeadCombination(dict(heads.made), tuple(rows[kept[k]] for k in used), weights[used], bias), error
-
-
-def _linked(gold: GoldLinks, bitext: Bitext) -> np.ndarray:
-    """bool (N,): which elements of the pairs' matrices are possible links."""
-    layout = Scores.zeros(bitext.shapes)
-    (source, target), pair = gold.possible.pairs.T.astype(np.int64), gold.possible.sentences
-    layout.values[layout.offsets[pair] + target * bitext.shapes[pair, 1] + source] = 1
-    return layout.values > 0
 
 
 def _correlation(values: np.ndarray, linked: np.ndarray) -> np.ndarray:

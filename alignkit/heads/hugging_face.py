@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from alignkit.errors import AlignkitError, InputError, first_line
 from alignkit.heads.quantities import WEIGHTS, give
@@ -18,7 +19,7 @@ from alignkit.neural.devices import pick_device
 from alignkit.packages import missing
 from alignkit.scores import Grouping
 from alignkit.text.tokenization import split_words
-from alignkit.types import PathLike, Progress
+from alignkit.types import PathLike, Progress, no_progress
 
 BATCH_SIZE = 16  #: sentence pairs at a time
 _IGNORED = -100  # a label that transformers leaves out
@@ -134,7 +135,8 @@ def cross_attention(
         raise AlignkitError(f"there are {len(source)} source and {len(target)} target lines")
     sides = [encode_side(tokenizer, source, prefix=prefix), encode_side(tokenizer, target, is_target=True)]
     kept = [m for m in range(len(source)) if split_words(source[m]) and split_words(target[m])]
-    _check_lengths(model, sides, kept)
+    for name, side in zip(("source", "target"), sides, strict=True):
+        check_lengths(model, name, {m: side.ids[m] for m in kept})
     place = pick_device(device)
     model = model.to(place).eval()
     pairs: list[np.ndarray] = [np.zeros((0, 0, 0, 0), np.float32) for _ in source]
@@ -149,8 +151,7 @@ def cross_attention(
         for k, m in enumerate(batch):
             found = heads.pair(k)
             pairs[m] = found.reshape(len(numbers), -1, *found.shape[1:])
-        if progress is not None:
-            progress(low + len(batch), len(order), "attention")
+        (progress or no_progress)(low + len(batch), len(order), "attention")
     columns, rows = (_without_blank(side.words, pairs) for side in sides)
     return AttentionHeads.from_pairs(pairs, (columns, rows), numbers)
 
@@ -164,12 +165,8 @@ def _without_blank(words: Grouping, pairs: Sequence[np.ndarray]) -> list[tuple[n
 def _forward(model: Any, tokenizer: Any, sides: list[list[list[int]]], device: torch.device, quantity: str) -> Any:
     """The model's ``cross_attentions`` for a batch of (source, target) ids."""
     source, target = sides
-    width = max(map(len, source))
-    padding = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
-    ids = torch.tensor([[*ids, *[padding] * (width - len(ids))] for ids in source])
-    mask = torch.tensor([[1] * len(ids) + [0] * (width - len(ids)) for ids in source])
-    height = max(map(len, target))
-    labels = torch.tensor([[*ids, *[_IGNORED] * (height - len(ids))] for ids in target])
+    ids, mask = padded_ids(source, tokenizer.pad_token_id or 0), padded_ids([[1] * len(ids) for ids in source], 0)
+    labels = padded_ids(target, _IGNORED)
     given = {"input_ids": ids, "attention_mask": mask, "labels": labels}
     give(model, quantity, labels.clamp_min(0).to(device))
     try:
@@ -181,13 +178,18 @@ def _forward(model: Any, tokenizer: Any, sides: list[list[list[int]]], device: t
     return getattr(output, "cross_attentions", None)
 
 
-def _check_lengths(model: Any, sides: list[EncodedSide], kept: Sequence[int]) -> None:
+def padded_ids(rows: Sequence[list[int]], filler: int) -> torch.Tensor:
+    """int64: rows made equally long."""
+    return pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=filler)
+
+
+def check_lengths(model: Any, what: str, ids: Mapping[int, Sequence[int]]) -> None:
+    """Check that a model can read lines, ``ids`` by number; raises AlignkitError if one is too long."""
     most = getattr(model.config, "max_position_embeddings", None)
-    for name, side in zip(("source", "target"), sides, strict=True):
-        for m in kept:
-            if most is not None and len(side.ids[m]) > most:
-                problem = f"its {name} has {len(side.ids[m])} tokens, the model reads at most {most}"
-                raise AlignkitError(f"line {m + 1}: {problem}; leave the pair out or shorten it")
+    for m, tokens in ids.items():
+        if most is not None and len(tokens) > most:
+            problem = f"its {what} has {len(tokens)} tokens, the model reads at most {most}"
+            raise AlignkitError(f"line {m + 1}: {problem}; leave the pair out or shorten it")
 
 
 def encode_side(

@@ -11,11 +11,12 @@ import numpy as np
 import torch
 
 from alignkit.errors import AlignkitError, first_line
+from alignkit.heads.hugging_face import check_lengths, padded_ids
 from alignkit.heads.quantities import WEIGHTS, give
 from alignkit.interop.heads import AttentionHeads
 from alignkit.neural.devices import pick_device
 from alignkit.text.tokenization import split_words
-from alignkit.types import Progress
+from alignkit.types import Progress, no_progress
 
 BATCH_SIZE = 8  #: sentence pairs at a time
 TEMPLATE = "{source} = {target}"  #: of the prompt, if none is given
@@ -76,11 +77,7 @@ def translation_attention(
         raise AlignkitError(f"there are {len(source)} source and {len(target)} target lines")
     both = ((m, prompt(tokenizer, template, *pair)) for m, pair in enumerate(zip(source, target, strict=True)))
     prompts = {m: one for m, one in both if one is not None}
-    most = getattr(model.config, "max_position_embeddings", None)
-    for m, one in prompts.items():
-        if most is not None and len(one.ids) > most:
-            problem = f"its prompt has {len(one.ids)} tokens, the model reads at most {most}"
-            raise AlignkitError(f"line {m + 1}: {problem}; leave the pair out or shorten it")
+    check_lengths(model, "prompt", {m: one.ids for m, one in prompts.items()})
     place = pick_device(device)
     model = model.to(place).eval()
     pairs: list[np.ndarray] = [np.zeros((0, 0, 0, 0), np.float32) for _ in source]
@@ -96,8 +93,7 @@ def translation_attention(
             raise AlignkitError(f"there is no layer {max(numbers)}; there are {len(found)}, counted from 0")
         for k, m in enumerate(batch):
             pairs[m] = np.stack([found[layer][k] for layer in numbers])
-        if progress is not None:
-            progress(low + len(batch), len(order), "attention")
+        (progress or no_progress)(low + len(batch), len(order), "attention")
     columns, rows = (
         [_words(prompts.get(m), side, line) for m, line in enumerate(lines)]
         for side, lines in enumerate((source, target))
@@ -169,10 +165,8 @@ def _maps(
     model: Any, tokenizer: Any, batch: Sequence[Prompt], device: torch.device, quantity: str
 ) -> list[list[np.ndarray]]:
     """float32 (H, T, L) of each layer and prompt of a batch: the rows and columns that are meant."""
-    width = max(len(one.ids) for one in batch)
-    padding = tokenizer.pad_token_id or 0
-    ids = torch.tensor([[*one.ids, *[padding] * (width - len(one.ids))] for one in batch])
-    mask = torch.tensor([[1] * len(one.ids) + [0] * (width - len(one.ids)) for one in batch])
+    ids = padded_ids([one.ids for one in batch], tokenizer.pad_token_id or 0)
+    mask, width = padded_ids([[1] * len(one.ids) for one in batch], 0), ids.shape[1]
     give(model, quantity, ids.roll(-1, dims=1).to(device))
     found: list[list[np.ndarray]] = []
 

@@ -7,7 +7,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from alignkit.errors import AlignkitError
+from alignkit.errors import AlignkitError, check_known
 
 if TYPE_CHECKING:
     import torch
@@ -35,8 +35,7 @@ def give(model: Any, quantity: str, targets: torch.Tensor | None = None) -> None
     """
     from transformers import AttentionInterface, AttentionMaskInterface
 
-    if quantity not in QUANTITIES:
-        raise AlignkitError(f"there is no quantity {quantity!r} of heads; there are {', '.join(QUANTITIES)}")
+    check_known(quantity, QUANTITIES, "quantity of heads")
     if quantity == WEIGHTS:
         if hasattr(model, "set_attn_implementation"):
             model.set_attn_implementation("eager")

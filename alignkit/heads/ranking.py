@@ -20,6 +20,7 @@ from alignkit.heads.combination import HeadCombination, fit_combination
 from alignkit.interop.heads import AttentionHeads, read_ranking
 from alignkit.interop.other_systems import read_heads
 from alignkit.interop.projection import first_mismatch
+from alignkit.links.from_scores import are_linked
 from alignkit.links.gold import parse_gold
 from alignkit.links.links import GoldLinks, check_range
 from alignkit.metrics.aer import AER, LinkCounts
@@ -32,7 +33,7 @@ from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import read_text
 from alignkit.text.punctuation import punctuation_types
 from alignkit.text.reading import read_lines
-from alignkit.types import PathLike, Progress, with_options
+from alignkit.types import PathLike, Progress, no_progress, with_options
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,17 +103,11 @@ class _Judge:
         self.starts = np.cumsum(self.widths) - self.widths
         self.row = np.repeat(np.arange(len(self.pair)), self.widths)
         self.column = np.arange(len(self.row)) - self.starts[self.row]
-        self.sure, self.possible = (self._elements(links) for links in (gold.sure, gold.possible))
+        self.sure, self.possible = (are_linked(links, shapes) for links in (gold.sure, gold.possible))
         self.possible |= self.sure
         rows = [self.row_sums(each) for each in (self.possible, self.sure, self.possible)]
         #: (M, 3): linked target words, sure links, possible links.
         self.totals = self._counts(rows[0] > 0, *rows[1:])
-
-    def _elements(self, links: Any) -> np.ndarray:
-        found = np.zeros(self.offsets[-1], np.bool_)
-        source, target = links.pairs.T.astype(np.int64)
-        found[self.offsets[links.sentences] + target * self.shapes[links.sentences, 1] + source] = True
-        return found
 
     def row_sums(self, values: np.ndarray) -> np.ndarray:
         """float64 (R,) of values (N,)."""
@@ -222,8 +217,7 @@ def rank_heads(
             agreed = {} if references is None else _agreement(words.values[k], references[k], judge)
             rests = _rests(tokens.values[k], words.values[k], first, marks, judge)
             facts.append({"layer": layer, "head": head, "shift": shift, **agreed, **rests})
-            if progress is not None:
-                progress(shift * count + k + 1, 2 * count, "heads")
+            (progress or no_progress)(shift * count + k + 1, 2 * count, "heads")
     assert plain is not None
     positions = judge.positions()
     alone = [judge.chance(), *map(judge.count, positions.values())]

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from alignkit.errors import AlignkitError, InputError, first_line
+from alignkit.errors import AlignkitError, InputError, first_line, reading
 from alignkit.heads.hugging_face import encode_side
 from alignkit.interop.heads import AttentionHeads, heads_from_cross_attentions
 from alignkit.metrics.intervals import bootstrap_ratio
 from alignkit.neural.devices import pick_device
 from alignkit.text.reading import read_lines
-from alignkit.types import PathLike, Progress
+from alignkit.types import PathLike, Progress, no_progress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,8 +92,7 @@ def speech_attention(
         numbers = list(dict.fromkeys(layer for layer, _ in heads.heads))
         rows = heads.pair(0)[:, first - 1 :].reshape(len(numbers), -1, len(words) - first, frames[m])
         found[m] = rows, (np.arange(frames[m]), frames[m]), (words[first:], count)
-        if progress is not None:
-            progress(m + 1, len(audio), "attention")
+        (progress or no_progress)(m + 1, len(audio), "attention")
     pairs, columns, targets = (list(each) for each in zip(*found, strict=True))
     return AttentionHeads.from_pairs(pairs, (columns, targets), numbers)
 
@@ -106,15 +105,13 @@ def read_recording(path: PathLike) -> np.ndarray:
     """
     remedy = f"convert it, as by: ffmpeg -i FILE -ac 1 -ar {RATE} -c:a pcm_s16le OUT.wav"
     try:
-        with wave.open(os.fspath(path), "rb") as file:
+        with reading(path), wave.open(os.fspath(path), "rb") as file:
             kind = file.getnchannels(), 8 * file.getsampwidth(), file.getframerate()
             data = file.readframes(file.getnframes())
     except (wave.Error, EOFError) as error:
         raise InputError(
             path, f"it is no WAV file that can be read ({first_line(error)})", remedy=remedy
         ) from error
-    except OSError as error:
-        raise InputError(path, error.strerror or str(error)) from error
     if kind != (1, 16, RATE):
         have = f"{kind[0]} channels of {kind[1]} bits, {kind[2]} samples a second"
         raise InputError(path, f"it has {have}, not 1 of 16 bits and {RATE}", remedy=remedy)

@@ -40,7 +40,8 @@ from alignkit.interop.score_formats import (
     read_link_lines,
     read_soft_alignments,
 )
-from alignkit.scores import Scores
+from alignkit.records import plainly_shown
+from alignkit.scores import KIND, Scores
 from alignkit.storage import read_header
 from alignkit.types import PathLike
 
@@ -96,6 +97,9 @@ def read_npz(file: ScoreFile) -> ExternalScores | AttentionHeads:
     header = read_header(file.path)
     if header is not None and header.get("kind") == attention.KIND:
         return AttentionHeads.load(file.path)
+    if header is not None and header.get("kind") != KIND:
+        remedy = "give what `alignkit attention`, or `alignkit align --model FILE --save-scores`, writes"
+        raise InputError(file.path, f"holds {plainly_shown(header.get('kind'))}, and no scores", remedy=remedy)
     if header is not None:
         return ExternalScores(file.name, Scores.load(file.path))
     found = _arrays(file.path, file.data)

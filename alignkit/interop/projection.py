@@ -142,13 +142,8 @@ def _checked(path: str, scores: Scores, wanted: np.ndarray, unit: str, tokens: n
 
 def without_specials(bitext: Bitext) -> Bitext:
     """The bitext without BOS and EOS."""
-    sides = []
-    for corpus in (bitext.source, bitext.target):
-        kept = [group >= 0 for group in corpus_groups(corpus)]
-        offsets = np.concatenate([[0], np.cumsum([int(part.sum()) for part in kept])]).astype(np.int64)
-        tokens = corpus.tokens[np.concatenate([np.zeros(0, bool), *kept])]
-        sides.append(Corpus(tokens, offsets, corpus.vocabulary))
-    return Bitext(*sides)
+    sides = bitext.source, bitext.target
+    return Bitext(*(side.only(np.concatenate([np.zeros(0, bool), *corpus_groups(side)]) >= 0) for side in sides))
 
 
 def scores_without_specials(scores: Scores, bitext: Bitext) -> Scores:

@@ -14,6 +14,7 @@ import numpy as np
 
 from alignkit.errors import InputError
 from alignkit.interop.heads import AttentionHeads
+from alignkit.links.from_scores import link_places
 from alignkit.links.links import check_range, parse_links, parse_probabilities
 from alignkit.scores import Grouping, Scores, grouping_of
 from alignkit.text.reading import file_parts, split_lines, valid_text
@@ -210,7 +211,6 @@ def read_link_lines(file: ScoreFile) -> ExternalScores:
         problem = "has links, which do not determine the lengths of the sentences"
         raise InputError(file.path, problem, remedy="give the text as well")
     check_range(file.path, links, file.shapes, whole=True)
-    scores, (s, t) = Scores.zeros(np.ascontiguousarray(file.shapes, np.int32)), links.pairs.T
-    places = scores.offsets[links.sentences] + t.astype(np.int64) * scores.shapes[links.sentences, 1] + s
-    scores.values[places] = 1 if known is None else np.nan_to_num(known, nan=1.0)
+    scores = Scores.zeros(np.ascontiguousarray(file.shapes, np.int32))
+    scores.values[link_places(links, scores.shapes)] = 1 if known is None else np.nan_to_num(known, nan=1.0)
     return ExternalScores(file.name, scores)

@@ -4,11 +4,39 @@ from __future__ import annotations
 
 import numpy as np
 
+from alignkit.errors import AlignkitError
 from alignkit.kernels import sentence_pairs
 from alignkit.links.links import Links
 from alignkit.parallel import blocks, run_blocks, thread_count
-from alignkit.scores import Scores
+from alignkit.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext
+
+OTHER_PAIRS = "links and scores are not of the same sentence pairs"
+
+
+def link_places(links: Links, shapes: np.ndarray, *, transposed: bool = False) -> np.ndarray:
+    """int64 (K,): the place of each link among the elements of the pairs' matrices, one after another.
+
+    Args:
+        links: of M pairs.
+        shapes: int (M, 2), of the matrices.
+        transposed: these are of the reversed pairs, (L, T) each.
+
+    Raises:
+        AlignkitError: a link is outside its matrix.
+    """
+    m, (s, t) = links.sentences, links.pairs.T.astype(np.int64)
+    row, column = (s, t) if transposed else (t, s)
+    if len(links) != len(shapes) or (row >= shapes[m, 0]).any() or (column >= shapes[m, 1]).any():
+        raise AlignkitError(OTHER_PAIRS)
+    return flat_offsets(shapes)[m] + row * shapes[m, 1] + column
+
+
+def are_linked(links: Links, shapes: np.ndarray) -> np.ndarray:
+    """bool (N,): which elements of the pairs' matrices are links."""
+    found = np.zeros(flat_offsets(shapes)[-1], bool)
+    found[link_places(links, shapes)] = True
+    return found
 
 
 def best_links(scores: Scores, *, null: bool = True) -> Links:

@@ -12,7 +12,7 @@ from alignkit.links.links import Links, check_range, links_of_keys
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import read_bitext
 from alignkit.text.token_maps import TokenMap, first_difference, token_map
-from alignkit.types import PathLike
+from alignkit.types import PathLike, offsets_of
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +105,7 @@ def remap_through(links: Links, source: TokenMap, target: TokenMap) -> Links:
     high = [tokens.end[place] for tokens, place in zip((source, target), places, strict=True)]
     size = [stop - start for start, stop in zip(low, high, strict=True)]
     counts = size[0].astype(np.int64) * size[1]
-    total = np.concatenate([[0], np.cumsum(counts)])
+    total = offsets_of(counts)
     ends = total[links.offsets]  # the first new link of each pair, with repetitions
     widths = [int(tokens.new.lengths.max(initial=0)) + 1 for tokens in (source, target)]
     most_pairs = max((1 << 62) // (widths[0] * widths[1]), 1)  # a key for each place fits int64

@@ -11,6 +11,7 @@ from alignkit.links.heuristics import DEFAULT_METHOD, DEFAULT_THRESHOLD, Heurist
 from alignkit.links.links import Links, LinksLike, as_links
 from alignkit.parallel import blocks, run_blocks, thread_count
 from alignkit.scores import Scores
+from alignkit.types import offsets_of
 
 #: An index beyond this is refused as a mistake, because the memory needed depends on the largest index.
 MOST_TOKENS = 1 << 24
@@ -78,8 +79,7 @@ def symmetrize(
     threads = thread_count(threads)
     ranges = blocks(np.diff(most), threads)
     run_blocks(combine, ranges, threads)
-    offsets = np.zeros(len(most), np.int64)
-    np.cumsum(sizes, out=offsets[1:])
+    offsets = offsets_of(sizes)
     for low, high in ranges:  # close the gaps between the blocks of the threads
         here, there, count = offsets[low], most[low], offsets[high] - offsets[low]
         if here < there:

@@ -113,14 +113,6 @@ class Metric:
         values = self.values(type(counts)(*drawn.T))
         return {name: percentile_interval(draws) for name, draws in values.items() if name not in self.whole}
 
-    def draws(self, counts: Any, settings: MetricSettings) -> np.ndarray:
-        """float64 (resamples,): the metric of resampled sentence pairs.
-
-        The same settings and number of pairs draw the same pairs, so that differences of two draws are paired.
-        """
-        drawn = resampled_sums(np.stack(_columns(counts), axis=1), settings.seed, settings.resamples)
-        return np.asarray(self.values(type(counts)(*drawn.T))[self.name])
-
     def summary(self, counts: Any, settings: MetricSettings) -> dict[str, Any]:
         """The values over all sentence pairs with ``low`` and ``high``, the interval of the first of them."""
         values = self.total(counts)

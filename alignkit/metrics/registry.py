@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
-from alignkit.errors import AlignkitError, check_type
+from alignkit.errors import check_known, check_type
 from alignkit.metrics.aer import AER
 from alignkit.metrics.agreement import AGREEMENT
 from alignkit.metrics.kendall import TAU
@@ -32,8 +32,7 @@ def find_metric(name: str) -> Metric:
         AlignkitError: there is none.
     """
     known = {metric.name: metric for metric in SCORE_METRICS}
-    if name not in known:
-        raise AlignkitError(f"there is no metric {name!r} of two sets of scores; there are {', '.join(known)}")
+    check_known(name, known, "metric of two sets of scores")
     return known[name]
 
 
@@ -50,13 +49,6 @@ def prefixed(metric: Metric, values: Mapping[str, Any]) -> dict[str, Any]:
         return dict(values)
     others = {name: value for name, value in values.items() if name not in (metric.name, "chance")}
     return {metric.name: values[metric.name], **{f"{metric.name}_{name}": x for name, x in others.items()}}
-
-
-def compare_by_all(
-    scores: Mapping[str, ScoresLike], settings: MetricSettings | None = None, **options: Any
-) -> dict[str, pd.DataFrame]:
-    """The tables of :func:`compare` of every metric that compares scores with scores, by its name."""
-    return {metric.name: compare(scores, metric, settings, **options) for metric in SCORE_METRICS}
 
 
 def compare(

@@ -18,9 +18,8 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from alignkit.errors import AlignkitError, InputError, first_line
-from alignkit.records import plainly_shown, shown
-from alignkit.storage import atomic_write, check_regular
+from alignkit.errors import AlignkitError, InputError, first_line, reading
+from alignkit.storage import atomic_write, check_kind, check_regular
 from alignkit.types import PathLike
 
 NETWORK, PROXY, TRAINING = "alignkit.network", "alignkit.proxy", "alignkit.training"
@@ -64,7 +63,7 @@ def load_payload(path: PathLike, *kinds: str) -> dict[str, Any]:
     """
     check_regular(path)
     try:
-        with zipfile.ZipFile(path) as archive:  # torch does not test its checksums
+        with reading(path), zipfile.ZipFile(path) as archive:  # torch does not test its checksums
             if archive.testzip() is not None:
                 raise InputError(path, "damaged: a checksum does not match")
         with warnings.catch_warnings():
@@ -72,25 +71,14 @@ def load_payload(path: PathLike, *kinds: str) -> dict[str, Any]:
             payload = torch.load(path, map_location="cpu", weights_only=True)
     except InputError:
         raise
-    except OSError as error:
-        raise InputError(path, error.strerror or str(error)) from error
     except Exception as error:  # torch raises a dozen kinds of error for a bad file
         raise InputError(
             path, "not a checkpoint, damaged, or with something other than numbers in it; nothing in it was run"
         ) from error
     header = payload.get("header") if isinstance(payload, dict) else None
-    if not isinstance(header, dict) or "kind" not in header:
+    if not isinstance(header, dict):
         raise InputError(path, "not a checkpoint that alignkit wrote")
-    kind = header["kind"]
-    if not isinstance(kind, str) or kind not in kinds:
-        raise InputError(path, f"holds {plainly_shown(kind)}, not {' or '.join(kinds)}")
-    version = header.get("version")
-    if type(version) is not int or version != VERSION:
-        raise InputError(
-            path,
-            f"format version {shown(version)} of {header['kind']}, this program reads {VERSION}",
-            remedy="train again, or use the version of alignkit that wrote it",
-        )
+    check_kind(path, header, kinds, VERSION)
     return payload
 
 

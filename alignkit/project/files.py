@@ -11,7 +11,7 @@ from alignkit.packages import need
 from alignkit.project.labels import JsonSentence, LabelledSentence, parse_columns, parse_json_lines
 from alignkit.project.spans import DEFAULT_RULE, pairs_with_links
 from alignkit.project.tags import Splitter, TaggedLine, parse_tags, word_spans, words_at
-from alignkit.types import PathLike, Progress
+from alignkit.types import PathLike, Progress, counted
 
 log = logging.getLogger(__name__)
 
@@ -91,5 +91,5 @@ def project_files(
         missing += len(unplaced)
         for item in unplaced:
             log.warning("no place in the links: %s", json.dumps(item, ensure_ascii=False))
-    log.info("%d sentences; %d labels or tags without a place in the links", len(parts), missing)
+    log.info("%s; labels or tags without a place in the links: %s", counted(len(parts), "sentence"), missing)
     return parts

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from alignkit.errors import AlignkitError
+from alignkit.errors import AlignkitError, check_known
 
 if TYPE_CHECKING:
     import numpy as np
@@ -194,8 +194,7 @@ def project_spans(
         AlignkitError: a span ends before it starts, or starts below 0; not as many lists of spans as pairs, or
             probabilities as links; or an unknown rule.
     """
-    if rule not in RULES:
-        raise AlignkitError(f"unknown rule {rule!r}; known are {', '.join(RULES)}")
+    check_known(rule, RULES, "rule")
     lists = [list(each) for each in spans]
     if len(lists) != len(links):
         raise AlignkitError(f"spans of {len(lists)} sentence pairs, links of {len(links)}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from alignkit.aligner import scores_of_links
 from alignkit.links.from_scores import best_links
 from alignkit.links.links import Links
 from alignkit.metrics.aer import count_links
@@ -195,5 +196,4 @@ def _chosen_scores(words: Scores, links: Links) -> np.ndarray | None:
     """float64 (K,): the score of each link; None if scores are not from 0 to 1."""
     if len(words.values) and not (words.values.min() >= 0 and words.values.max() <= 1 + 1e-6):
         return None
-    chosen = [words[m][pairs[:, 1], pairs[:, 0]] for m, pairs in enumerate(links)]
-    return np.concatenate([np.zeros(0), *chosen]).astype(np.float64)
+    return scores_of_links(links, words.block(0, len(links)))

@@ -27,7 +27,7 @@ from alignkit.interop.score_formats import ExternalScores
 from alignkit.links.gold import read_gold
 from alignkit.metrics.error_classes import WordFacts, occurrences
 from alignkit.metrics.protocol import MetricSettings
-from alignkit.metrics.registry import MAIN, compare_by_all
+from alignkit.metrics.registry import MAIN, SCORE_METRICS, compare
 from alignkit.report.model import Report, ScoreSet, score_set
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
@@ -144,6 +144,7 @@ def build_report(inputs: ReportInputs | None = None, progress: Progress | None =
     if on_words and specials:
         sets = [replace(each, scores=crop(each.scores)) for each in sets]
         bitext, specials = without_specials(bitext), False
+    named = {each.name: each.scores for each in sets}
     if not (shapes > 0).all(axis=1).any():
         raise AlignkitError(
             "no pair of the text has words on both sides, so there is nothing to show; give another text"
@@ -152,7 +153,7 @@ def build_report(inputs: ReportInputs | None = None, progress: Progress | None =
         title="What attention learned" if inputs.runs else "How aligners see this text",
         bitext=bitext,
         sets=tuple(sets),
-        tables=compare_by_all({each.name: each.scores for each in sets}, inputs),
+        tables={metric.name: compare(named, metric, inputs) for metric in SCORE_METRICS},
         counts=occurrences(scored.training.source, bitext.source),
         time_course=_time_courses(inputs, scored, crop, progress),
         gold=read_gold(inputs.gold, shapes=shapes) if inputs.gold is not None else None,

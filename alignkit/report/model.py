@@ -87,7 +87,7 @@ class Report:
         title: of the page.
         bitext: M pairs as the scores see them, in words or subwords, with BOS and EOS where they were scored.
         sets: at least one; all of the M pairs, with the bitext's shapes.
-        tables: of :func:`alignkit.metrics.registry.compare_by_all`, of the sets' names.
+        tables: of :func:`alignkit.metrics.registry.compare` by every metric, of the sets' names.
         counts: int64 (V_src,): how often each source type occurs in the text that was learned from.
         time_course: columns run, step, name, value, as :func:`alignkit.report.page_data.time_course_lines` reads
             them, or None.

@@ -9,8 +9,9 @@ from typing import Self
 
 import numpy as np
 
+from alignkit.links.from_scores import are_linked
 from alignkit.links.links import Links
-from alignkit.scores import Scores
+from alignkit.scores import Scores, elements_at
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.vocabulary import Vocabulary
 
@@ -81,10 +82,8 @@ class Cells:
         self._find(np.unique(np.concatenate([np.flatnonzero(values >= limits[0]), *beside])))
 
     def _find(self, places: np.ndarray) -> None:
-        alpha = self.alpha
-        self.places, self.pair = places, np.searchsorted(alpha.offsets, places, "right") - 1
-        self.T, self.L = alpha.shapes[self.pair].T.astype(np.int64)
-        self.t, self.s = np.divmod(places - alpha.offsets[self.pair], np.maximum(self.L, 1))
+        self.places, (self.pair, self.t, self.s) = places, elements_at(self.alpha.shapes, places)
+        self.T, self.L = self.alpha.shapes[self.pair].T.astype(np.int64)
 
     def _has(self, dt: int, ds: int) -> np.ndarray:
         """bool (K,): whether the pair has an element (t + dt, s + ds)."""
@@ -93,8 +92,7 @@ class Cells:
 
     def among(self, links: Links) -> np.ndarray:
         """bool (K,): which of them are among the links of the pairs."""
-        pair, (s, t) = links.sentences, links.pairs.T.astype(np.int64)
-        return np.isin(self.places, self.alpha.offsets[pair] + t * self.alpha.shapes[pair, 1] + s)
+        return are_linked(links, self.alpha.shapes)[self.places]
 
     def scores(self, values: np.ndarray) -> Scores:
         """Scores of all elements of the pairs: these at the possible links, 0 at others."""

@@ -64,8 +64,7 @@ class Trees:
         """The arrays of its file."""
         found = {f"trees{n}": np.frombuffer(trees.encode(), np.uint8) for n, trees in enumerate(self.passes)}
         for side, words in zip(SIDES, self.words, strict=True):
-            found[f"{side}_types"], found[f"{side}_type_offsets"] = words.vocabulary.text, words.vocabulary.offsets
-            found[f"{side}_counts"] = words.counts
+            found |= words.vocabulary.arrays(side) | {f"{side}_counts": words.counts}
         return found
 
     def header(self) -> dict[str, str]:
@@ -75,10 +74,9 @@ class Trees:
 
 def unpack_trees(fields: Fields, header: Record) -> Trees:
     """Trees of their arrays and header; raises AlignkitError or ValueError if these are damaged."""
-    words = []
-    for side in SIDES:
-        types = fields.get(f"{side}_types", np.uint8), fields.get(f"{side}_type_offsets", np.int64)
-        words.append(Frequencies(Vocabulary(*types), fields.get(f"{side}_counts", np.int64)))
+    words = [
+        Frequencies(Vocabulary.of_file(fields, side), fields.get(f"{side}_counts", np.int64)) for side in SIDES
+    ]
     passes = tuple(fields.get(f"trees{n}", np.uint8).tobytes().decode() for n in range(PASSES))
     trees = Trees(passes, (words[0], words[1]))
     if trees.header()["trees"] != header.text("trees"):

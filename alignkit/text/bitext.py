@@ -11,7 +11,7 @@ import numpy as np
 from alignkit.errors import check_list, check_type
 from alignkit.storage import Fields, loaded, save_arrays
 from alignkit.text.vocabulary import Vocabulary
-from alignkit.types import OneAfterAnother, PathLike
+from alignkit.types import OneAfterAnother, PathLike, offsets_of
 
 KIND, VERSION = "alignkit.bitext", 1
 
@@ -87,11 +87,12 @@ class Corpus(OneAfterAnother):
 
     def take(self, sentences: np.ndarray) -> Corpus:
         """The corpus of these sentences (indices), in this order, with the same vocabulary."""
-        lengths = self.lengths[sentences]
-        offsets = np.zeros(len(lengths) + 1, np.int64)
-        np.cumsum(lengths, out=offsets[1:])
-        places = np.arange(offsets[-1]) + np.repeat(self.offsets[:-1][sentences] - offsets[:-1], lengths)
+        offsets, places = offsets_of(self.lengths[sentences]), self.places(sentences)
         return Corpus(self.tokens[places], offsets, self.vocabulary, _part(self.spans, places))
+
+    def only(self, kept: np.ndarray) -> Corpus:
+        """The sentences with those of their tokens that are kept, bool (N,), and the same vocabulary."""
+        return Corpus(self.tokens[kept], offsets_of(kept)[self.offsets], self.vocabulary)
 
     def with_own_words(self) -> Corpus:
         """The same sentences with a vocabulary of the tokens that they have, in order of first appearance."""
@@ -202,17 +203,16 @@ class Bitext:
                 arrays[f"{side}_spans"] = corpus.spans
         shared = self.source.vocabulary is self.target.vocabulary
         for side, corpus in (("source", self.source), ("target", self.target))[: 1 if shared else 2]:
-            arrays[f"{side}_types"] = corpus.vocabulary.text
-            arrays[f"{side}_type_offsets"] = corpus.vocabulary.offsets
+            arrays |= corpus.vocabulary.arrays(side)
         save_arrays(path, KIND, VERSION, arrays, {"shared": shared}, compress=True)
 
     @classmethod
     def load(cls, path: PathLike) -> Bitext:
         """Read a file written by :meth:`save`; raises InputError if it is missing or damaged."""
         with loaded(path, KIND, VERSION) as (fields, header):
-            source = _load_corpus(fields, "source", _load_vocabulary(fields, "source"))
+            source = _load_corpus(fields, "source", Vocabulary.of_file(fields, "source"))
             shared = header.flag("shared")
-            vocabulary = source.vocabulary if shared else _load_vocabulary(fields, "target")
+            vocabulary = source.vocabulary if shared else Vocabulary.of_file(fields, "target")
             target = _load_corpus(fields, "target", vocabulary)
             return cls(source, target)
 
@@ -223,10 +223,6 @@ class Bitext:
 def check_bitext(text: object) -> None:
     """Raise AlignkitError unless a text is a bitext."""
     check_type(text, Bitext, "a text must be a Bitext, which read_bitext and Bitext.from_sentences make")
-
-
-def _load_vocabulary(fields: Fields, side: str) -> Vocabulary:
-    return Vocabulary(fields.get(f"{side}_types", np.uint8), fields.get(f"{side}_type_offsets", np.int64))
 
 
 def _load_corpus(fields: Fields, side: str, vocabulary: Vocabulary) -> Corpus:

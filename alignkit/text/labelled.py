@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from alignkit.errors import AlignkitError, InputError, check_list, of_file
+from alignkit.errors import AlignkitError, InputError, check_list, of_file, reading
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.reading import read_lines
 from alignkit.text.tokenization import Tokenizer, encode_lines, split_words
@@ -79,10 +79,8 @@ class LabelledText:
         Args:
             marks: per text bool (L,), True at words to be taken out.
         """
-        kept = [words[~mark] for words, mark in zip(self.corpus, marks, strict=True)]
-        offsets = np.concatenate([[0], np.cumsum([len(words) for words in kept])]).astype(np.int64)
-        tokens = np.concatenate([np.zeros(0, np.int32), *kept])
-        return LabelledText(Corpus(tokens, offsets, self.corpus.vocabulary), self.labels, self.names)
+        kept = ~np.concatenate([np.zeros(0, bool), *marks])
+        return LabelledText(self.corpus.only(kept), self.labels, self.names)
 
 
 @dataclass(frozen=True)
@@ -269,11 +267,9 @@ def _place(path: PathLike, header: Sequence[str], name: str) -> int:
 
 
 def _folder(path: Path, encoding_errors: str) -> Iterator[tuple[str, str]]:
-    try:
+    with reading(path):
         folders = sorted(part for part in path.iterdir() if part.is_dir())
         files = [(folder.name, place) for folder in folders for place in sorted(folder.glob("*.txt"))]
-    except OSError as error:
-        raise InputError(path, f"cannot be read: {error.strerror or error}") from error
     if not files:
         raise InputError(path, "has no subfolders with .txt files", remedy="give one subfolder per label")
     for label, place in files:

@@ -205,7 +205,7 @@ class PairFiles:
                 )
             batches = self._batches(range(0, 1 << 62, COUNTED_BLOCK))
             if elements is not None:
-                return _bounds((batch.bitext for batch in batches), elements)
+                return element_bounds((batch.bitext for batch in batches), elements)
             count = sum(len(_line_ends(batch.source)) for batch in batches)
             return np.array([*range(0, count, pairs), count])
 
@@ -281,13 +281,8 @@ class PairFiles:
             )
 
 
-def element_bounds(bitext: Bitext, elements: int) -> np.ndarray:
-    """The :meth:`PairFiles.bounds` of a text in memory, in blocks of so many elements."""
-    return _bounds([bitext], elements)
-
-
-def _bounds(texts: Iterable[Bitext], most: int) -> np.ndarray:
-    """The bounds of blocks of at most so many elements in consecutive parts of a text."""
+def element_bounds(texts: Iterable[Bitext], most: int) -> np.ndarray:
+    """The :meth:`PairFiles.bounds` of consecutive parts of a text, in blocks of at most so many elements."""
     found, held, count = [0], 0, 0
     for text in texts:
         for size in ((text.source.lengths + 1) * (text.target.lengths + 1)).tolist():

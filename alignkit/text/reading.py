@@ -15,11 +15,11 @@ from typing import IO
 
 import numpy as np
 
-from alignkit.errors import AlignkitError, InputError
+from alignkit.errors import AlignkitError, InputError, reading
 from alignkit.text.bitext import Corpus
 from alignkit.text.decompression import decompressed
 from alignkit.text.vocabulary import Vocabulary
-from alignkit.types import PathLike
+from alignkit.types import PathLike, offsets_of
 
 BOM = b"\xef\xbb\xbf"
 CHUNK = 1 << 22  # bytes of a file that are read at a time
@@ -40,10 +40,8 @@ def open_input(path: PathLike) -> Iterator[IO[bytes]]:
     if os.fspath(path) == "-":
         yield sys.stdin.buffer
         return
-    try:
+    with reading(path):
         stream = open(path, "rb")  # noqa: SIM115
-    except OSError as error:
-        raise _unreadable(path, error) from error
     with stream:
         yield stream
 
@@ -62,17 +60,11 @@ def read_chunks(path: PathLike, stream: IO[bytes], size: int) -> Iterator[bytes]
 
     def raw() -> Iterator[bytes]:
         read = getattr(stream, "read1", stream.read) if size == 0 else stream.read
-        try:
+        with reading(path):
             while chunk := read(size or STREAM_CHUNK):
                 yield chunk
-        except OSError as error:
-            raise _unreadable(path, error) from error
 
     return decompressed(path, raw())
-
-
-def _unreadable(path: PathLike, error: OSError) -> InputError:
-    return InputError(path, f"cannot be read: {error.strerror or error}")
 
 
 def whole_lines(path: PathLike, chunks: Iterable[bytes]) -> Iterator[bytes]:
@@ -214,8 +206,7 @@ def encode_text(data: bytes) -> Corpus:
         text.fill_table(view, bounds[0], bounds[1], state[3], table)
     tokens.resize(state[2], refcheck=False)
     starts, ends = bounds[:, : state[3]]
-    type_offsets = np.zeros(len(starts) + 1, np.int64)
-    np.cumsum(ends - starts, out=type_offsets[1:])
+    type_offsets = offsets_of(ends - starts)
     letters = np.empty(type_offsets[-1], np.uint8)
     text.copy_tokens(view, starts, type_offsets, letters)
     return Corpus(tokens, offsets, Vocabulary(letters, type_offsets))

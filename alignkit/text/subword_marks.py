@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from alignkit.errors import AlignkitError, InputError, check_list
+from alignkit.errors import InputError, check_known, check_list
 from alignkit.text.bitext import Corpus
 from alignkit.text.tokenization import SPECIALS
 from alignkit.types import PathLike
@@ -57,8 +57,7 @@ def word_groups(tokens: Sequence[str], style: str, *, specials: bool = True) -> 
         AlignkitError: there is no such style, or ``tokens`` is a string.
     """
     check_list(tokens, _SUBWORDS)
-    if style not in STYLES:
-        raise AlignkitError(f"no style of subword marks {style!r}; there are {', '.join(STYLES)}")
+    check_known(style, STYLES, "style of subword marks")
     groups = np.full(len(tokens), -1, np.int64)
     start, end = _inner(tokens) if specials else (0, len(tokens))
     word = -1

@@ -17,7 +17,7 @@ import numpy as np
 
 from alignkit.text.bitext import Corpus
 from alignkit.text.subword_marks import style_of, without_mark
-from alignkit.types import brief_repr
+from alignkit.types import brief_repr, in_runs, offsets_of
 
 BLOCK = 50_000  # sentences compared at a time
 
@@ -80,8 +80,8 @@ def _match(old: _Forms, new: _Forms, sentences: np.ndarray, first: np.ndarray, e
     equal = old.sizes(sentences) == new.sizes(sentences)
     chosen = sentences[equal]
     unlike = old.text(chosen) != new.text(chosen)
-    before = np.concatenate([[0], np.cumsum(unlike)])
-    bounds = np.concatenate([[0], np.cumsum(old.sizes(chosen))])
+    before = offsets_of(unlike)
+    bounds = offsets_of(old.sizes(chosen))
     equal[equal] = before[bounds[1:]] == before[bounds[:-1]]
     chosen = sentences[equal]
     filled = chosen[old.sizes(chosen) > 0]  # tokens of sentences without any character stay unmapped
@@ -107,11 +107,9 @@ class _Forms:
         self.corpus = corpus
         forms = [_characters(token, style, level) for token in corpus.vocabulary.tokens]
         self.lengths = np.fromiter(map(len, forms), np.int64, len(forms))
-        self.starts = np.cumsum(self.lengths) - self.lengths
+        self.starts = offsets_of(self.lengths)[:-1]
         self.bytes = np.frombuffer(b"".join(forms), np.uint8)
-        total = np.zeros(len(corpus.tokens) + 1, np.int64)
-        np.cumsum(self.lengths[corpus.tokens], out=total[1:])
-        self.sentence_sizes = np.diff(total[corpus.offsets])
+        self.sentence_sizes = np.diff(offsets_of(self.lengths[corpus.tokens])[corpus.offsets])
 
     def sizes(self, sentences: np.ndarray) -> np.ndarray:
         """int64: the number of bytes of these sentences."""
@@ -120,9 +118,7 @@ class _Forms:
     def text(self, sentences: np.ndarray) -> np.ndarray:
         """uint8: the characters of these sentences, one after another."""
         tokens = self.corpus.take(sentences).tokens
-        lengths = self.lengths[tokens]
-        places = np.repeat(self.starts[tokens] - (np.cumsum(lengths) - lengths), lengths)
-        return self.bytes[places + np.arange(len(places))]
+        return self.bytes[in_runs(self.starts[tokens], self.lengths[tokens])]
 
     def intervals(self, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The places of the sentences' tokens in the corpus, and the bytes [start, end) of :meth:`text` of each.
@@ -130,8 +126,7 @@ class _Forms:
         A token without bytes gets the next one of its sentence, or the last.
         """
         sizes = self.corpus.lengths[sentences]
-        counts = np.repeat(self.corpus.offsets[:-1][sentences] - (np.cumsum(sizes) - sizes), sizes)
-        places = counts + np.arange(len(counts))
+        places = self.corpus.places(sentences)
         lengths = self.lengths[self.corpus.tokens[places]]
         ends = np.cumsum(lengths)
         starts = ends - lengths

@@ -10,10 +10,11 @@ import numpy as np
 
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.vocabulary import Vocabulary
+from alignkit.types import OneAfterAnother, offsets_of
 
 
 @dataclass(frozen=True, eq=False)
-class Units:
+class Units(OneAfterAnother):
     """Every word of a vocabulary as a sequence of units.
 
     Attributes:
@@ -29,16 +30,14 @@ class Units:
     @cached_property
     def is_one_to_one(self) -> bool:
         """Whether every word is one unit."""
-        return len(self.ids) == len(self.offsets) - 1
+        return len(self.ids) == len(self)
 
     def encode(self, corpus: Corpus) -> Corpus:
         """The units of a corpus whose words these are."""
         if self.is_one_to_one:
             return Corpus(self.ids[corpus.tokens], corpus.offsets, self.vocabulary)
-        counts = self.counts(corpus)
-        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-        places = np.arange(ends[-1]) + np.repeat(self.offsets[corpus.tokens] - ends[:-1], counts)
-        return Corpus(self.ids[places], ends[corpus.offsets], self.vocabulary)
+        ends = offsets_of(self.counts(corpus))
+        return Corpus(self.ids[self.places(corpus.tokens)], ends[corpus.offsets], self.vocabulary)
 
     def counts(self, corpus: Corpus) -> np.ndarray:
         """int64 (N,): the number of units of each token."""

@@ -10,7 +10,8 @@ from itertools import pairwise
 import numpy as np
 
 from alignkit.errors import AlignkitError, abbreviated, check_list, check_type
-from alignkit.types import equal_fields
+from alignkit.storage import Fields
+from alignkit.types import equal_fields, offsets_of
 
 UNKNOWN = -1  #: the id of a token that is not in a vocabulary
 
@@ -58,9 +59,16 @@ class Vocabulary:
             raise AlignkitError(f"{shown} has half a character; it is no text") from error
         if len(set(encoded)) != len(encoded):
             raise ValueError("a vocabulary cannot hold the same token twice")
-        offsets = np.zeros(len(encoded) + 1, np.int64)
-        np.cumsum([len(token) for token in encoded], out=offsets[1:])
-        return cls(np.frombuffer(b"".join(encoded), np.uint8), offsets)
+        return cls(np.frombuffer(b"".join(encoded), np.uint8), offsets_of([len(token) for token in encoded]))
+
+    def arrays(self, side: str) -> dict[str, np.ndarray]:
+        """The arrays of a saved file with the words of a side."""
+        return {f"{side}_types": self.text, f"{side}_type_offsets": self.offsets}
+
+    @classmethod
+    def of_file(cls, fields: Fields, side: str) -> Vocabulary:
+        """The words of :meth:`arrays`; raises InputError, AlignkitError or ValueError if they are damaged."""
+        return cls(fields.get(f"{side}_types", np.uint8), fields.get(f"{side}_type_offsets", np.int64))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

@@ -42,6 +42,6 @@ def test_terms_are_shown(alignkit, server, tmp_path):
 
 
 def test_failures(alignkit, server, failure, tmp_path):
-    failure(alignkit("fetch", "nothing"), "there is no data set", "multi30k")
+    failure(alignkit("fetch", "nothing"), "unknown data set", "multi30k")
     server.close()
     failure(alignkit("fetch", "tiny", "-o", tmp_path / "t", "-q"), "cannot be downloaded")

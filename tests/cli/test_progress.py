@@ -21,7 +21,7 @@ import time
 from alignkit_cli import progress
 
 progress.DELAY = {delay}
-with progress.progress_bar("fitting", quiet={quiet}) as bar:
+with progress.ProgressBar("fitting", quiet={quiet}) as bar:
     for done in range(4):
         bar(done, 4, f"iteration {{done}}")
         time.sleep({pause})

@@ -164,5 +164,5 @@ def test_the_catalogue():
             assert (each.sha256 is None) == (each.size is None)
             assert each.sha256 is None or len(bytes.fromhex(each.sha256)) == 32
     assert find_data_set("multi30k") is catalogue.DATA_SETS["multi30k"]
-    with pytest.raises(AlignkitError, match="there is no data set 'x'; there are multi30k"):
+    with pytest.raises(AlignkitError, match="unknown data set 'x'; known are multi30k"):
         find_data_set("x")

@@ -126,7 +126,7 @@ def test_ov_is_the_probability_of_the_target_token(loaded):
 
 
 def test_an_unknown_quantity_is_refused(loaded):
-    with pytest.raises(AlignkitError, match="there is no quantity 'x' of heads; there are weights, norms, ov"):
+    with pytest.raises(AlignkitError, match="unknown quantity of heads 'x'; known are weights, norms, ov"):
         read(loaded, "x")
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from alignkit.links.links import GoldLinks, Links
-from alignkit.metrics.registry import compare_by_all
+from alignkit.metrics.registry import SCORE_METRICS, compare
 from alignkit.report.model import Report, ScoreSet
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
@@ -34,7 +34,7 @@ def make_report(pairs: int = 12, longest: int = 9, seed: int = 5, sets: int = 3,
         "title": "A <b>title</b>",
         "bitext": bitext,
         "sets": tuple(planted_set(name, each) for name, each in scores.items()),
-        "tables": compare_by_all(scores),
+        "tables": {metric.name: compare(scores, metric) for metric in SCORE_METRICS},
         "counts": draw.integers(0, 2000, len(bitext.source.vocabulary)),
         "time_course": time_course_frame(),
         "gold": GoldLinks(sure, sure),

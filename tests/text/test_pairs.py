@@ -60,7 +60,7 @@ def test_blocks_of_elements_are_as_large_as_may_be(files, elements, monkeypatch)
     files, *texts = files
     sizes = [(len(x) + 1) * (len(y) + 1) for x, y in expected(*texts)]
     bounds = files.bounds(1, elements).tolist()
-    assert bounds == element_bounds(files.bitext(), elements).tolist()
+    assert bounds == element_bounds([files.bitext()], elements).tolist()
     assert (bounds[0], bounds[-1]) == (0, 53)
     for low, high in itertools.pairwise(bounds):
         assert sum(sizes[low:high]) <= elements or high == low + 1

@@ -20,7 +20,6 @@ from alignkit.classical.hmm.joint import FittedText, JointHMM, fitted_views, mod
 from alignkit.classical.hmm.parameters import taken
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
 from alignkit.classical.hmm.views import BLOCK_ELEMENTS, Linked, ViewedText, training_pairs
-from alignkit.errors import AlignkitError
 from alignkit.kernels.forward_backward import TransitionCounts
 from alignkit.kernels.hmm_e_step import BOTH
 from alignkit.kernels.hmm_emissions import DirectionArrays
@@ -42,9 +41,6 @@ class Adapter:
             their spelling, and there is fertility. Pseudo-counts are these, also for a model that was fitted
             without: with none, nothing new could be learned.
         threads: all there are by default; no result depends on it.
-
-    Raises:
-        AlignkitError: the model does not have the counts that it was fitted with.
     """
 
     def __init__(
@@ -56,12 +52,8 @@ class Adapter:
             for view, each in zip(model.views, model.models, strict=True)
         ]
         self.backgrounds = [
-            BackgroundModel(each, each.counts, own)
-            for each, own in zip(model.models, self.settings, strict=True)
-            if each.counts is not None
+            BackgroundModel(each, each.counts, own) for each, own in zip(model.models, self.settings, strict=True)
         ]
-        if len(self.backgrounds) < len(model.models):
-            raise AlignkitError("a model without counts cannot be adapted")
 
     def adapt(self, bitext: Bitext, counted: np.ndarray | None = None) -> JointHMM:
         """The aligner adapted to a bitext, with the links of that as its ``fitted_links``.

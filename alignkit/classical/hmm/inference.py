@@ -27,9 +27,10 @@ from alignkit.kernels.packed_links import as_floats
 from alignkit.kernels.translation_table import UNSEEN
 from alignkit.parallel import blocks, blocks_of_size, run_blocks, thread_count
 from alignkit.records import Record
-from alignkit.scores import Scores, flat_offsets
+from alignkit.scores import Scores, flat_offsets, tokens_of_elements
 from alignkit.storage import Fields
 from alignkit.text.bitext import Bitext
+from alignkit.types import in_runs, offsets_of
 
 # Fertility needs the links of the other words: they are found without it first, and then this many times with it.
 ROUNDS = 2
@@ -43,7 +44,7 @@ Bonds = tuple[np.ndarray, np.ndarray]
 Running = tuple[HMMParameters | None, HMMParameters | None]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class BidirectionalHMM(FittedHMM):
     """Two fitted hidden Markov models, one for each direction, that give probabilities of links together.
 
@@ -56,11 +57,11 @@ class BidirectionalHMM(FittedHMM):
     """
 
     share: float = 0.5
-    counts: FittedCounts | None = None
+    counts: FittedCounts
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.counts is not None and len(self.counts.pairs) != len(self.table.values):
+        if len(self.counts.pairs) != len(self.table.values):
             raise ValueError("there must be a count for each pair of the table")
         if self.reverse is None:
             raise ValueError("a joint model has two directions")
@@ -77,14 +78,14 @@ class BidirectionalHMM(FittedHMM):
         return Shares(self.share, 1 - self.share, as_log_odds=True)
 
     @cached_property
-    def unknown_pairs(self) -> UnknownPairs | None:
-        """Emissions of pairs of words that it does not know; None if it does not have its counts."""
-        return None if self.counts is None else UnknownPairs(self, self.counts)
+    def unknown_pairs(self) -> UnknownPairs:
+        """Emissions of pairs of words that it does not know."""
+        return UnknownPairs(self, self.counts)
 
     @cached_property
-    def leave_one_out(self) -> LeaveOneOut | None:
-        """Judges sentence pairs of its own text by the others; None if it does not have its counts."""
-        return None if self.counts is None else LeaveOneOut(self, self.counts)
+    def leave_one_out(self) -> LeaveOneOut:
+        """Judges sentence pairs of its own text by the others."""
+        return LeaveOneOut(self, self.counts)
 
     def log_odds(self, bitext: Bitext, threads: int | None = None, are_words: bool = True) -> Scores:
         """(T, L) of M pairs: the mean of the log-odds of both directions' posteriors, NO_LINK where there are none
@@ -105,8 +106,7 @@ class BidirectionalHMM(FittedHMM):
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The arrays of a saved file."""
-        counts = self.counts
-        return super().arrays() | ({} if counts is None else {"counts": counts.pairs, "null_counts": counts.null})
+        return super().arrays() | {"counts": self.counts.pairs, "null_counts": self.counts.null}
 
     def header(self) -> dict[str, Any]:
         """The numbers of a saved file."""
@@ -120,9 +120,8 @@ def unpack_bidirectional(arrays: Fields, header: Record) -> BidirectionalHMM:
         InputError, TypeError, ValueError: they are damaged.
     """
     attributes = unpack_hmm(arrays, header, 2)
-    if "counts" in arrays.arrays:
-        attributes["counts"] = FittedCounts(*(arrays.get(name, np.float32) for name in ("counts", "null_counts")))
-    return BidirectionalHMM(**attributes, share=header.number("share", 0, 1))
+    counts = FittedCounts(*(arrays.get(name, np.float32) for name in ("counts", "null_counts")))
+    return BidirectionalHMM(**attributes, share=header.number("share", 0, 1), counts=counts)
 
 
 class UnknownPairs:
@@ -231,7 +230,7 @@ class LeaveOneOut:
             threads: how many to use; no result depends on it.
         """
         offsets = flat_offsets(bitext.shapes)
-        before = np.concatenate([np.zeros(1, np.int64), np.cumsum(is_new)])
+        before = offsets_of(is_new)
         is_own = (before[offsets[1:]] == before[offsets[:-1]]) & (np.diff(offsets) >= LEAST_ELEMENTS)
         if not is_own.any() or self.share <= 0:
             return
@@ -240,21 +239,14 @@ class LeaveOneOut:
         starts = flat_offsets(part.shapes)
         for low, high in blocks_of_size(starts, CHANGED_ELEMENTS):
             inner = starts[low : high + 1] - starts[low]
-            places = np.repeat(offsets[chosen[low:high]] - inner[:-1], np.diff(inner)) + np.arange(inner[-1])
-            self._take_out(part.block(low, high), inner, ids, places, evidence, threads)
+            places = in_runs(offsets[chosen[low:high]], np.diff(inner))
+            self._take_out(part.block(low, high), ids, places, evidence, threads)
 
-    def _take_out(
-        self, part: Bitext, starts: np.ndarray, ids: Ids, places: np.ndarray, evidence: np.ndarray, threads: int
-    ) -> None:
+    def _take_out(self, part: Bitext, ids: Ids, places: np.ndarray, evidence: np.ndarray, threads: int) -> None:
         """:meth:`take_out` of pairs of the model's text, whose elements are at ``places``."""
         values = table_values(self.model.table.with_values(self.counts.pairs), part, *ids, threads)
         own = self.share * np.minimum(values, 1).astype(np.float64)
-        m = np.repeat(np.arange(len(part)), np.diff(starts))
-        row, column = np.divmod(np.arange(len(own)) - starts[m], part.source.lengths[m])
-        tokens = (
-            part.source.tokens[part.source.offsets[m] + column],
-            part.target.tokens[part.target.offsets[m] + row],
-        )
+        tokens = tokens_of_elements(part, np.arange(len(own)))
         for side, direction in enumerate(self.model.directions):
             # The floor is the pseudo-count of every pair, divided by the word's count.
             floor = direction.emission_floor[ids[side][tokens[side]]].astype(np.float64)
@@ -382,7 +374,9 @@ def _link_arrays(
             is_new = values == 0
             if unknown_pairs is None and direction.emission_alike.any():
                 alike = spelling_of_new_pairs(bitext, is_new, threads) if alike is None else alike
-                _add_alike(bitext, alike, direction, ids[side], side, offsets, values)
+                places = np.flatnonzero(alike > 0)
+                words = ids[side][tokens_of_elements(bitext, places)[side]]
+                values[places] = alike[places] * direction.emission_alike[words]
             _raise_to_floor(bitext, direction, ids[side], side, offsets, values, threads)
             evidence[:, 1 + side] = values
     if leave_one_out is not None:
@@ -390,24 +384,6 @@ def _link_arrays(
     if unknown_pairs is not None:
         unknown_pairs.add(bitext, ids, is_new, evidence, threads)
     return LinkArrays(offsets, NO_PLACES, evidence, np.zeros(offsets[-1], np.uint32))
-
-
-def _add_alike(
-    bitext: Bitext,
-    alike: np.ndarray,
-    direction: HMMParameters,
-    words: np.ndarray,
-    side: int,
-    offsets: np.ndarray,
-    values: np.ndarray,
-) -> None:
-    """Sets the values of pairs that the model does not know but that are spelled alike, ``alike`` float32 (P,)."""
-    places = np.flatnonzero(alike > 0)
-    m = np.searchsorted(offsets, places, side="right") - 1
-    row, column = np.divmod(places - offsets[m], bitext.source.lengths[m])
-    corpus, positions = (bitext.target, row) if side else (bitext.source, column)
-    tokens = corpus.tokens[corpus.offsets[m] + positions]
-    values[places] = alike[places] * direction.emission_alike[words[tokens]]
 
 
 def _raise_to_floor(

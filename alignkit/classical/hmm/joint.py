@@ -68,11 +68,11 @@ from alignkit.classical.hmm.views import (
     unchosen,
     unpack_view,
 )
-from alignkit.classical.lexical_model import Lookup, PairTable
+from alignkit.classical.lexical_model import Lookup
 from alignkit.classical.memory import parse_size, show_size
 from alignkit.classical.priors import LexiconPrior
 from alignkit.embeddings.levels import Embeddings
-from alignkit.errors import AlignkitError
+from alignkit.errors import AlignkitError, check_known
 from alignkit.kernels.hmm_e_step import BOTH, FORWARD, REVERSE, Shares
 from alignkit.kernels.link_odds import NO_LINK
 from alignkit.links.from_scores import links_above
@@ -83,7 +83,7 @@ from alignkit.scores import Scores
 from alignkit.storage import Fields, loaded, save_arrays
 from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import Vocabulary
-from alignkit.types import PathLike, Progress, with_options
+from alignkit.types import PathLike, Progress, counted, with_options
 
 KIND, VERSION = "alignkit.hmm-joint", 9
 #: Texts whose matrices have fewer elements (t, l) in all than this get all iterations whatever the quality: there
@@ -165,7 +165,7 @@ class JointHMM(Aligner):
 
     def __repr__(self) -> str:
         """One line: the views, and the model of words."""
-        return f"JointHMM({len(self.views)} {'view' if len(self.views) == 1 else 'views'}, {self.words!r})"
+        return f"JointHMM({counted(len(self.views), 'view')}, {self.words!r})"
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickled like :meth:`save`: without the text that it was fitted on."""
@@ -588,8 +588,7 @@ def _plans(
 
     The others are those of :func:`fit_joint`.
     """
-    if quality not in QUALITIES:
-        raise AlignkitError(f"unknown quality {quality!r}; known are {', '.join(QUALITIES)}")
+    check_known(quality, QUALITIES, "quality")
     is_fast = quality == "fast"
     chosen = with_options(settings or (FAST_SETTINGS if is_fast else JOINT_SETTINGS), options)
     own_iterations = settings is not None or {"iterations", "lexical_iterations"} & options.keys()
@@ -660,7 +659,7 @@ def pruned(model: JointHMM, size: str) -> tuple[JointHMM, str]:
     """A model with fewer word pairs, for a file of "100M" for example; and a sentence that says what is lost.
 
     Raises:
-        AlignkitError: the size is none, or too small; or the model does not have its counts.
+        AlignkitError: the size is none, or too small.
     """
     smaller = pruned_to_size(model, parse_size(size))
     (before, links), (after, kept) = (_pairs_and_links(each) for each in (model, smaller))
@@ -694,11 +693,8 @@ def pruned_to_pairs(model: JointHMM, pairs: int) -> JointHMM:
 
     To the model the others are as pairs that never met: each gets what remains for such. Most pairs that meet in a
     text have hardly any expected link.
-
-    Raises:
-        AlignkitError: the model does not have the counts that it was fitted with.
     """
-    counts = np.concatenate([_counts_of(each).pairs for each in model.models])
+    counts = np.concatenate([each.counts.pairs for each in model.models])
     if pairs >= len(counts):
         return model
     # Of equals the first are kept, so that the result does not depend on how a library sorts.
@@ -709,20 +705,13 @@ def pruned_to_pairs(model: JointHMM, pairs: int) -> JointHMM:
     return replace(model, models=smaller)
 
 
-def _counts_of(model: BidirectionalHMM) -> FittedCounts:
-    if model.counts is None:
-        raise AlignkitError("a model without counts cannot be pruned to a size")
-    return model.counts
-
-
 def _with_pairs(model: BidirectionalHMM, kept: np.ndarray) -> BidirectionalHMM:
     """A model with those of its word pairs that are in ``kept``, bool (K,)."""
-    table, counts, forward, reverse = model.table, _counts_of(model), model.forward, model.reverse
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])[table.offsets]
+    counts, forward, reverse = model.counts, model.forward, model.reverse
     assert reverse is not None
     return replace(
         model,
-        table=PairTable(offsets, table.columns[kept], table.values[kept], table.width),
+        table=model.table.chosen(kept),
         forward=replace(forward, emission=forward.emission[kept]),
         reverse=replace(reverse, emission=reverse.emission[kept]),
         counts=FittedCounts(counts.pairs[kept], counts.null),
@@ -731,5 +720,5 @@ def _with_pairs(model: BidirectionalHMM, kept: np.ndarray) -> BidirectionalHMM:
 
 def _pairs_and_links(model: JointHMM) -> tuple[int, float]:
     """The number of word pairs, and of their expected links."""
-    counts = [_counts_of(each).pairs for each in model.models]
+    counts = [each.counts.pairs for each in model.models]
     return sum(map(len, counts)), sum(float(each.sum(dtype=np.float64)) for each in counts)

@@ -11,7 +11,7 @@ from alignkit.kernels.inverted_index import TableRows
 from alignkit.kernels.spelling import Letters
 from alignkit.kernels.transliteration import LONGEST_WORD, Edits, SpelledWords, expected_edits, log_ratios
 from alignkit.parallel import blocks, run_blocks
-from alignkit.scores import flat_offsets
+from alignkit.scores import tokens_of_elements
 from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import Vocabulary
 
@@ -131,13 +131,7 @@ class LearnedLetters:
         counts = np.zeros(len(new), np.float32)
         if not self.is_used:
             return counts
-        offsets = flat_offsets(bitext.shapes)
-        m = np.searchsorted(offsets, new, side="right") - 1
-        row, column = np.divmod(new - offsets[m], bitext.source.lengths[m])
-        words = (
-            bitext.source.tokens[bitext.source.offsets[m] + column],
-            bitext.target.tokens[bitext.target.offsets[m] + row],
-        )
+        words = tokens_of_elements(bitext, new)
         seen = [taken(self.totals[side], ids[side])[words[side]] + 1 for side in (0, 1)]
         places = np.flatnonzero(are_rare(*seen))
         source, sources = self._spelled(bitext.source.vocabulary, words[0][places])

@@ -22,6 +22,7 @@ from alignkit.storage import Fields
 from alignkit.text.bitext import Bitext, Corpus, check_bitext
 from alignkit.text.tokenization import SubwordTokenizer, train_word_pieces
 from alignkit.text.units import Units, lowercased, units_of
+from alignkit.types import in_runs, offsets_of
 
 #: The most elements (t, l) of a pair that is aligned as a whole, and the elements of a window of a longer one.
 LARGEST_PAIR, WINDOW = 1 << 22, 1 << 19
@@ -217,8 +218,7 @@ class ViewedText:
         offsets = flat_offsets(self.bitext.shapes)
         if not self._is_one_to_one:
             source, target = self._counts
-            words = np.zeros(len(offsets), np.int64)
-            np.cumsum(np.diff(source.offsets) * np.diff(target.offsets), out=words[1:])
+            words = offsets_of(np.diff(source.offsets) * np.diff(target.offsets))
             given, levels = levels, np.empty(offsets[-1], levels.dtype)
 
             def fill(low: int, high: int) -> None:
@@ -258,8 +258,7 @@ class Windows:
         window = links.sentences
         pairs, sentences = links.pairs + self.starts[window], self.pairs[window]
         order = np.lexsort((pairs[:, 1], pairs[:, 0], sentences))
-        offsets = np.zeros(len(self.shapes) + 1, np.int64)
-        np.cumsum(np.bincount(sentences, minlength=len(self.shapes)), out=offsets[1:])
+        offsets = offsets_of(np.bincount(sentences, minlength=len(self.shapes)))
         return Links(pairs[order].astype(np.int32), offsets), probabilities[order]
 
     def scores(self, scores: Scores, least: float = 0.0) -> Scores:
@@ -289,7 +288,7 @@ def in_windows(bitext: Bitext, overlap: float = 1.0) -> Windows:
     wanted = np.ceil(np.sqrt(T * L / WINDOW)).astype(np.int64)
     counts = np.where(is_long(bitext), np.minimum(wanted, np.minimum(T, L)), 1)
     pairs = np.repeat(np.arange(len(bitext)), counts)
-    k = np.arange(len(pairs)) - np.repeat(np.cumsum(counts) - counts, counts)
+    k = in_runs(np.zeros_like(counts), counts)
     T, L, counts = T[pairs], L[pairs], counts[pairs]
     low = np.maximum(0, (k - overlap / 2) * L / counts).astype(np.int64)
     high = np.minimum(L, np.ceil((k + 1 + overlap / 2) * L / counts)).astype(np.int64)
@@ -308,8 +307,7 @@ def training_pairs(bitext: Bitext) -> tuple[Bitext, np.ndarray | None]:
     if not long.any():
         return bitext, None
     if (bitext.shapes[~long].prod(axis=1) > 0).any():
-        chosen = np.flatnonzero(~long)
-        return Bitext(bitext.source.take(chosen), bitext.target.take(chosen)), ~long
+        return bitext.take(np.flatnonzero(~long)), ~long
     return in_windows(bitext, overlap=0.0).bitext, np.zeros(len(bitext), bool)
 
 
@@ -358,11 +356,10 @@ def spliced(is_first: np.ndarray, first: Linked, second: Linked) -> Linked:
     """The links of all pairs, bool (M,), from those of the pairs that are first, and of the others."""
     counts = np.zeros(len(is_first), np.int64)
     counts[is_first], counts[~is_first] = np.diff(first[0].offsets), np.diff(second[0].offsets)
-    offsets = np.zeros(len(is_first) + 1, np.int64)
-    np.cumsum(counts, out=offsets[1:])
+    offsets = offsets_of(counts)
     pairs, probabilities = np.empty((offsets[-1], 2), np.int32), np.empty(offsets[-1])
     for chosen, (links, values) in ((is_first, first), (~is_first, second)):
-        places = np.arange(len(values)) + np.repeat(offsets[:-1][chosen] - links.offsets[:-1], counts[chosen])
+        places = in_runs(offsets[:-1][chosen], counts[chosen])
         pairs[places], probabilities[places] = links.pairs, values
     return Links(pairs, offsets), probabilities
 
@@ -384,7 +381,5 @@ def unchosen(bitext: Bitext, chosen: np.ndarray) -> Bitext:
 def _parts(corpus: Corpus, sentences: np.ndarray, low: np.ndarray, high: np.ndarray) -> Corpus:
     """The tokens low <= j < high of each of these sentences."""
     lengths = high - low
-    offsets = np.zeros(len(sentences) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    places = np.arange(offsets[-1]) + np.repeat(corpus.offsets[sentences] + low - offsets[:-1], lengths)
-    return Corpus(corpus.tokens[places], offsets, corpus.vocabulary)
+    tokens = corpus.tokens[in_runs(corpus.offsets[sentences] + low, lengths)]
+    return Corpus(tokens, offsets_of(lengths), corpus.vocabulary)

@@ -17,6 +17,7 @@ from alignkit.neural.scoring.output_layer import feature_gradients, log_probabil
 from alignkit.neural.settings import Reading
 from alignkit.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext
+from alignkit.types import in_runs
 
 
 def score_batches(
@@ -43,7 +44,7 @@ def score_batches(
         parts = [(pairs, score(batcher(pairs))) for pairs in scoring_batches(bitext, sizes)]
     elements = np.diff(offsets)
     for pairs, flat in parts:  # the host waits for the device only now
-        values[_runs(offsets[pairs], elements[pairs])] = flat.cpu().numpy()
+        values[in_runs(offsets[pairs], elements[pairs])] = flat.cpu().numpy()
     return finite_scores(values, offsets, shapes)
 
 
@@ -61,12 +62,6 @@ def finite_scores(values: np.ndarray, offsets: np.ndarray, shapes: np.ndarray) -
     return Scores(values, offsets, shapes)
 
 
-def _runs(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """int64: the indices in runs of the given starts and sizes, one run after another."""
-    ends = np.cumsum(sizes)
-    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + sizes, sizes)
-
-
 def element_places(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:
     """The indices of the two tokens of every matrix element of a batch, pair by pair and row by row.
 
@@ -75,7 +70,7 @@ def element_places(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:
     """
     tall, wide = batch.target_lengths, batch.source_lengths
     sizes = tall * wide
-    inside = _runs(np.zeros_like(sizes), sizes)  # index of the element in its own matrix
+    inside = in_runs(np.zeros_like(sizes), sizes)  # index of the element in its own matrix
     width = np.repeat(wide, sizes)
     pair = np.repeat(np.arange(len(sizes)), sizes)
     row = pair * batch.target.shape[0] + inside // width

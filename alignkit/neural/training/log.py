@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from alignkit.errors import InputError
+from alignkit.errors import reading
 from alignkit.records import Record, parse_json
 from alignkit.storage import atomic_write
 from alignkit.types import PathLike
@@ -58,13 +58,8 @@ class TrainingLog:
     def load(cls, path: PathLike) -> TrainingLog:
         """Read a file that :meth:`save` wrote; raises InputError, with the line, if it is damaged."""
         rows = []
-        try:
-            with open(path, encoding="utf-8", newline="\n") as stream:
-                for number, line in enumerate(stream, 1):
-                    row = Record(path, parse_json(path, line, line=number), line=number)
-                    rows.append(Row(row.whole("step"), row.text("name"), row.number("value")))
-        except OSError as error:
-            raise InputError(path, error.strerror or str(error)) from error
-        except UnicodeDecodeError as error:
-            raise InputError(path, f"not a training log: {error}") from error
+        with reading(path), open(path, encoding="utf-8", newline="\n") as stream:
+            for number, line in enumerate(stream, 1):
+                row = Record(path, parse_json(path, line, line=number), line=number)
+                rows.append(Row(row.whole("step"), row.text("name"), row.number("value")))
         return cls(tuple(rows))

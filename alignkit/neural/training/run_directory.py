@@ -17,15 +17,15 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 
-from alignkit.errors import AlignkitError, InputError
+from alignkit.errors import AlignkitError, InputError, reading, writing
 from alignkit.neural.aligners import TrainedAligner, best_checkpoint, load_checkpoint
 from alignkit.neural.checkpoints import BEST, TRAINING, load_payload, readable, save_payload
 from alignkit.neural.devices import pick_device
 from alignkit.neural.settings import RunSettings, differences, from_dict, to_dict
 from alignkit.neural.training.log import TrainingLog
 from alignkit.neural.training.trainer import Found, Task, Trainer
-from alignkit.records import Record, parse_json, shown
-from alignkit.storage import atomic_write
+from alignkit.records import Record, parse_json
+from alignkit.storage import atomic_write, check_kind
 from alignkit.text.bitext import Bitext
 from alignkit.text.labelled import LabelledText
 from alignkit.text.tokenization import Tokenizer, tokenizer_from_state
@@ -55,18 +55,11 @@ class RunDirectory(ABC, Generic[Settings, Found, Text]):
     def config(self) -> dict[str, Any]:
         """The contents of config.json; raises InputError if it is not that of such a run."""
         place = self.path / CONFIG
-        try:
-            text = place.read_text(encoding="utf-8")
-        except OSError as error:
-            raise InputError(place, error.strerror or str(error)) from error
-        except UnicodeDecodeError as error:
-            raise InputError(place, f"damaged: {error}") from error
-        config = parse_json(place, text)
-        if not isinstance(config, dict) or config.get("kind") != self.KIND:
+        with reading(place):
+            config = parse_json(place, place.read_text(encoding="utf-8"))
+        if not isinstance(config, dict):
             raise InputError(place, "not the configuration of a run")
-        if config.get("version") != VERSION:
-            version = shown(config.get("version"))
-            raise InputError(place, f"format version {version} of a run, this program reads {VERSION}")
+        check_kind(place, config, (self.KIND,), VERSION)
         return config
 
     @property
@@ -121,12 +114,10 @@ class RunDirectory(ABC, Generic[Settings, Found, Text]):
             AlignkitError: the directory contains something else, or a run with another configuration.
         """
         path = self.path
-        try:
+        with writing(f"create the run directory {path}"):
             path.mkdir(parents=True, exist_ok=True)
             (path / CHECKPOINTS).mkdir(exist_ok=True) if (path / CONFIG).exists() else None
             others = any(path.iterdir())
-        except OSError as error:
-            raise AlignkitError(f"cannot create the run directory {path}: {error.strerror or error}") from error
         if (path / CONFIG).exists():
             found = self.config
             changes = list(differences({name: found.get(name, {}) for name in new}, new))

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from alignkit.errors import AlignkitError, InputError, check_list
+from alignkit.errors import AlignkitError, InputError, check_list, reading
 from alignkit.links.links import Links
 from alignkit.neural.aligners import NeuralAligner, load_checkpoint
 from alignkit.neural.batching import Batch, Batcher, training_batches, usable
@@ -226,14 +226,8 @@ class TranslationRun(RunDirectory[RunSettings, NeuralAligner, Bitext]):
     @property
     def references(self) -> list[str]:
         """The raw target lines of the validation text."""
-        place = self.path / REFERENCES
-        try:
-            text = place.read_bytes().decode("utf-8", "surrogatepass")
-        except OSError as error:
-            raise InputError(place, error.strerror or str(error)) from error
-        except UnicodeDecodeError as error:
-            raise InputError(place, f"damaged: {error}") from error
-        return text.split("\n")[:-1]
+        with reading(place := self.path / REFERENCES):
+            return place.read_bytes().decode("utf-8", "surrogatepass").split("\n")[:-1]
 
 
 def find_run(path: PathLike) -> TranslationRun | None:

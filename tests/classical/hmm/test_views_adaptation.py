@@ -7,7 +7,6 @@ from planted import bitext_of, error_rate, inflected_pairs, random_pairs, scramb
 from alignkit.classical.hmm.adaptation import Adapter
 from alignkit.classical.hmm.joint import fit_joint, load_joint
 from alignkit.classical.hmm.views import View
-from alignkit.errors import AlignkitError
 
 VIEWS = View(), View(letters=3), View(subwords=120)
 
@@ -69,11 +68,3 @@ def test_views_of_blank_and_long_pairs():
     assert len(probabilities) == int(links.offsets[-1])
     for few in ([], [([], [])], pairs[3:4]):
         assert len(adapter.adapt(bitext_of(few)).fitted_links) == len(few)
-
-
-def test_every_model_needs_its_counts():
-    text = bitext_of(inflected_pairs(8, 30)[0])
-    model = fit_joint(text, views=VIEWS[:2])
-    without = tuple(replace(each, counts=None) for each in model.models)
-    with pytest.raises(AlignkitError, match="counts"):
-        Adapter(replace(model, models=without))
