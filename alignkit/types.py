@@ -62,11 +62,6 @@ class OneAfterAnother:
         first = m % len(self)
         return slice(self.offsets[first], self.offsets[first + 1])
 
-    def places(self, chosen: np.ndarray) -> np.ndarray:
-        """int64: the places in the array of chosen ones, indices or bool (M,), one after another."""
-        starts = self.offsets[:-1][chosen]
-        return in_runs(starts, self.offsets[1:][chosen] - starts)
-
 
 def offsets_of(lengths: Sequence[int] | np.ndarray) -> np.ndarray:
     """int64 (M + 1,): where parts of these M lengths begin, one after another, and where the last ends."""
@@ -82,6 +77,12 @@ def in_runs(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     import numpy as np
 
     return np.arange(lengths.sum()) + np.repeat(starts - offsets_of(lengths)[:-1], lengths)
+
+
+def places_of(parts: OneAfterAnother, chosen: np.ndarray) -> np.ndarray:
+    """int64: the places in the array of chosen parts, indices or bool (M,), one after another."""
+    starts = parts.offsets[:-1][chosen]
+    return in_runs(starts, parts.offsets[1:][chosen] - starts)
 
 
 def counted(number: int, name: str) -> str:

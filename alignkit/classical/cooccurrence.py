@@ -16,7 +16,7 @@ from alignkit.errors import check_known
 from alignkit.parallel import thread_count
 from alignkit.storage import atomic_write, check_ending, save_arrays
 from alignkit.text.bitext import Bitext
-from alignkit.text.vocabulary import Vocabulary
+from alignkit.text.vocabulary import Vocabulary, vocabulary_arrays
 from alignkit.types import PathLike
 
 KIND, VERSION = "alignkit.cooccurrence", 1
@@ -77,5 +77,5 @@ def save_table(path: PathLike, table: PairTable, source: Vocabulary, target: Voc
                 stream.write("".join(lines).encode("utf-8"))
         return
     arrays = {"offsets": table.offsets, "columns": table.columns, "values": table.values}
-    arrays |= source.arrays("source") | target.arrays("target")
+    arrays |= vocabulary_arrays("source", source) | vocabulary_arrays("target", target)
     save_arrays(path, KIND, VERSION, arrays, {"weighting": weighting}, compress=True)

@@ -17,7 +17,7 @@ from alignkit.records import Record
 from alignkit.scores import Scores, flat_offsets
 from alignkit.storage import Fields, arrays_fingerprint
 from alignkit.text.bitext import Bitext, check_bitext
-from alignkit.text.vocabulary import Vocabulary
+from alignkit.text.vocabulary import Vocabulary, unpack_vocabulary, vocabulary_arrays
 from alignkit.types import brief_repr, offsets_of
 
 _SEARCH = 16  # how many values can be copied in the time of finding one
@@ -331,7 +331,7 @@ class LexicalModel:
     def arrays(self) -> dict[str, np.ndarray]:
         """The arrays of a saved file: both vocabularies, the table, and NULL's row where there is one."""
         arrays = {name: getattr(self.table, name) for name in ("offsets", "columns", "values")}
-        arrays |= self.source.arrays("source") | self.target.arrays("target")
+        arrays |= vocabulary_arrays("source", self.source) | vocabulary_arrays("target", self.target)
         return arrays if self.null is None else arrays | {"null": self.null}
 
     @property
@@ -350,7 +350,7 @@ def read_parts(fields: Fields, header: Record) -> dict[str, Any]:
     Raises:
         InputError, TypeError, ValueError: the file is damaged.
     """
-    source, target = (Vocabulary.of_file(fields, side) for side in ("source", "target"))
+    source, target = (unpack_vocabulary(fields, side) for side in ("source", "target"))
     columns, values = fields.get("columns", np.int32), fields.get("values", np.float32)
     return {
         "source": source,

@@ -17,7 +17,7 @@ from alignkit.parallel import blocks, run_blocks
 from alignkit.scores import flat_offsets
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.vocabulary import Vocabulary
-from alignkit.types import OneAfterAnother, Progress, in_runs, no_progress, offsets_of
+from alignkit.types import OneAfterAnother, Progress, in_runs, no_progress, offsets_of, places_of
 from alignkit.version import __version__
 
 #: Layers to run: translations are most alike after the seventh of twelve.
@@ -162,7 +162,7 @@ class ContextualEmbeddings:
     def _encode(self, words: np.ndarray, lengths: np.ndarray, pieces: WordPieces) -> np.ndarray:
         """The vectors of the words of sequences of so many pieces each."""
         counts = np.diff(pieces.offsets)[words]
-        ids = pieces.ids[pieces.places(words)]
+        ids = pieces.ids[places_of(pieces, words)]
         before, after = self.encoder.before, self.encoder.after
         whole = lengths + len(before) + len(after)
         first, last = offsets_of(whole)[:-1], np.cumsum(whole)

@@ -146,10 +146,7 @@ def train_in_memory(
         split.training, split.held, settings, split.tokenizer, prepare=prepare, loss=loss, device="cpu"
     )
     trainer = Trainer(task)
-    if look is None:
-        trainer.run(progress=progress)
-    else:
-        follow(trainer, look, progress)
+    follow(trainer, look, progress)
     return trainer.network.eval()
 
 

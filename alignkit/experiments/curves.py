@@ -19,17 +19,17 @@ from alignkit.types import Progress
 LEARNED = 0.05  #: a curve that never exceeds its start by this has no half-way step
 
 
-def follow(trainer: Trainer[Any, Found], look: Callable[[Found], None], progress: Progress) -> Found:
+def follow(trainer: Trainer[Any, Found], look: Callable[[Found], None] | None, progress: Progress) -> Found:
     """Train to the end, and return the best network.
 
     Args:
         trainer: before its first step.
-        look: called with the network as it is at every logged step.
+        look: called with the network as it is at every logged step, if it is given.
         progress: of the steps.
     """
 
     def measured(now: Trainer[Any, Found], _: bool) -> None:
-        if now.step in now.task.logged_steps:
+        if look is not None and now.step in now.task.logged_steps:
             look(now.snapshot())
 
     return trainer.run(measured, progress)

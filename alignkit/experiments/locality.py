@@ -17,7 +17,7 @@ larger of gamma_l* and gamma_L. "Early" is the first measurement with gamma_l* o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,13 +90,10 @@ def draw_sequences(
 
 
 class KeywordNetworks:
-    """S classifiers with uniform attention, one for each seed."""
+    """S = 1 classifier with uniform attention."""
 
-    def __init__(self, settings: LocalitySettings, seeds: Sequence[int]) -> None:
-        self.seeds = seeds
-        parts = [_initial(settings, seed) for seed in seeds]
-        names = parts[0]
-        self.p = {name: torch.stack([part[name] for part in parts]).requires_grad_() for name in names}
+    def __init__(self, settings: LocalitySettings, seed: int) -> None:
+        self.p = {name: part[None].requires_grad_() for name, part in _initial(settings, seed).items()}
 
     def readout(self, words: np.ndarray) -> Tensor:
         """W h_l (S, B, L) for words int64 (S, B, L), without the bias."""
@@ -178,7 +175,7 @@ def train(settings: LocalitySettings, progress: Progress = no_progress) -> pd.Da
 
 
 def _train_one(settings: LocalitySettings, seed: int, progress: Progress) -> list[dict[str, float]]:
-    network, stream = KeywordNetworks(settings, [seed]), np.random.default_rng([seed, 0])
+    network, stream = KeywordNetworks(settings, seed), np.random.default_rng([seed, 0])
     words, place, positive = draw_sequences(np.random.default_rng([seed, 1]), settings.measured, settings)
     rows: list[dict[str, float]] = []
 

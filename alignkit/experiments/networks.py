@@ -128,7 +128,7 @@ def train_network(
         device: as :func:`alignkit.neural.devices.pick_device`.
     """
     trainer = Trainer(TranslationTask(text.training, text.valid, plan.settings(), text.tokenizer, device=device))
-    return trainer.run(progress=progress) if look is None else follow(trainer, look, progress)
+    return follow(trainer, look, progress)
 
 
 def take_pairs(bitext: Bitext, number: int) -> Bitext:

@@ -59,10 +59,8 @@ class Experiment:
         run = settings.get("run")
         parts = [f"run {Path(run).name}"] if run else []
         for name in self.size:
-            if name not in settings or (run and name in self.trained):
-                continue  # results of an earlier version may have no such setting
             value = settings[name]
-            if not value and name in OF_PRESET:
+            if (run and name in self.trained) or (not value and name in OF_PRESET):
                 continue
             shown = " ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
             if not value and name in ALL_IF_EMPTY:

@@ -9,7 +9,7 @@ import numpy as np
 from alignkit.errors import InputError
 from alignkit.interop.score_formats import ExternalScores, words_of_tokens
 from alignkit.scores import Grouping, Scores, grouping_of, merge_to_words, spread_to_tokens
-from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.bitext import Bitext, Corpus, kept_tokens
 from alignkit.text.subword_marks import check_words, corpus_groups, join_words
 from alignkit.text.tokenization import SPECIALS, UNK
 
@@ -143,7 +143,8 @@ def _checked(path: str, scores: Scores, wanted: np.ndarray, unit: str, tokens: n
 def without_specials(bitext: Bitext) -> Bitext:
     """The bitext without BOS and EOS."""
     sides = bitext.source, bitext.target
-    return Bitext(*(side.only(np.concatenate([np.zeros(0, bool), *corpus_groups(side)]) >= 0) for side in sides))
+    groups = (np.concatenate([np.zeros(0, np.int64), *corpus_groups(side)]) for side in sides)
+    return Bitext(*(kept_tokens(side, own >= 0) for side, own in zip(sides, groups, strict=True)))
 
 
 def scores_without_specials(scores: Scores, bitext: Bitext) -> Scores:

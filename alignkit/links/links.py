@@ -12,7 +12,7 @@ import numpy as np
 
 from alignkit.errors import AlignkitError, InputError, abbreviated, check_list, check_type
 from alignkit.scores import heat_map
-from alignkit.types import OneAfterAnother, PathLike, equal_fields, offsets_of
+from alignkit.types import OneAfterAnother, PathLike, equal_fields, offsets_of, places_of
 
 # A probability may follow, as in 0-1:0.93, which alignkit also writes.
 _LINK = re.compile(r"(\d{1,9})([-p?])(\d{1,9})(:[0-9.e+-]+)?\Z", re.ASCII)
@@ -103,7 +103,7 @@ class Links(OneAfterAnother):
 
     def take(self, sentences: np.ndarray) -> Links:
         """The links of chosen sentence pairs, int (M',), in their order."""
-        return Links(self.pairs[self.places(sentences)], offsets_of(np.diff(self.offsets)[sentences]))
+        return Links(self.pairs[places_of(self, sentences)], offsets_of(np.diff(self.offsets)[sentences]))
 
     def __getitem__(self, m: int) -> np.ndarray:
         """int32 (K_m, 2): the links of pair m, a view."""

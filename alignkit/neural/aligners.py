@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -35,7 +35,7 @@ from alignkit.neural.scoring.translation import (
     ov_scores,
     saliency_scores,
 )
-from alignkit.neural.settings import ClassifierRunSettings, Reading, RunSettings, from_dict, to_dict
+from alignkit.neural.settings import ClassifierRunSettings, Reading, RunSettings, from_dict
 from alignkit.records import Record
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext, Corpus
@@ -88,7 +88,7 @@ class TrainedAligner(Aligner):
 
     def save(self, path: PathLike) -> None:
         """Write a checkpoint; raises AlignkitError if the name does not end in .pt."""
-        head = {"settings": to_dict(self.settings), "step": self.step, "tokenizer": self.tokenizer.state()}
+        head = {"settings": asdict(self.settings), "step": self.step, "tokenizer": self.tokenizer.state()}
         tail = {
             "metrics": dict(self.metrics),
             "fingerprint": self.fingerprint,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
@@ -24,7 +24,7 @@ from alignkit.neural.checkpoints import PROXY, checked_weights, load_payload, re
 from alignkit.neural.devices import pick_device
 from alignkit.neural.losses import BagLoss
 from alignkit.neural.scoring.translation import finite_scores
-from alignkit.neural.settings import ProxySettings, from_dict, to_dict
+from alignkit.neural.settings import ProxySettings, from_dict
 from alignkit.neural.training.loop import adam, batch_at, descend
 from alignkit.records import Record
 from alignkit.scores import Scores, flat_offsets
@@ -109,7 +109,7 @@ class ProxyAligner(Aligner):
         """Write a checkpoint; raises AlignkitError if the name does not end in .pt."""
         weights = {"embedding": self.embedding, "output": self.output}
         payload = {
-            "settings": to_dict(self.settings),
+            "settings": asdict(self.settings),
             "source": list(self.source.tokens),
             "target": list(self.target.tokens),
             "loss": self.loss,

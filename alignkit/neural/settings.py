@@ -7,7 +7,7 @@ torch.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
 from alignkit.errors import AlignkitError
@@ -288,13 +288,8 @@ def logged_steps(last: int, schedule: Schedule = "paper") -> list[int]:
     return sorted(step for step in steps if step <= last)
 
 
-def to_dict(settings: Any) -> dict[str, Any]:
-    """Settings as a plain dict of JSON values."""
-    return asdict(settings)
-
-
 def from_dict(kind: type[S], values: object) -> S:
-    """The settings that :func:`to_dict` wrote; missing fields have their defaults.
+    """The settings that :func:`dataclasses.asdict` gives; missing fields have their defaults.
 
     The class of a network's settings is the one that their ``architecture`` names, whatever ``kind`` is.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -13,6 +12,7 @@ from alignkit.links.from_scores import are_linked
 from alignkit.links.links import Links
 from alignkit.scores import Scores, elements_at
 from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.units import lowercase_counts
 from alignkit.text.vocabulary import Vocabulary
 
 #: Possible links have at least this probability, or a neighbour with at least the second.
@@ -40,13 +40,8 @@ class Frequencies:
     @classmethod
     def of(cls, corpus: Corpus) -> Self:
         """Those of a corpus."""
-        by_id = np.bincount(corpus.tokens, minlength=len(corpus.vocabulary)).tolist()
-        counts: Counter[str] = Counter()
-        for word, count in zip(corpus.vocabulary, by_id, strict=True):
-            counts[word.lower()] += count
-        kept = sorted(
-            ((word, count) for word, count in counts.items() if count > 1), key=lambda it: (-it[1], it[0])
-        )
+        counts = lowercase_counts(corpus).items()
+        kept = sorted((pair for pair in counts if pair[1] > 1), key=lambda pair: (-pair[1], pair[0]))
         return cls(Vocabulary.from_tokens(word for word, _ in kept), np.array([n for _, n in kept], np.int64))
 
     def features(self, corpus: Corpus) -> list[np.ndarray]:

@@ -18,7 +18,7 @@ from alignkit.records import Record
 from alignkit.scores import Scores
 from alignkit.storage import Fields
 from alignkit.taught.features import Cells, Frequencies
-from alignkit.text.vocabulary import Vocabulary
+from alignkit.text.vocabulary import unpack_vocabulary, vocabulary_arrays
 
 PASSES, ROUNDS = 2, 100
 #: As few gold pairs as there may be have some thousand possible links: small trees, each of a part of them.
@@ -64,7 +64,7 @@ class Trees:
         """The arrays of its file."""
         found = {f"trees{n}": np.frombuffer(trees.encode(), np.uint8) for n, trees in enumerate(self.passes)}
         for side, words in zip(SIDES, self.words, strict=True):
-            found |= words.vocabulary.arrays(side) | {f"{side}_counts": words.counts}
+            found |= vocabulary_arrays(side, words.vocabulary) | {f"{side}_counts": words.counts}
         return found
 
     def header(self) -> dict[str, str]:
@@ -75,7 +75,7 @@ class Trees:
 def unpack_trees(fields: Fields, header: Record) -> Trees:
     """Trees of their arrays and header; raises AlignkitError or ValueError if these are damaged."""
     words = [
-        Frequencies(Vocabulary.of_file(fields, side), fields.get(f"{side}_counts", np.int64)) for side in SIDES
+        Frequencies(unpack_vocabulary(fields, side), fields.get(f"{side}_counts", np.int64)) for side in SIDES
     ]
     passes = tuple(fields.get(f"trees{n}", np.uint8).tobytes().decode() for n in range(PASSES))
     trees = Trees(passes, (words[0], words[1]))

@@ -10,8 +10,8 @@ import numpy as np
 
 from alignkit.errors import check_list, check_type
 from alignkit.storage import Fields, loaded, save_arrays
-from alignkit.text.vocabulary import Vocabulary
-from alignkit.types import OneAfterAnother, PathLike, offsets_of
+from alignkit.text.vocabulary import Vocabulary, unpack_vocabulary, vocabulary_arrays
+from alignkit.types import OneAfterAnother, PathLike, offsets_of, places_of
 
 KIND, VERSION = "alignkit.bitext", 1
 
@@ -87,12 +87,8 @@ class Corpus(OneAfterAnother):
 
     def take(self, sentences: np.ndarray) -> Corpus:
         """The corpus of these sentences (indices), in this order, with the same vocabulary."""
-        offsets, places = offsets_of(self.lengths[sentences]), self.places(sentences)
+        offsets, places = offsets_of(self.lengths[sentences]), places_of(self, sentences)
         return Corpus(self.tokens[places], offsets, self.vocabulary, _part(self.spans, places))
-
-    def only(self, kept: np.ndarray) -> Corpus:
-        """The sentences with those of their tokens that are kept, bool (N,), and the same vocabulary."""
-        return Corpus(self.tokens[kept], offsets_of(kept)[self.offsets], self.vocabulary)
 
     def with_own_words(self) -> Corpus:
         """The same sentences with a vocabulary of the tokens that they have, in order of first appearance."""
@@ -115,6 +111,11 @@ class Corpus(OneAfterAnother):
 
 def _part(spans: np.ndarray | None, tokens: np.ndarray | slice) -> np.ndarray | None:
     return None if spans is None else spans[tokens]
+
+
+def kept_tokens(corpus: Corpus, kept: np.ndarray) -> Corpus:
+    """The sentences with those of their tokens that are kept, bool (N,), and the same vocabulary."""
+    return Corpus(corpus.tokens[kept], offsets_of(kept)[corpus.offsets], corpus.vocabulary)
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,16 +204,16 @@ class Bitext:
                 arrays[f"{side}_spans"] = corpus.spans
         shared = self.source.vocabulary is self.target.vocabulary
         for side, corpus in (("source", self.source), ("target", self.target))[: 1 if shared else 2]:
-            arrays |= corpus.vocabulary.arrays(side)
+            arrays |= vocabulary_arrays(side, corpus.vocabulary)
         save_arrays(path, KIND, VERSION, arrays, {"shared": shared}, compress=True)
 
     @classmethod
     def load(cls, path: PathLike) -> Bitext:
         """Read a file written by :meth:`save`; raises InputError if it is missing or damaged."""
         with loaded(path, KIND, VERSION) as (fields, header):
-            source = _load_corpus(fields, "source", Vocabulary.of_file(fields, "source"))
+            source = _load_corpus(fields, "source", unpack_vocabulary(fields, "source"))
             shared = header.flag("shared")
-            vocabulary = source.vocabulary if shared else Vocabulary.of_file(fields, "target")
+            vocabulary = source.vocabulary if shared else unpack_vocabulary(fields, "target")
             target = _load_corpus(fields, "target", vocabulary)
             return cls(source, target)
 

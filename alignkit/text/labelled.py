@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from alignkit.errors import AlignkitError, InputError, check_list, of_file, reading
-from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.bitext import Bitext, Corpus, kept_tokens
 from alignkit.text.reading import read_lines
 from alignkit.text.tokenization import Tokenizer, encode_lines, split_words
 from alignkit.text.vocabulary import Vocabulary
@@ -80,7 +80,7 @@ class LabelledText:
             marks: per text bool (L,), True at words to be taken out.
         """
         kept = ~np.concatenate([np.zeros(0, bool), *marks])
-        return LabelledText(self.corpus.only(kept), self.labels, self.names)
+        return LabelledText(kept_tokens(self.corpus, kept), self.labels, self.names)
 
 
 @dataclass(frozen=True)

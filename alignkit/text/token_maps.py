@@ -17,7 +17,7 @@ import numpy as np
 
 from alignkit.text.bitext import Corpus
 from alignkit.text.subword_marks import style_of, without_mark
-from alignkit.types import brief_repr, in_runs, offsets_of
+from alignkit.types import brief_repr, in_runs, offsets_of, places_of
 
 BLOCK = 50_000  # sentences compared at a time
 
@@ -126,7 +126,7 @@ class _Forms:
         A token without bytes gets the next one of its sentence, or the last.
         """
         sizes = self.corpus.lengths[sentences]
-        places = self.corpus.places(sentences)
+        places = places_of(self.corpus, sentences)
         lengths = self.lengths[self.corpus.tokens[places]]
         ends = np.cumsum(lengths)
         starts = ends - lengths

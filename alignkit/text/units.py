@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +11,7 @@ import numpy as np
 
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.vocabulary import Vocabulary
-from alignkit.types import OneAfterAnother, offsets_of
+from alignkit.types import OneAfterAnother, offsets_of, places_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +38,7 @@ class Units(OneAfterAnother):
         if self.is_one_to_one:
             return Corpus(self.ids[corpus.tokens], corpus.offsets, self.vocabulary)
         ends = offsets_of(self.counts(corpus))
-        return Corpus(self.ids[self.places(corpus.tokens)], ends[corpus.offsets], self.vocabulary)
+        return Corpus(self.ids[places_of(self, corpus.tokens)], ends[corpus.offsets], self.vocabulary)
 
     def counts(self, corpus: Corpus) -> np.ndarray:
         """int64 (N,): the number of units of each token."""
@@ -60,6 +61,16 @@ def lowercase(vocabulary: Vocabulary) -> Units:
     known: dict[str, int] = {}
     ids = [known.setdefault(word.lower(), len(known)) for word in vocabulary]
     return Units(Vocabulary.from_tokens(known), np.array(ids, np.int32), np.arange(len(ids) + 1))
+
+
+def lowercase_counts(corpus: Corpus) -> Counter[str]:
+    """How often each word occurs, in lower case, without those of the vocabulary that do not."""
+    counts = np.bincount(corpus.tokens, minlength=len(corpus.vocabulary))
+    words: Counter[str] = Counter()
+    for word, count in zip(corpus.vocabulary, counts.tolist(), strict=True):
+        if count:
+            words[word.lower()] += count
+    return words
 
 
 def lowercased(bitext: Bitext) -> Bitext:

@@ -61,15 +61,6 @@ class Vocabulary:
             raise ValueError("a vocabulary cannot hold the same token twice")
         return cls(np.frombuffer(b"".join(encoded), np.uint8), offsets_of([len(token) for token in encoded]))
 
-    def arrays(self, side: str) -> dict[str, np.ndarray]:
-        """The arrays of a saved file with the words of a side."""
-        return {f"{side}_types": self.text, f"{side}_type_offsets": self.offsets}
-
-    @classmethod
-    def of_file(cls, fields: Fields, side: str) -> Vocabulary:
-        """The words of :meth:`arrays`; raises InputError, AlignkitError or ValueError if they are damaged."""
-        return cls(fields.get(f"{side}_types", np.uint8), fields.get(f"{side}_type_offsets", np.int64))
-
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
@@ -117,3 +108,13 @@ class Vocabulary:
 
     def __repr__(self) -> str:
         return f"Vocabulary({len(self)} tokens)"
+
+
+def vocabulary_arrays(side: str, words: Vocabulary) -> dict[str, np.ndarray]:
+    """The arrays of a saved file with the words of a side."""
+    return {f"{side}_types": words.text, f"{side}_type_offsets": words.offsets}
+
+
+def unpack_vocabulary(fields: Fields, side: str) -> Vocabulary:
+    """The words of :func:`vocabulary_arrays`; raises InputError, AlignkitError or ValueError if damaged."""
+    return Vocabulary(fields.get(f"{side}_types", np.uint8), fields.get(f"{side}_type_offsets", np.int64))

@@ -51,7 +51,7 @@ def test_bad_settings(name, change, message):
 
 
 def test_unknown_experiment():
-    with pytest.raises(AlignkitError, match="no experiment 'nothing'"):
+    with pytest.raises(AlignkitError, match="unknown experiment 'nothing'"):
         find_experiment("nothing")
 
 

@@ -163,7 +163,7 @@ def test_an_option_that_no_test_reads(runs, capsys, options, message):
     [
         ({"epsilon": 0.0}, "epsilon must lie"),
         ({"permutations": 0}, "at least 1"),
-        ({"tests": ("none",)}, "no explanation test 'none'"),
+        ({"tests": ("none",)}, "unknown explanation test 'none'"),
     ],
 )
 def test_impossible_settings(options, message):

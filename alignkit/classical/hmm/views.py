@@ -21,7 +21,7 @@ from alignkit.scores import Scores, flat_offsets
 from alignkit.storage import Fields
 from alignkit.text.bitext import Bitext, Corpus, check_bitext
 from alignkit.text.tokenization import SubwordTokenizer, train_word_pieces
-from alignkit.text.units import Units, lowercased, units_of
+from alignkit.text.units import Units, lowercase_counts, lowercased, units_of
 from alignkit.types import in_runs, offsets_of
 
 #: The most elements (t, l) of a pair that is aligned as a whole, and the elements of a window of a longer one.
@@ -131,7 +131,7 @@ def trained_views(views: tuple[View, ...], bitext: Bitext) -> tuple[View, ...]:
     """
     if all(view.has_words for view in views):
         return views
-    sides = [_word_counts(side) for side in (bitext.source, bitext.target)]
+    sides = [lowercase_counts(side) for side in (bitext.source, bitext.target)]
     trained, sizes = [], set()
     for view in views:
         if not view.subwords or view.tokenizers is not None:
@@ -150,16 +150,6 @@ def trained_views(views: tuple[View, ...], bitext: Bitext) -> tuple[View, ...]:
         if any(len(side.pieces(word)) > 1 for side, counts in pieces for word in counts):
             trained.append(replace(view, tokenizers=(source, target)))
     return tuple(trained)
-
-
-def _word_counts(side: Corpus) -> Counter[str]:
-    """How often each word of a side occurs, in lower case, without those of the vocabulary that do not."""
-    counts = np.bincount(side.tokens, minlength=len(side.vocabulary))
-    words: Counter[str] = Counter()
-    for word, count in zip(side.vocabulary, counts.tolist(), strict=True):
-        if count:
-            words[word.lower()] += count
-    return words
 
 
 def _subwords_of(view: View, counts: Counter[str]) -> int:

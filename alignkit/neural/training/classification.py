@@ -14,7 +14,7 @@ state.pt            the state from which training is resumed
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -32,7 +32,7 @@ from alignkit.neural.devices import one_thread
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.networks.normalizers import samplers, score_function_loss
 from alignkit.neural.scoring.classifier import classifier_logits, judge_logits
-from alignkit.neural.settings import ClassifierRunSettings, to_dict
+from alignkit.neural.settings import ClassifierRunSettings
 from alignkit.neural.training.run_directory import RunDirectory, fingerprint
 from alignkit.neural.training.trainer import Task, learn_tokenizer
 from alignkit.neural.vectors import read_vectors
@@ -282,7 +282,7 @@ def train_classifier(
     start = None if vectors is None else read_vectors(vectors, tokenizer.vocabulary, size)
     prepare = None if start is None else lambda network: start.fill(network.embedding)
     config = {
-        "settings": to_dict(settings),
+        "settings": asdict(settings),
         "text": {"training": _describe(text), "validation": _describe(valid)},
         "labels": list(labels),
         "vectors": None if start is None else start.describe(),

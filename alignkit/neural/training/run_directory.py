@@ -11,7 +11,7 @@ import platform
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -21,7 +21,7 @@ from alignkit.errors import AlignkitError, InputError, reading, writing
 from alignkit.neural.aligners import TrainedAligner, best_checkpoint, load_checkpoint
 from alignkit.neural.checkpoints import BEST, TRAINING, load_payload, readable, save_payload
 from alignkit.neural.devices import pick_device
-from alignkit.neural.settings import RunSettings, differences, from_dict, to_dict
+from alignkit.neural.settings import RunSettings, differences, from_dict
 from alignkit.neural.training.log import TrainingLog
 from alignkit.neural.training.trainer import Found, Task, Trainer
 from alignkit.records import Record, parse_json
@@ -187,7 +187,7 @@ class RunDirectory(ABC, Generic[Settings, Found, Text]):
             raise InputError(place, "a network of another run: it was trained on another text", remedy=_REMEDY)
         with readable(self.path / CONFIG):
             own = self.settings.change(network={"vocabulary": network.settings.network.vocabulary})
-        changes = list(differences(to_dict(own), to_dict(network.settings)))
+        changes = list(differences(asdict(own), asdict(network.settings)))
         if changes:
             raise InputError(place, f"a network of another run ({'; '.join(changes)})", remedy=_REMEDY)
         for name in MEASURED:

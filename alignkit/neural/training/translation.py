@@ -15,7 +15,7 @@ state.pt            the state from which training is resumed; written last, so t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -34,7 +34,7 @@ from alignkit.neural.networks.base import Encoding, TranslationNetwork, new_netw
 from alignkit.neural.networks.normalizers import samplers, score_function_loss
 from alignkit.neural.scoring.evaluation import bleu, evaluate_network
 from alignkit.neural.scoring.translation import chosen_map, read_weights
-from alignkit.neural.settings import Reading, RunSettings, to_dict
+from alignkit.neural.settings import Reading, RunSettings
 from alignkit.neural.training.guidance import Guide, guide_loss, word_guide
 from alignkit.neural.training.run_directory import CONFIG, RunDirectory, fingerprint
 from alignkit.neural.training.trainer import Task, learn_tokenizer
@@ -293,7 +293,7 @@ def train_translation(
         own = None if guide is None else word_guide(guide, text, training, tokenizer)
         return TranslationTask(training, held, settings, tokenizer, valid.target, device, own)
 
-    config = {"settings": to_dict(settings), "text": described}
+    config = {"settings": asdict(settings), "text": described}
     return run.complete(config, encode, task, device, progress)
 
 

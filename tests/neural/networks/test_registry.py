@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.neural.scoring.evaluation import beam_search, translate
 from alignkit.neural.scoring.lstm_saliency import has_derivatives
 from alignkit.neural.scoring.translation import autograd_saliency, lexical_scores, saliency_scores
-from alignkit.neural.settings import NETWORKS, NetworkSettings, RunSettings, from_dict, to_dict
+from alignkit.neural.settings import NETWORKS, NetworkSettings, RunSettings, from_dict
 from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import TranslationRun, TranslationTask, train_translation
 from alignkit.text.pairs import LinePairs
@@ -222,8 +222,8 @@ def test_dot_attention_adds_the_directions():
 def test_settings_name_their_network():
     settings = settings_of("bag")
     assert isinstance(settings.network, BagSettings)
-    assert from_dict(RunSettings, to_dict(settings)) == settings
-    assert to_dict(settings)["network"]["architecture"] == "bag"
+    assert from_dict(RunSettings, asdict(settings)) == settings
+    assert asdict(settings)["network"]["architecture"] == "bag"
     back = settings.change(network={"architecture": "lstm"})
     assert back.network == RunSettings().network
     with pytest.raises(AlignkitError, match=f"architecture must be one of {', '.join(NETWORKS)}, not 'gru'"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,6 @@ from alignkit.neural.settings import (
     TextSettings,
     from_dict,
     logged_steps,
-    to_dict,
 )
 from alignkit.neural.training.classification import ClassificationTask, ClassifierRun, Judged, train_classifier
 from alignkit.neural.training.trainer import Trainer
@@ -82,7 +82,7 @@ def test_logged_steps_are_the_papers() -> None:
 
 
 def test_settings_survive_json() -> None:
-    assert from_dict(ClassifierRunSettings, to_dict(SMALL)) == SMALL
+    assert from_dict(ClassifierRunSettings, asdict(SMALL)) == SMALL
     with pytest.raises(AlignkitError, match="cannot be trained alone"):
         SMALL.change(network={"attention": "uniform"}, training={"trained": "attention"})
     with pytest.raises(AlignkitError, match="attention must be uniform, or a score function"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ import torch
 from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.aligners import NeuralAligner, load_checkpoint
 from alignkit.neural.batching import training_batches, usable
-from alignkit.neural.settings import PRESETS, RunSettings, TrainingSettings, from_dict, logged_steps, to_dict
+from alignkit.neural.settings import PRESETS, RunSettings, TrainingSettings, from_dict, logged_steps
 from alignkit.neural.training.log import TrainingLog
 from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import TranslationRun, TranslationTask, find_run, train_translation
@@ -94,7 +94,7 @@ def test_settings_survive_json() -> None:
     import json
 
     for preset in PRESETS.values():
-        assert from_dict(RunSettings, json.loads(json.dumps(to_dict(preset)))) == preset
+        assert from_dict(RunSettings, json.loads(json.dumps(asdict(preset)))) == preset
     with pytest.raises(AlignkitError, match="unknown field colour"):
         from_dict(RunSettings, {"network": {"colour": 1}})
     with pytest.raises(AlignkitError, match="attention must be uniform, or a score function"):
