@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -147,7 +148,6 @@ def classification_text(found: Classification, settings: ClassifySettings, facts
 
 def classification_json(found: Classification, settings: ClassifySettings, facts: dict[str, Any]) -> str:
     """Everything but the scores."""
-    from alignkit.neural.settings import to_dict
     from alignkit.report import tables
 
     logistic = found.logistic
@@ -162,7 +162,7 @@ def classification_json(found: Classification, settings: ClassifySettings, facts
         "penalties": None if found.penalties is None else tables.records(found.penalties),
         "percent": float(settings.percent),
         "scored": settings.scored,
-        "settings": to_dict(settings.runs),
+        "settings": asdict(settings.runs),
         **facts,
     }
     return tables.to_json(found.row, "row", more)
