@@ -50,6 +50,7 @@ from alignkit.text.pairs import (
     shard_range,
 )
 from alignkit.text.reading import read_chunks
+from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike, Progress, counted, naming_options
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ log = logging.getLogger(__name__)
 
 BLOCK = 10_000  # sentence pairs that a saved aligner links at a time, or that are described at a time
 MANY_PAIRS = 10  # in so many pairs without any link something is wrong
+FREQUENT = 20  # words that tell the sides of a text
 WRITTEN_BLOCK = 100_000  # sentence pairs whose known links are written at a time
 #: Elements of the matrices, the sum of (T + 1)(L + 1), that a joint model is adapted to at a time: the more, the
 #: better it gets; with so many, the process takes 1.5 GB.
@@ -761,7 +763,19 @@ def write_alignments(
     filled = written.pairs - written.blank - written.malformed
     if filled >= MANY_PAIRS and not written.links and isinstance(text.aligner, JointHMM):
         log.warning("no link reaches the threshold of %g; a lower one gives links", text.aligner.threshold)
+    if filled >= MANY_PAIRS and text.fitted is None and _seem_exchanged(text):
+        log.warning("the model knows more of the source words as target words: are source and target exchanged?")
     return written
+
+
+def _seem_exchanged(text: AlignedText) -> bool:
+    """Whether the model knows more of the most frequent source words as target words than as source words."""
+    model, side = text.aligner, text.bitext.source
+    known = getattr(model, "source", None), getattr(model, "target", None)
+    frequent = np.argsort(-np.bincount(side.tokens), kind="stable")[:FREQUENT]
+    words = {form for i in frequent.tolist() for form in (side.vocabulary[i], side.vocabulary[i].lower())}
+    source, target = (sum(w in each for w in words) if isinstance(each, Vocabulary) else 0 for each in known)
+    return target > source
 
 
 def _opened(path: PathLike) -> AbstractContextManager[IO[bytes]]:

@@ -144,6 +144,14 @@ def test_a_threshold_trades_precision_for_recall(alignkit, tmp_path):
     assert "no link reaches the threshold of 1; a lower one gives links" in none.err
 
 
+@pytest.mark.parametrize("method", ["align", "ibm1"])
+def test_exchanged_sides_are_noticed(alignkit, tmp_path, method):
+    text, model = [alignkit_data.path("test.de"), alignkit_data.path("test.en")], tmp_path / "m.npz"
+    assert alignkit(method, "-q", *text, "--save-model", model).code == 0
+    assert "exchanged" not in alignkit("align", *text, "--model", model).err
+    assert "are source and target exchanged?" in alignkit("align", *text[::-1], "--model", model).err
+
+
 def test_a_start_of_another_kind_says_what_to_give(alignkit, failure, write, tmp_path):
     text, model = write("text", TEXT), tmp_path / "m.npz"
     assert alignkit("ibm1", "-q", text, "--save-model", model).code == 0
