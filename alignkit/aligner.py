@@ -537,7 +537,6 @@ class Symmetrized(Aligner):
                 "the first of two aligners to combine is of target to source; give it as the second"
             )
         reverse = self.reverse.inner if isinstance(self.reverse, Reversed) else self.reverse
-        check_directions(self.forward, reverse)
         for side, aligner in (("forward", self.forward), ("reverse", reverse)):
             aligner.check_kind("alpha")
             object.__setattr__(self, side, aligner.with_threads(self.threads).on_words())

@@ -19,7 +19,7 @@ import numpy as np
 
 from alignkit import scores as score_files
 from alignkit.align_settings import AlignSettings, FitSettings, LinkSettings, ReadSettings
-from alignkit.aligner import Aligner, Reversed, Symmetrized, WordLevel, load_aligner
+from alignkit.aligner import Aligner, Reversed, Symmetrized, WordLevel, check_directions, load_aligner
 from alignkit.classical.hmm.adaptation import Adapter
 from alignkit.classical.hmm.joint import JointHMM
 from alignkit.classical.memory import HMM, LEXICAL, check_memory
@@ -660,7 +660,9 @@ def _usable(model: Model, linking: LinkSettings, threads: int | None) -> Aligner
         if len(model) != 2:
             raise AlignkitError(f"give one model, or a pair of opposite directions, not a list of {len(model)}")
         forward, reverse = (_loaded(each, threads) for each in model)
-        return Symmetrized(forward, reverse, linking.symmetrization or DEFAULT_METHOD, linking.threshold, threads)
+        both = Symmetrized(forward, reverse, linking.symmetrization or DEFAULT_METHOD, linking.threshold, threads)
+        check_directions(both.forward, both.reverse)
+        return both
     if linking.symmetrization is not None:
         raise AlignkitError("a heuristic combines two models; give a pair of them, or none")
     aligner = _loaded(model, threads)

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from planted import bitext_of, random_pairs
 
+import alignkit
 from alignkit import aligner
 from alignkit.aligner import Aligner, Reversed, Symmetrized, load_aligner
 from alignkit.classical.diagonal import fit_diagonal
@@ -57,12 +58,12 @@ def test_links_whatever_the_text(pairs, iterations):
     check_links(both_ibm1s(text, iterations=iterations), text)
 
 
-def test_two_aligners_of_one_direction_are_refused(models):
+def test_two_models_of_one_direction_are_refused(bitext, models):
     forward, reverse = models
     for first, second in ((forward, forward), (reverse, reverse), (forward, Reversed(forward))):
         with pytest.raises(AlignkitError, match="not of the other direction"):
-            Symmetrized(first, second)
-    assert Symmetrized(reverse, forward)
+            alignkit.align(bitext, model=(first, second))
+    assert alignkit.align(bitext, model=models).links == Symmetrized(*models).links(bitext)
 
 
 def test_links_of_words_that_never_met():
