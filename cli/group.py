@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from importlib import import_module
+from typing import Any
 
 import click
 
@@ -85,6 +86,12 @@ class LazyGroup(click.Group):
             hint = f" Did you mean '{near[0]}'?" if near else ""
             raise click.UsageError(f"There is no command '{abbreviated(name)}'.{hint}", ctx)
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise SystemExit from error  # for the interrupt itself, click writes an empty line
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, commands in GROUPS.items():

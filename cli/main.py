@@ -1,6 +1,6 @@
 """The ``alignkit`` program: from its arguments to its exit code.
 
-Nothing but Python's own modules is imported before signals are heeded, so that Ctrl-C never prints a traceback.
+Only what heeds signals is imported before they are heeded, so that Ctrl-C prints no traceback.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import io
 import os
 import signal
 import sys
-from threading import Timer
-from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn
 
+TYPE_CHECKING = False  # that of typing takes as long to load as all the rest
 if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any, NoReturn
+
     import click
 
 RARELY = 100_000  # new objects between two searches for cyclic garbage: imports make many, which all stay
-INTERRUPTED = 130  # the exit code that shells give a program after Ctrl-C
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -26,24 +26,25 @@ def main(arguments: list[str] | None = None) -> None:
 
     Each but the first comes with one line on standard error.
     """
-    received = _heed_signals()
+    received: list[int] = []
     gc.set_threshold(RARELY)
     try:
         try:
+            _heed_signals(received)
             _mend_streams()
             code = run(arguments)
         finally:
             for each in _signals():
                 signal.signal(each, signal.SIG_DFL)  # nothing is left to clean up
-    except (Exception, SystemExit):
+    except BaseException:
         # An import that a signal interrupts may end in an error of any other kind.
         if not received:
             raise
         code = 128 + received[0]
-    if received and code == 128 + received[0]:
-        if code == INTERRUPTED and sys.stderr.isatty():
+        if received[0] == signal.SIGINT and sys.stderr.isatty():
             print(file=sys.stderr)  # the terminal has shown ^C on the line
-        _fail("interrupted" if code == INTERRUPTED else f"ended by {signal.Signals(received[0]).name}")
+        name = signal.Signals(received[0]).name
+        _fail("interrupted" if name == "SIGINT" else f"ended by {name}")
     sys.exit(_flushed(code))
 
 
@@ -96,43 +97,35 @@ def _signals() -> list[int]:
     return [each for each in known if each is not None and signal.getsignal(each) is not signal.SIG_IGN]
 
 
-def _heed_signals() -> list[int]:
+def _heed_signals(received: list[int]) -> None:
     """Turn the signals that end a program into exceptions, so that no half-written file is left behind.
 
-    Returns:
-        the signals that have come, at first none.
+    Args:
+        received: the signals that have come, to be filled.
     """
-    received: list[int] = []
 
     def stop(number: int, _: FrameType | None) -> NoReturn:
         received.append(number)
-        raise SystemExit(128 + number)
+        raise KeyboardInterrupt  # Python's compiler, at work in imports, would drop any other exception
 
     for each in _signals():
         signal.signal(each, stop)
+    from threading import Timer
+
     show = sys.unraisablehook
 
     def lost(error: sys.UnraisableHookArgs) -> None:
         if not received:
             show(error)
-        elif issubclass(error.exc_type, SystemExit):
+        elif issubclass(error.exc_type, KeyboardInterrupt):
             # Raised where Python can only print it, as in a callback: it comes again, when that is over.
             Timer(0.01, os.kill, (os.getpid(), received[0])).start()
 
     sys.unraisablehook = lost
-    return received
 
 
 def run(arguments: list[str] | None = None) -> int:
     """Run the program; return its exit code."""
-    try:
-        return _run(arguments)
-    except KeyboardInterrupt:
-        _fail("interrupted")
-        return INTERRUPTED
-
-
-def _run(arguments: list[str] | None) -> int:
     import click
 
     from alignkit.errors import AlignkitError
@@ -151,8 +144,6 @@ def _run(arguments: list[str] | None) -> int:
         if name not in PACKAGES:
             raise
         return _fail(str(missing(name)))
-    except click.Abort as error:
-        raise KeyboardInterrupt from error
     except MemoryError:
         return _fail("out of memory; give less text at a time")
     except OSError as error:
