@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 from errno import EACCES, EISDIR
+from pathlib import Path
 from typing import Any
 
 import click
@@ -243,7 +244,7 @@ TEXT = InputPath(stdin=True)
 
 
 def check_paths(ctx: click.Context) -> None:
-    """Refuse two outputs to one file, an output that replaces an input, and standard input for two inputs.
+    """Refuse two outputs to one file, an output that replaces an input or a file in it, and two standard inputs.
 
     Args:
         ctx: of a command whose parameters are parsed.
@@ -268,7 +269,8 @@ def check_paths(ctx: click.Context) -> None:
             place = "standard output" if path == "-" else os.path.realpath(path)
             if place in outputs:
                 raise click.UsageError(f"Two outputs cannot both go to {place}; give another file for one.", ctx)
-            if place in inputs and inputs[place] != kind.replaces:
+            read = inputs.keys() & {place, *map(str, Path(place).parents)} if os.path.isfile(place) else ()
+            if any(inputs[each] != kind.replaces for each in read):
                 raise click.UsageError(f"The output would replace the input {place}; give another file.", ctx)
             outputs[place] = name
 
@@ -283,6 +285,9 @@ def _paths(kind: click.ParamType, value: Any) -> Iterator[tuple[click.ParamType,
     if value is None:
         if isinstance(kind, OutputPath) and kind.result:
             yield kind, "-"
+    elif isinstance(kind, EmbeddingSource):
+        for path in value.split(","):
+            yield InputPath(), path
     elif isinstance(value, str):
         yield kind, kind.file(value) if isinstance(kind, InputPath) else value
     elif isinstance(kind, click.Tuple) and value and isinstance(value[0], str):

@@ -142,6 +142,33 @@ def test_standard_input_is_read_once(alignkit, failure, text):
     )
 
 
+@pytest.mark.parametrize(
+    ("arguments", "output"),
+    [
+        (["lab", "."], "--csv-steps"),
+        (["lab", "other", "--uniform", "."], "--csv-steps"),
+        (["report", "."], "-o"),
+        (["align", "text", "--model", "."], "-o"),
+        (["align", "text", "--model", "runs"], "--sentence-scores"),
+        (["align", "text", "--embeddings", "."], "--save-model"),
+        (["align", "text", "--embeddings", "text,runs/a.npz"], "--trace"),
+        (["heads", "text", "text", "--model", "runs"], "--save-model"),
+    ],
+    ids=lambda value: "".join(value),
+)
+def test_a_file_of_a_folder_that_is_read_is_not_replaced(
+    alignkit, failure, write, tmp_path, monkeypatch, arguments, output
+):
+    monkeypatch.chdir(tmp_path)
+    for name in ("runs", "other"):
+        (tmp_path / name).mkdir()
+    write("text", "a ||| b\n")
+    kept = write("runs/a.npz", "kept")
+    failure(alignkit(*arguments, output, "runs/a.npz"), f"would replace the input {kept}")
+    assert kept.read_text() == "kept"
+    assert "would replace" not in alignkit(*arguments, output, "runs/new.npz").err
+
+
 def test_a_saved_model_may_be_updated(alignkit, text, tmp_path):
     model = tmp_path / "m"
     assert alignkit("ibm1", "-q", *text, "--save-model", model).code == 0
