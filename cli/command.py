@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import click
+from click.core import augment_usage_errors
 
 from alignkit_cli.parameter_types import check_paths
 
@@ -63,7 +64,8 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse and check all that can be checked without the work itself; raises click.UsageError."""
-        rest = super().parse_args(ctx, args)
+        with augment_usage_errors(ctx):
+            rest = super().parse_args(ctx, args)
         if not ctx.resilient_parsing:
             check_paths(ctx)
         return rest

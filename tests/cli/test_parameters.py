@@ -128,6 +128,8 @@ def test_every_command_is_explained(alignkit, name):
         (["algin"], "Did you mean 'align'?"),
         (["align", "--qiet"], "--quiet"),
         (["train", "--zzzzzz"], "See 'alignkit train --help'"),
+        (["train", "--seed"], "See 'alignkit train --help'"),
+        (["lab", "--train", "text"], "See 'alignkit lab --help'"),
         (["zzzzzz"], "There is no command 'zzzzzz'. See 'alignkit --help'"),
     ],
     ids=" ".join,
