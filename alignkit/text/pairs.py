@@ -19,7 +19,7 @@ from alignkit.stages import Stage
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.pair_records import object_fields, object_lines, object_of, record_lines, split_fields
 from alignkit.text.raw_text import tokenized_text
-from alignkit.text.reading import encode_text, file_parts, read_utf8, split_lines, valid_text, whole_lines
+from alignkit.text.reading import encode_text, file_parts, split_lines, valid_text, whole_lines
 from alignkit.text.tokenization import split_words
 from alignkit.types import PathLike
 
@@ -232,12 +232,20 @@ class PairFiles:
         if self.target is not None:
             if [os.fspath(path) for path in self.paths] == ["-", "-"]:
                 raise AlignkitError("standard input cannot be both sides; give it one SOURCE ||| TARGET text")
-            return [partial(read_utf8, path, *self.how) for path in self.paths]
+            return [partial(self._side, path) for path in self.paths]
         data = b"".join(file_parts(split_fields(self.source)[0], -1))
         records = record_lines(self.source, [data], self.encoding_errors)
         known = pair_format([data]) if records is None else TAB
         text = data if records is None else b"".join(records)
         return [partial(bytes, side) for side in known.sides(self.source, text, *self.how)]
+
+    def _side(self, path: PathLike, lines: bytes | None = None, first: int = 1) -> bytes:
+        """Whole lines of one of two files, from the line of that number on, or all of it, as valid UTF-8."""
+        lines = b"".join(file_parts(path, -1)) if lines is None else lines
+        if first == 1 and object_fields(next(_LINE.finditer(lines))[0]):
+            remedy = "give one file with both sides in its fields, or two with a sentence per line"
+            raise InputError(path, "has JSON lines, not sentences", remedy=remedy)
+        return valid_text(path, lines, *self.how, first)
 
     def _batches(self, bounds: Sequence[int]) -> Iterator[PairBatch]:
         """The pairs from each of these numbers to the next; those that a file lacks are left out."""
@@ -254,7 +262,7 @@ class PairFiles:
                 yield PairBatch(first + 1, *sides, encode=self.encode)
                 continue
             source, target = (
-                valid_text(path, text, *self.how, first + 1)
+                self._side(path, text, first + 1)
                 for path, text in zip((self.source, self.paths[-1]), texts, strict=True)
             )
             yield PairBatch(first + 1, source, target, encode=self.encode)

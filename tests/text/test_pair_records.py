@@ -132,6 +132,19 @@ def test_a_strange_first_line_is_text(tmp_path):
         assert read_line_pairs(write(tmp_path / "x", f"{first}\tc\n")).source == [first]
 
 
+@pytest.mark.parametrize("name", ["short", "nested"])
+def test_records_are_not_one_of_two_files(name, tmp_path):
+    path, sentences = write(tmp_path / "a", FILES[name]), write(tmp_path / "b", "a\n" * len(PAIRS))
+    for files in (PairFiles(path, sentences), PairFiles(sentences, path)):
+        for read in (files.bitext, files.lines, lambda files=files: list(files.blocks(np.arange(3)))):
+            with pytest.raises(
+                InputError, match="a: has JSON lines, not sentences; give one file with both sides"
+            ):
+                read()
+    code = write(tmp_path / "a", '{}\n{"a": 1}\n[1, "b"]\n')
+    assert len(PairFiles(code, code).bitext()) == 3
+
+
 def test_parquet(tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     import pyarrow
