@@ -51,8 +51,9 @@ class HuggingFaceEncoder:
             if config.is_encoder_decoder or mask.all():
                 raise ValueError("it is not the model of an encoder, or its tokenizer knows no letters")
         except Exception as error:  # transformers and its tokenizers raise errors of many kinds
+            problem = f"cannot be loaded as an encoder of transformers: {first_line(error)}"
             raise InputError(
-                folder, f"cannot be loaded as an encoder of transformers: {first_line(error)}"
+                folder, problem, remedy="give e5, a folder that save_pretrained wrote, or files"
             ) from error
         finally:
             logging.set_verbosity(level)

@@ -52,8 +52,9 @@ def load_pretrained(
     Raises:
         AlignkitError: transformers is not installed, or there is no such model.
     """
-    if _is_path(model) and not os.path.isdir(model):
-        raise InputError(model, "there is no such folder", remedy="give one, or the name of a model as org/name")
+    remedy = "give a folder that save_pretrained wrote, or the name of a model as org/name"
+    if (os.path.exists(model) or _is_path(model)) and not os.path.exists(os.path.join(model, "config.json")):
+        raise InputError(model, "has no config.json, so it is no model of transformers", remedy=remedy)
     try:
         from transformers import (
             AutoConfig,
@@ -78,9 +79,8 @@ def load_pretrained(
                 tokenizer.set_prefix_tokens(language=target_language, task="transcribe")
         found = kind.from_pretrained(model, attn_implementation="eager")
     except Exception as error:  # transformers, its tokenizers and its hub raise errors of many kinds
-        raise AlignkitError(
-            f"{model} cannot be loaded as a model of transformers that translates: {first_line(error)}"
-        ) from error
+        problem = f"cannot be loaded as a model of transformers that translates: {first_line(error)}"
+        raise InputError(model, problem, remedy=remedy) from error
     return found, tokenizer
 
 

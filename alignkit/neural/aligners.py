@@ -290,10 +290,11 @@ def best_checkpoint(run: Path) -> Path:
     Raises:
         InputError: the folder has none; the message names the runs in the folder, if there are any.
     """
-    if run.is_dir() and not (run / BEST).exists():
+    if not (run / BEST).exists():
         inner = [str(place.parent) for place in sorted(run.glob(f"*/{BEST}"))]
         if inner:
             more = ", ..." if len(inner) > _MOST_NAMED else ""
             raise InputError(run, f"is not a run; give one of those in it: {', '.join(inner[:_MOST_NAMED])}{more}")
-        raise InputError(run, f"a folder without {BEST}, so it is not a run, or one that has only just begun")
+        problem = f"has no {BEST}, so it is not a run, or one that has only just begun"
+        raise InputError(run, problem, remedy="give a run directory of `alignkit train` or `alignkit classify`")
     return run / BEST

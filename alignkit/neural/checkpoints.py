@@ -72,9 +72,8 @@ def load_payload(path: PathLike, *kinds: str) -> dict[str, Any]:
     except InputError:
         raise
     except Exception as error:  # torch raises a dozen kinds of error for a bad file
-        raise InputError(
-            path, "not a checkpoint, damaged, or with something other than numbers in it; nothing in it was run"
-        ) from error
+        problem = "not a checkpoint, damaged, or with something other than numbers in it; nothing in it was run"
+        raise InputError(path, problem, remedy="give a checkpoint (.pt) or a run directory") from error
     header = payload.get("header") if isinstance(payload, dict) else None
     if not isinstance(header, dict):
         raise InputError(path, "not a checkpoint that alignkit wrote")

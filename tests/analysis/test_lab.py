@@ -293,8 +293,8 @@ def test_runs_that_do_not_belong_together(folder, lines, tmp_path):
     refused("not trained with attention, which --other", general, uniform)
     refused("not trained with uniform attention, which --uniform", general, None, folder / "general-1")
     refused("another one", general, general)
-    refused("no such directory", tmp_path / "none")
-    refused("config.json", tmp_path)
+    for path in (tmp_path / "none", tmp_path, general / "best.pt"):
+        refused(r"has no config\.json; give a run directory of `alignkit train`", path)
     settings = settings_of(steps=2).change(network={"attention": "uniform"})
     texts = [LinePairs(*(side[part] for side in lines)) for part in (slice(200), slice(250, None))]
     train_translation(tmp_path / "else", *texts, settings, device="cpu")

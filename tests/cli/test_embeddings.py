@@ -39,7 +39,11 @@ def test_problems_are_told_in_one_line(alignkit, failure, write, tmp_path, monke
     failure(alignkit("align", "-q", text, "--embeddings", write("bad", "rot x y\n")), "line 1: must be a word and")
     failure(alignkit("align", "-q", text, "--embeddings", ",".join([str(text)] * 3)), "one or two files")
     (tmp_path / "folder").mkdir()
-    failure(alignkit("align", "-q", text, "--embeddings", tmp_path / "folder"), "be loaded as an encoder")
+    failure(
+        alignkit("align", "-q", text, "--embeddings", tmp_path / "folder"),
+        "be loaded as an encoder",
+        "; give e5, a folder",
+    )
     monkeypatch.setattr(model_file, "find_spec", lambda name: None)
     failure(alignkit("align", "-q", text, "--embeddings", "e5"), with_extra("embeddings"))
 

@@ -268,9 +268,16 @@ def test_a_path_without_a_folder(monkeypatch, tmp_path):
     from alignkit.heads.hugging_face import load_pretrained
 
     monkeypatch.chdir(tmp_path)
-    for name in ("./nope", "/nope", "nope/", "a/b/c", tmp_path / "nope"):
-        with pytest.raises(AlignkitError, match="there is no such folder; give one, or the name of a model"):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_bytes(b"")
+    for name in ("./nope", "/nope", "nope/", "a/b/c", tmp_path / "nope", "folder", "file"):
+        with pytest.raises(AlignkitError, match=r"has no config\.json.*; give a folder .* or the name of a model"):
             load_pretrained(name)
+    (tmp_path / "folder" / "config.json").write_bytes(b"{}")
+    with pytest.raises(
+        AlignkitError, match=r"folder: cannot be loaded .*; give a folder .* or the name of a model"
+    ):
+        load_pretrained("folder")
 
 
 def test_without_transformers(monkeypatch, tmp_path):

@@ -16,6 +16,7 @@ from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.checkpoints import NETWORK, load_payload, save_payload
 from alignkit.neural.proxy import fit_proxy
 from alignkit.neural.settings import ProxySettings
+from alignkit.neural.training.classification import ClassifierRun
 from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import TranslationTask
 from alignkit.text.bitext import Bitext, Corpus
@@ -126,7 +127,7 @@ def test_code_in_a_file_is_not_run(aligner: NeuralAligner, tmp_path: Path, legac
     torch.save(content, tmp_path / "bad.pt", _use_new_zipfile_serialization=not legacy)
     (tmp_path / "pickle.pt").write_bytes(pickle.dumps(Bomb(tmp_path / "exploded")))
     for name in ("bad.pt", "pickle.pt"):
-        with pytest.raises(InputError, match="nothing in it was run") as caught:
+        with pytest.raises(InputError, match="nothing in it was run; give a checkpoint") as caught:
             load_aligner(tmp_path / name)
         assert "\n" not in str(caught.value)
         assert name in str(caught.value)
@@ -197,8 +198,11 @@ def test_impossible_contents_are_refused(
     assert "\n" not in str(caught.value)
 
 
-def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"without best\.pt"):
+def test_a_folder_that_is_no_run(aligner: NeuralAligner, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"has no best\.pt.*; give a run directory"):
         load_aligner(tmp_path)
     with pytest.raises(InputError, match="no such file"):
         load_aligner(tmp_path / "nothing.pt")
+    aligner.save(tmp_path / "best.pt")
+    with pytest.raises(InputError, match="holds a lstm; give a run of `alignkit classify`"):
+        ClassifierRun(tmp_path).load(device="cpu")

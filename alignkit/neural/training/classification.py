@@ -237,6 +237,7 @@ class ClassifierRun(RunDirectory[ClassifierRunSettings, ClassifierAligner, Label
     """The run directory of a classifier."""
 
     KIND: ClassVar[str] = "alignkit.classifier-run"
+    COMMAND: ClassVar[str] = "classify"
     ALIGNER: ClassVar[type[Any]] = ClassifierAligner
 
     def encoded(self, name: str) -> LabelledText:

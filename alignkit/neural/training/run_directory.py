@@ -47,6 +47,7 @@ class RunDirectory(ABC, Generic[Settings, Found, Text]):
     """A run directory, whose content is read when it is asked for."""
 
     KIND: ClassVar[str]  #: the kind of run in config.json
+    COMMAND: ClassVar[str]  #: that trains such runs
     ALIGNER: ClassVar[type[Any]]  #: the class of its networks
 
     path: Path
@@ -165,7 +166,7 @@ class RunDirectory(ABC, Generic[Settings, Found, Text]):
         )
         network = load_checkpoint(place, device)
         if not isinstance(network, self.ALIGNER):
-            raise InputError(place, "not a checkpoint of such a run")
+            raise InputError(place, f"holds a {network.name}", remedy=f"give a run of `alignkit {self.COMMAND}`")
         found: Found = network
         self.check(found, place, step)
         return found

@@ -210,6 +210,7 @@ class TranslationRun(RunDirectory[RunSettings, NeuralAligner, Bitext]):
     """The run directory of a translation network."""
 
     KIND: ClassVar[str] = "alignkit.run"
+    COMMAND: ClassVar[str] = "train"
     ALIGNER: ClassVar[type[Any]] = NeuralAligner
 
     def encoded(self, name: str) -> Bitext:
@@ -324,8 +325,8 @@ def open_run(path: PathLike) -> TranslationRun:
         InputError: there is no such directory, or it holds no run or one without any network yet.
     """
     place = Path(path)
-    if not place.is_dir():
-        raise InputError(path, "no such directory", remedy="give a run directory of `alignkit train`")
+    if not (place / CONFIG).exists():
+        raise InputError(path, f"has no {CONFIG}", remedy="give a run directory of `alignkit train`")
     run = TranslationRun(place)
     _ = run.config
     if not (place / BEST).exists():
