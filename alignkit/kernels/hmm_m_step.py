@@ -16,6 +16,8 @@ import numpy as np
 
 from alignkit.kernels.compile import allocating_kernel, kernel
 from alignkit.kernels.hmm_rows import FERTILITIES, ONE, ZERO, link_numbers, padded
+from alignkit.kernels.inverted_index import ID, PLACE
+from alignkit.kernels.inverted_index import ONE as ONE_PLACE
 from alignkit.kernels.lanes import LANES
 from alignkit.kernels.packed_links import unpack_links
 
@@ -146,19 +148,19 @@ def share_class_counts(a, back_off, rows, sums, labels, evidence):
 
     Args:
         sums: float64 (B,), the counts of the class with each target class.
-        labels: int32, the target class of each pair in the rows of the class's members.
+        labels: uint32, the target class of each pair in the rows of the class's members.
         back_off, rows, evidence: as of :func:`add_back_off`.
     """
     members, first, _, source_factors, target_factors = back_off
     offsets, columns, values = rows
-    place = 0
+    place = PLACE(0)
     for j in range(first[a], first[a + 1]):
         i = members[j]
         by_forward, by_reverse = source_factors[i, 0], source_factors[i, 1]
-        for k in range(offsets[i], offsets[i + 1]):
-            o = columns[k]
+        for k in range(PLACE(offsets[i]), PLACE(offsets[i + 1])):
+            o = ID(columns[k])
             others = np.float32(max(sums[labels[place]] - values[k], 0.0))
-            place += 1
+            place += ONE_PLACE
             evidence[k, 1] += others * by_forward * target_factors[o, 0]
             evidence[k, 2] += others * by_reverse * target_factors[o, 1]
     for k in range(place):
@@ -174,19 +176,19 @@ def add_back_off(low, high, back_off, rows, sums, labels, evidence):
 
     Args:
         back_off: :class:`BackOffClasses`.
-        sums: float64 (B,), zeros, left so; labels: int32, as long as the rows of the largest class; work space.
+        sums: float64 (B,), zeros, left so; labels: uint32, as long as the rows of the largest class; work space.
         evidence: float32 (K, 3), see :class:`.hmm_e_step.LinkArrays`.
     """
     members, first, target_class, _, _ = back_off
     offsets, columns, values = rows
     for a in range(low, high):
-        count = 0
+        count = PLACE(0)
         for j in range(first[a], first[a + 1]):
             i = members[j]
-            for k in range(offsets[i], offsets[i + 1]):
-                b = target_class[columns[k]]
+            for k in range(PLACE(offsets[i]), PLACE(offsets[i + 1])):
+                b = ID(target_class[ID(columns[k])])
                 labels[count] = b
-                count += 1
+                count += ONE_PLACE
                 sums[b] += values[k]
         share_class_counts(a, back_off, rows, sums, labels, evidence)
 

@@ -139,7 +139,7 @@ class BackOff:
         work = np.add.reduceat(np.diff(rows.offsets)[pairs.members], pairs.first[:-1])
 
         def add(low: int, high: int) -> None:
-            sums, labels = np.zeros(targets, np.float64), np.empty(work[low:high].max(), np.int32)
+            sums, labels = np.zeros(targets, np.float64), np.empty(work[low:high].max(), np.uint32)
             if self._background:
                 counts = self._background[n].counts
                 add_background_back_off(low, high, pairs, counts, rows, sums, labels, evidence)
