@@ -105,7 +105,7 @@ class HMMSettings:
 JOINT_SETTINGS = HMMSettings(
     lexical_iterations=3,
     iterations=10,
-    tolerance=0.03,
+    tolerance=0.04,
     null_probability=0.05,
     lexical_prior=3e-3,
     null_prior=1e-3,
