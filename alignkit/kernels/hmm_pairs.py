@@ -90,7 +90,7 @@ def fill_codes(low, high, index, text, matrices, columns, places, room):
 
 
 @allocating_kernel
-def count_pairs(low, high, pairs, text, links, shift, sums):
+def count_pairs(low, high, pairs, text, links, sums):
     """Adds the expected links of sentence pairs low <= m < high to the sums of some word pairs.
 
     Each owner of some word pairs reads all elements: the text is in order, the sums are not, so this has the
@@ -99,30 +99,31 @@ def count_pairs(low, high, pairs, text, links, shift, sums):
     Args:
         pairs: (first, end): sums[k - first] is that of word pair k, for first <= k < end.
         text: :class:`.hmm_e_step.TextArrays`; links: :class:`.hmm_e_step.LinkArrays`.
-        shift: of :func:`.packed_links.whole_links`.
-        sums: int64 (end - first,).
+        sums: int64 (end - first,), in units of ``UNIT``.
     """
     x_tokens, x_offsets, y_tokens, y_offsets, _ = text
     offsets, places, _, elements, _ = links
     first, size, longest, most = np.uint64(pairs[0]), np.uint64(pairs[1] - pairs[0]), 0, 0
     for m in range(low, high):
         longest, most = max(longest, x_offsets[m + 1] - x_offsets[m]), max(most, offsets[m + 1] - offsets[m])
-    starts, places_of = np.empty(longest, np.uint32), np.empty(most, np.uint64)
-    whole = np.empty(most, np.int64)
+    starts, found = np.empty(longest, np.uint32), np.empty(most + 1, np.uint64)
+    linked, whole = np.empty(most + 1, np.uint32), np.empty(most, np.int64)
     for m in range(low, high):
         x, y = x_tokens[x_offsets[m] : x_offsets[m + 1]], y_tokens[y_offsets[m] : y_offsets[m + 1]]
-        place, L, segment = offsets[m], len(x), -1
+        place, L, segment, count = offsets[m], len(x), -1, np.uint64(0)
         for t in range(len(y)):
             if y[t] >> SEGMENT_BITS != segment:
                 segment = y[t] >> SEGMENT_BITS
                 pair_starts(x, segment, places, starts)
-            row, found = elements[place : place + L], places_of[t * L : (t + 1) * L]
+            row = elements[place : place + L]
             for j in range(L):
-                # Unsigned: one below the first is very large.
-                found[j] = np.uint64(starts[j] + (row[j] & CODE)) - first
+                # Written over by the next, unless there is a link. Unsigned: one below the first is very large.
+                found[count] = np.uint64(starts[j] + (row[j] & CODE)) - first
+                linked[count] = row[j]
+                count += np.uint64(row[j] > CODE)
             place += L
-        whole_links(elements[offsets[m] : offsets[m + 1]], shift, whole[: L * len(y)])
-        for j in range(L * len(y)):
-            k = places_of[j]
+        whole_links(linked[:count], whole[:count])
+        for j in range(count):
+            k = found[j]
             if k < size:
                 sums[k] += whole[j]

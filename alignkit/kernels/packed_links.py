@@ -1,12 +1,13 @@
 """The expected link of an element of a text's matrices, and the code of its word pair, in four bytes.
 
 While the aligners are estimated, an element is a uint32. Its lower half is the code (:mod:`.hmm_pairs`); its upper
-half is the link as a floating-point number without a sign, of five bits for the exponent and eleven for the
-fraction: above 2**-31 and up to 1, with a relative error of at most 2**-12. Smaller links are 0, larger ones 1.
-After the last E-step the elements are float32 in the same place (:func:`as_floats`).
+half is the link as a floating-point number without a sign, of four bits for the exponent and twelve for the
+fraction: above 2**-15 and up to 1, with a relative error of at most 2**-13. Smaller links are 0, as two in three
+come to be, which saves time; larger ones are 1. After the last E-step the elements are float32 in the same place
+(:func:`as_floats`).
 
-Every link is a whole number of 2**-42, so that links are summed as whole numbers: exactly, and in any order. Where
-so many are summed that 64 bits would not do, the unit is larger (:func:`sum_shift`).
+Every link is a whole number of 2**-27, so that links are summed as whole numbers: exactly, and in any order. No
+text has so many tokens that 64 bits would not do.
 """
 
 from __future__ import annotations
@@ -17,14 +18,13 @@ from alignkit.kernels.compile import kernel
 
 CODE_BITS = np.uint32(16)
 CODE = np.uint32(0xFFFF)
-FRACTION = np.uint32(12)  # bits of a float32's fraction that are left out
-HALF = np.uint32(1 << 11)  # of the last bit that is not
-LEAST = np.uint32((127 - 31) << 23)  # the bits of 2**-31 as float32
+FRACTION = np.uint32(11)  # bits of a float32's fraction that are left out
+HALF = np.uint32(1 << 10)  # of the last bit that is not
+LEAST = np.uint32((127 - 15) << 23)  # the bits of 2**-15 as float32
 MOST = np.uint32(127 << 23)  # those of 1
 NONE = np.uint32(0)
-FINEST = 42  # -log2 of the unit that every link is a multiple of
-FRACTION_BITS, ONE = 11, 1 << 11  # of a link's fraction; its leading bit, which is not stored
-SUM_BITS = 62  # of sums; one more is left for rounding, which can double a small link
+FRACTION_BITS, ONE = 12, 1 << 12  # of a link's fraction; its leading bit, which is not stored
+UNIT = 2.0**-27  # that every link is a multiple of
 
 
 @kernel
@@ -36,18 +36,16 @@ def unpack_links(elements, bits):
 
 
 @kernel
-def whole_links(elements, shift, whole):
-    """whole int64 = the links of as many elements in units of 2**(shift - FINEST), rounded."""
-    half = (1 << shift) >> 1
+def whole_links(elements, whole):
+    """whole int64 = the links of as many elements in units of ``UNIT``."""
     for j in range(len(whole)):
         link = np.int64(elements[j] >> CODE_BITS)
-        finest = ((link & (ONE - 1)) + ONE) << (link >> FRACTION_BITS)
-        whole[j] = (finest + half) >> shift if link > 0 else 0
+        whole[j] = ((link & (ONE - 1)) + ONE) << (link >> FRACTION_BITS) if link > 0 else 0
 
 
 @kernel
 def add_by_level(levels, elements, sums):
-    """sums float64[n] += the links of the elements of level n, in units of 2**-FINEST.
+    """sums float64[n] += the links of the elements of level n, in units of ``UNIT``.
 
     Args:
         levels: uint8, of as many elements.
@@ -65,16 +63,6 @@ def pack_links(bits, elements):
         rounded = min(bits[j], MOST) + HALF
         link = (rounded - LEAST) >> FRACTION if rounded >= LEAST else NONE
         elements[j] = (elements[j] & CODE) | (link << CODE_BITS)
-
-
-def sum_shift(most: int) -> int:
-    """The shift of :func:`whole_links` with which sums of links of at most ``most`` fit; 0 below 2**20."""
-    return max(0, FINEST + most.bit_length() - SUM_BITS)
-
-
-def sum_unit(shift: int) -> float:
-    """What a one in sums of :func:`whole_links` stands for."""
-    return 2.0 ** (shift - FINEST)
 
 
 def as_floats(elements: np.ndarray) -> np.ndarray:

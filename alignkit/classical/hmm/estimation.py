@@ -32,7 +32,7 @@ from alignkit.kernels.hmm_m_step import PairPrior
 from alignkit.kernels.hmm_pairs import NO_PLACES
 from alignkit.kernels.hmm_rows import TINY, ZERO
 from alignkit.kernels.inverted_index import TableRows
-from alignkit.kernels.packed_links import as_floats, sum_shift, sum_unit, unpacked_links
+from alignkit.kernels.packed_links import UNIT, as_floats, unpacked_links
 from alignkit.parallel import blocks, blocks_of_size, run_blocks
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
@@ -101,8 +101,6 @@ class PairEvidence:
         self._frequencies = [
             np.bincount(side.tokens, minlength=len(side.vocabulary)) for side in (bitext.source, bitext.target)
         ]
-        # No word pair has more links than there are tokens: the posteriors of a token sum to at most 1.
-        self._shift = sum_shift(int(sum(each.sum() for each in self._frequencies)))
         self.transliteration = self._transliteration(bitext)
 
     def _transliteration(self, bitext: Bitext) -> Transliteration | None:
@@ -148,31 +146,31 @@ class PairEvidence:
 
     def _count(self, links: LinkArrays) -> None:
         """Counts of all pairs, and the pseudo-counts that all pairs have."""
-        offsets, unit = self.rows.offsets, sum_unit(self._shift)
+        offsets = self.rows.offsets
 
         def count(low: int, high: int) -> None:
             sums = sums_in_place(self.evidence)[offsets[low] : offsets[high]]
             self.add_links(links, (offsets[low], offsets[high]), sums)
             hmm_m_step.start_evidence(
-                low, high, self.rows, sums, unit, self.background_counts, self._prior, self.evidence
+                low, high, self.rows, sums, UNIT, self.background_counts, self._prior, self.evidence
             )
 
         # Each block reads the whole text, so there are no more of them than threads.
         run_blocks(count, blocks(self._frequencies[0], self.threads), self.threads)
 
     def add_links(self, links: LinkArrays, pairs: tuple[int, int], sums: np.ndarray) -> None:
-        """Sets ``sums`` int64 to the expected links of word pairs first <= k < end, in units of ``sum_unit``."""
+        """Sets ``sums`` int64 to the expected links of word pairs first <= k < end, in units of ``UNIT``."""
         sums[:] = 0
-        hmm_pairs.count_pairs(0, len(links.offsets) - 1, pairs, self._text, links, self._shift, sums)
+        hmm_pairs.count_pairs(0, len(links.offsets) - 1, pairs, self._text, links, sums)
 
     def background_without(self, links: LinkArrays) -> np.ndarray:
         """float32 (K,): the background model's counts less the text's expected links; evidence is overwritten."""
-        own, unit = sums_in_place(self.evidence), sum_unit(self._shift)
+        own = sums_in_place(self.evidence)
         self.add_links(links, (0, len(own)), own)
         counts = np.empty_like(self.background_counts)
         for low in range(0, len(own), 1 << 22):
             part = slice(low, low + (1 << 22))
-            counts[part] = np.maximum(self.background_counts[part] - own[part] * unit, 0)
+            counts[part] = np.maximum(self.background_counts[part] - own[part] * UNIT, 0)
         return counts
 
     def _totals(self) -> tuple[np.ndarray, np.ndarray]:

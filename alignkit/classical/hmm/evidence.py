@@ -11,7 +11,7 @@ import numpy as np
 from alignkit.embeddings.levels import LEVELS, STEP, UNKNOWN
 from alignkit.kernels.hmm_e_step import Likeness
 from alignkit.kernels.inverted_index import TableRows
-from alignkit.kernels.packed_links import add_by_level, sum_unit
+from alignkit.kernels.packed_links import UNIT, add_by_level
 from alignkit.kernels.spelling import Letters, matrix_similarities, similarities
 from alignkit.parallel import blocks, run_blocks
 from alignkit.scores import flat_offsets
@@ -223,7 +223,7 @@ class LevelRatios:
         """New ratios from the expected links of elements uint32 (P,)."""
         sums = np.zeros(LEVELS + 1)
         add_by_level(self.levels, elements, sums)
-        linked = sums[:LEVELS] * sum_unit(0) + self.prior
+        linked = sums[:LEVELS] * UNIT + self.prior
         self._set(linked / linked.sum() / self.shares)
 
     def _set(self, ratios: np.ndarray) -> None:

@@ -1,7 +1,6 @@
 """EM of the hidden Markov aligners: expectations, counts, priors, fertility."""
 
 import math
-from dataclasses import replace
 
 import naive_hmm as naive
 import numpy as np
@@ -9,14 +8,11 @@ import pytest
 from planted import bitext_of, hmm_of_one_pair, random_pairs
 
 from alignkit.classical.hmm import expectation
-from alignkit.classical.hmm.adaptation import Adapter
 from alignkit.classical.hmm.estimation import HMMEstimation, estimate
 from alignkit.classical.hmm.evidence import leave_one_out_share
 from alignkit.classical.hmm.hmm import fit_hmm
-from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.parameters import WIDTH, HMMParameters, fertility_counts, fertility_factors
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
-from alignkit.kernels import packed_links
 from alignkit.kernels.hmm_e_step import BOTH, FORWARD, REVERSE
 from alignkit.kernels.hmm_rows import FERTILITIES
 
@@ -53,21 +49,6 @@ def test_the_likelihood_rises_at_every_step_of_em(seed, shares):
     # With equal weights the HMM is IBM Model 1, so the likelihood goes on from where that left it.
     assert (np.diff(history) > -1e-6 * abs(history[0])).all()
     assert history[-1] > history[4] + 1
-
-
-def test_sums_in_larger_units_are_nearly_the_same(monkeypatch):
-    bitext = bitext_of(random_pairs(4, pairs=120))
-    settings = replace(JOINT_SETTINGS, iterations=3)
-    counts = []
-    for bits in (packed_links.SUM_BITS, 30):
-        monkeypatch.setattr(packed_links, "SUM_BITS", bits)
-        model = fit_joint(bitext, settings)
-        adapted = Adapter(model).adapt(bitext, np.ones(len(bitext), bool))
-        counts.append([each.words.counts.pairs for each in (model, adapted)])
-    assert packed_links.sum_shift(len(bitext.source.tokens)) > 15
-    for exact, rounded in zip(*counts, strict=True):
-        assert exact == pytest.approx(rounded, abs=0.01)
-        assert not np.array_equal(exact, rounded)
 
 
 def test_the_first_likelihood_is_that_of_uniform_probabilities():
