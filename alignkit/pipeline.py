@@ -142,7 +142,7 @@ class AlignedText:
         return (self[m] for m in range(len(self)))
 
     def __repr__(self) -> str:
-        return f"AlignedText({len(self)} pairs, by {self.aligner!r})"
+        return f"AlignedText({counted(len(self), 'pair')}, by {self.aligner!r})"
 
     def _repr_html_(self) -> str:
         """Grids of the first pairs, for notebooks: target by source words, links shaded by their probability."""
@@ -331,7 +331,7 @@ def align_blocks(
         bounds = files.bounds(BLOCK, ADAPTED_ELEMENTS if chosen.fitting.chosen.is_joint else None)
         count = int(bounds[-1])
         sample = sampled_pairs(count, share(count), seed)
-        log.info("fitted on a sample of %d of %d pairs", len(sample), count)
+        log.info("fitted on a sample of %d of %s", len(sample), counted(count, "pair"))
         bitext = files.sample(sample)
         aligner = fit(bitext, thread_count(threads), progress, count)
         linking = LinkSettings(adapt=isinstance(aligner, JointHMM))

@@ -15,7 +15,7 @@ from alignkit.packages import need
 from alignkit.storage import atomic_write, check_ending, loaded, save_arrays
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import BOS, EOS, Tokenizer, split_words
-from alignkit.types import SCORE_ENDINGS, OneAfterAnother, PathLike, equal_fields, offsets_of
+from alignkit.types import SCORE_ENDINGS, OneAfterAnother, PathLike, counted, equal_fields, offsets_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -192,7 +192,7 @@ class Scores(OneAfterAnother):
             return cls(values, flat_offsets(shapes.reshape(-1, 2)), shapes)
 
     def __repr__(self) -> str:
-        return f"Scores({len(self)} pairs, {len(self.values)} values)"
+        return f"Scores({counted(len(self), 'pair')}, {counted(len(self.values), 'value')})"
 
     def _repr_html_(self) -> str:
         """Heat maps of the first pairs, for notebooks; shades compare only within a row."""
@@ -279,7 +279,7 @@ def token_words(tokenizer: Tokenizer, line: str, ids: np.ndarray) -> np.ndarray:
     start = int(len(ids) > 0 and ids[0] == BOS)
     end = len(ids) - int(len(ids) > start and ids[-1] == EOS)
     if end - start != len(inner):
-        raise AlignkitError(f"the line has {len(inner)} tokens, its scores {end - start}")
+        raise AlignkitError(f"the line has {counted(len(inner), 'token')}, its scores {end - start:,}")
     words[start:end] = inner
     return words
 

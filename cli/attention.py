@@ -10,6 +10,7 @@ import click
 from alignkit.errors import AlignkitError
 from alignkit.heads.quantities import QUANTITIES
 from alignkit.text.pairs import check_has_words
+from alignkit.types import counted
 from alignkit_cli.analysis_options import device_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import note, quiet_option, reading_of, reading_options, side_arguments, threads_option
@@ -100,4 +101,4 @@ def command(model: str, output: str, quiet: bool, **options: Any) -> None:
     made |= {"prefix": options["prefix"], "quantity": quantity if quantity != QUANTITIES[0] else None}
     heads = replace(heads, made={name: value for name, value in made.items() if value})
     heads.save(output)
-    note(f"{output}: {len(heads)} sentence pairs, {heads.described}", quiet)
+    note(f"{output}: {counted(len(heads), 'sentence pair')}, {heads.described}", quiet)

@@ -7,6 +7,7 @@ from typing import Any, get_args
 import click
 
 from alignkit.classical.settings import TABLE_ENDINGS, Weighting
+from alignkit.types import counted
 from alignkit_cli.command import alignkit_command
 from alignkit_cli.options import (
     choose_text,
@@ -53,4 +54,4 @@ def command(weighting: Weighting, output: str, threads: int | None, quiet: bool,
     bitext = read_bitext(*files, encoding_errors=options["encoding_errors"], lowercase=options["lowercase"])
     table = cooccurrence(bitext, weighting, threads)
     save_table(output, table, bitext.source.vocabulary, bitext.target.vocabulary, weighting)
-    note(f"{len(table.values)} word pairs of {len(bitext)} sentence pairs", quiet)
+    note(f"{counted(len(table.values), 'word pair')} of {counted(len(bitext), 'sentence pair')}", quiet)

@@ -11,6 +11,7 @@ from alignkit.errors import AlignkitError, of_file
 from alignkit.heads.exports import EXPORTS
 from alignkit.metrics.protocol import MetricSettings
 from alignkit.report.tables import align_columns, finite, percent, records, to_json
+from alignkit.types import counted
 from alignkit_cli.analysis_options import json_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
@@ -196,7 +197,7 @@ def ranking_text(found: HeadRanking, elsewhere: dict[str, dict[str, float]]) -> 
         for row in found.positions.to_dict(orient="records")
     ]
     hidden = len(found.table) - min(TOP, len(found.table))
-    more = [f"and {hidden} heads more (--json)"] if hidden else []
+    more = [f"and {counted(hidden, 'head')} more (--json)"] if hidden else []
     title = (
         f"Hits: per cent of {found.linked:,} linked target words whose source word with the most attention is one "
         "of theirs."

@@ -15,7 +15,7 @@ from alignkit.neural.settings import PRESETS
 from alignkit.packages import need
 from alignkit.report.tables import NONE, align_columns, records, to_json
 from alignkit.time_course import Part
-from alignkit.types import assigned
+from alignkit.types import assigned, counted
 from alignkit_cli.analysis_options import device_option, json_option, percent_option, preset_option, seed_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
@@ -177,8 +177,8 @@ def render_lab(found: Lab, settings: LabSettings, as_json: bool) -> str:
     star = {"accuracy": "token accuracy {:.3f}", "bleu": "BLEU {:.1f}"}
     stars = ", ".join(star[name].format(value) for name, value in found.stars.items())
     lines = [
-        f"{facts['scored_pairs']} pairs of the {facts['text']} text, {int(table['rows'].max())} target tokens; "
-        f"trained on {facts['training_pairs']} pairs.",
+        f"{counted(facts['scored_pairs'], 'pair')} of the {facts['text']} text, "
+        f"{int(table['rows'].max())} target tokens; trained on {counted(facts['training_pairs'], 'pair')}.",
         f"{MAIN.symbol}(u, v): {MAIN.describe(settings)}.",
         "",
         align_columns(grid),

@@ -16,7 +16,7 @@ from alignkit.neural.settings import NETWORKS, PRESETS, Keep, RunSettings
 from alignkit.packages import need
 from alignkit.text.pairs import LinePairs, read_training_pairs
 from alignkit.text.tokenization import split_words
-from alignkit.types import assigned
+from alignkit.types import assigned, counted
 from alignkit_cli.analysis_options import device_option, preset_option, seed_option
 from alignkit_cli.command import alignkit_command
 from alignkit_cli.options import (
@@ -126,7 +126,7 @@ def read_guide(path: str, texts: tuple[LinePairs, LinePairs], held_out: bool) ->
     guide, count = read_links(path), len(texts[0].source)
     expected = count + (len(texts[1].source) if held_out else 0)
     if len(guide) != expected:
-        raise InputError(path, f"has {len(guide)} lines of links, the text has {expected} sentence pairs")
+        raise InputError(path, f"has links for {counted(len(guide), 'pair')}, the text has {expected:,}")
     guide = guide.block(0, count)
     words = [[len(split_words(line)) for line in side] for side in (texts[0].target, texts[0].source)]
     check_range(path, guide, np.array(words).T)

@@ -13,7 +13,7 @@ from alignkit.links.heuristics import FAST_ALIGN, Heuristic
 from alignkit.links.links import Links, parse_links
 from alignkit.links.symmetrization import symmetrize
 from alignkit.text.reading import read_utf8, split_lines
-from alignkit.types import PathLike
+from alignkit.types import PathLike, counted
 
 MOST_CELLS = 1 << 24  # of a picture
 
@@ -46,7 +46,7 @@ def atools(command: str, first: PathLike, second: PathLike | None = None) -> Ite
     other = _read(second)
     if len(links) != len(other):
         short, lines = min((first, len(links)), (second, len(other)), key=lambda each: each[1])
-        raise InputError(short, f"ends after {lines} lines, the other file goes on")
+        raise InputError(short, f"ends after {counted(lines, 'line')}, the other file goes on")
     if command != "fmeasure":
         yield symmetrize(links.reversed, other.reversed, Heuristic(FAST_ALIGN[command])).reversed.to_pharaoh()
         return

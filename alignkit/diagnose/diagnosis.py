@@ -48,7 +48,7 @@ from alignkit.parallel import thread_count
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import Side, read_text
 from alignkit.text.reading import read_lines
-from alignkit.types import PathLike, Progress, brief_repr, places_of, with_options
+from alignkit.types import PathLike, Progress, brief_repr, counted, places_of, with_options
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -193,7 +193,7 @@ def _chosen(links: Links, probabilities: np.ndarray | None, pairs: np.ndarray) -
     """The links of these pairs, and their probabilities."""
     if len(pairs) == len(links):
         return links, probabilities
-    log.warning("%d very long pairs are left out", len(links) - len(pairs))
+    log.warning("left out %s", counted(len(links) - len(pairs), "very long pair"))
     return links.take(pairs), None if probabilities is None else probabilities[places_of(links, pairs)]
 
 

@@ -33,7 +33,7 @@ from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import read_text
 from alignkit.text.punctuation import punctuation_types
 from alignkit.text.reading import read_lines
-from alignkit.types import PathLike, Progress, no_progress, with_options
+from alignkit.types import PathLike, Progress, counted, no_progress, with_options
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -201,7 +201,7 @@ def rank_heads(
     import pandas as pd
 
     if len(gold) != len(bitext):
-        raise AlignkitError(f"the links are of {len(gold)} sentence pairs, the text has {len(bitext)}")
+        raise AlignkitError(f"the links are of {counted(len(gold), 'pair')}, the text has {len(bitext):,}")
     settings = with_options(settings or MetricSettings(), options)
     judge = _Judge(gold, bitext.shapes, settings)
     references = _references(heads, bitext, reference)
@@ -293,7 +293,7 @@ def _first_column(heads: AttentionHeads) -> np.ndarray:
 
 def _of_text(heads: AttentionHeads, bitext: Bitext) -> AttentionHeads:
     if len(heads) != len(bitext):
-        raise AlignkitError(f"the heads are of {len(heads)} sentence pairs, the text has {len(bitext)}")
+        raise AlignkitError(f"the heads are of {counted(len(heads), 'pair')}, the text has {len(bitext):,}")
     m = first_mismatch(Scores(heads.values[0], heads.offsets, heads.shapes), bitext.shapes)
     if m is not None:
         have, wanted = heads.shapes[m].tolist(), bitext.shapes[m].tolist()
@@ -411,7 +411,7 @@ def rank_heads_of_file(
         if known.warning:
             log.warning(known.warning)
         if len(known.gold) != len(bitext):
-            raise InputError(gold, f"has {len(known.gold)} sentence pairs, the text has {len(bitext)}")
+            raise InputError(gold, f"has {counted(len(known.gold), 'pair')}, the text has {len(bitext):,}")
         check_range(gold, known.gold.possible, bitext.shapes)
         links = known.gold
     else:

@@ -19,7 +19,7 @@ from alignkit.errors import AlignkitError, InputError, first_line
 from alignkit.records import Record
 from alignkit.scores import Grouping, Scores, flat_offsets, grouping_of, merge_matrix
 from alignkit.storage import Fields, loaded, save_arrays
-from alignkit.types import PathLike
+from alignkit.types import PathLike, counted
 
 KIND, VERSION = "alignkit.attention", 1
 MEAN = "mean"
@@ -256,7 +256,7 @@ class AttentionHeads:
             return cls(values, shapes, pairs, words, facts)  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
-        return f"AttentionHeads({len(self)} pairs, {self.described})"
+        return f"AttentionHeads({counted(len(self), 'pair')}, {self.described})"
 
 
 def _grouping(fields: Fields, side: str, sizes: np.ndarray) -> list[tuple[np.ndarray, int]]:

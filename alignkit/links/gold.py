@@ -13,7 +13,7 @@ from alignkit.errors import AlignkitError, InputError
 from alignkit.links.formats import GOLD_BASES, GOLD_FORMATS
 from alignkit.links.links import GoldLinks, Links, check_range, links_of_keys, parse_links, parse_probabilities
 from alignkit.text.reading import read_lines, read_utf8, split_lines
-from alignkit.types import PathLike
+from alignkit.types import PathLike, counted
 
 #: In fewer lines, zero-based links may well never have index 0.
 FEWEST_LINES = 10
@@ -94,7 +94,7 @@ def find_base(path: PathLike, links: Links, shapes: np.ndarray | None = None) ->
         return 0, None
     if shapes is not None:
         if len(shapes) < len(links):
-            raise InputError(path, f"has {len(links)} lines, the text {len(shapes)} sentence pairs")
+            raise InputError(path, f"has {counted(len(links), 'line')}, the text {counted(len(shapes), 'pair')}")
         sentence = links.sentences
         past = (links.pairs[:, 0] >= shapes[sentence, 1]) | (links.pairs[:, 1] >= shapes[sentence, 0])
         if past.any():

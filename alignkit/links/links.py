@@ -12,7 +12,7 @@ import numpy as np
 
 from alignkit.errors import AlignkitError, InputError, abbreviated, check_list, check_type
 from alignkit.scores import heat_map
-from alignkit.types import OneAfterAnother, PathLike, equal_fields, offsets_of, places_of
+from alignkit.types import OneAfterAnother, PathLike, counted, equal_fields, offsets_of, places_of
 
 # A probability may follow, as in 0-1:0.93, which alignkit also writes.
 _LINK = re.compile(r"(\d{1,9})([-p?])(\d{1,9})(:[0-9.e+-]+)?\Z", re.ASCII)
@@ -141,7 +141,7 @@ class Links(OneAfterAnother):
         return out[: text.write_pharaoh(self.pairs, self.offsets, out)].tobytes()
 
     def __repr__(self) -> str:
-        return f"Links({len(self)} pairs, {len(self.pairs)} links)"
+        return f"Links({counted(len(self), 'pair')}, {counted(len(self.pairs), 'link')})"
 
 
 @dataclass(frozen=True)
@@ -315,7 +315,7 @@ def check_range(path: PathLike, links: Links, shapes: np.ndarray, *, whole: bool
         InputError: a link is outside its pair, with the line and the likely cause; or the numbers of pairs differ.
     """
     if len(shapes) < len(links) or (whole and len(shapes) > len(links)):
-        raise InputError(path, f"has links for {len(links)} sentence pairs, the text has {len(shapes)}")
+        raise InputError(path, f"has links for {counted(len(links), 'pair')}, the text has {len(shapes):,}")
     sentence = links.sentences
     outside = (links.pairs[:, 0] >= shapes[sentence, 1]) | (links.pairs[:, 1] >= shapes[sentence, 0])
     if not outside.any():

@@ -12,7 +12,7 @@ from alignkit.links.links import Links, check_range, links_of_keys
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import read_bitext
 from alignkit.text.token_maps import TokenMap, first_difference, token_map
-from alignkit.types import PathLike, offsets_of
+from alignkit.types import PathLike, counted, offsets_of
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ def remap_files(
     found = read_links(links)
     for path, count in ((links, len(found)), (new[0], len(after))):
         if count != len(before):
-            raise InputError(path, f"has {count} lines, {old[0]} has {len(before)}")
+            raise InputError(path, f"has {counted(count, 'line')}, {old[0]} has {len(before):,}")
     check_range(links, found, before.shapes)
     maps = token_map(before.source, after.source), token_map(before.target, after.target)
     differing = first_differing(maps)

@@ -11,7 +11,7 @@ from alignkit.links.heuristics import DEFAULT_METHOD, DEFAULT_THRESHOLD, Heurist
 from alignkit.links.links import Links, LinksLike, as_links
 from alignkit.parallel import blocks, run_blocks, thread_count
 from alignkit.scores import Scores
-from alignkit.types import offsets_of
+from alignkit.types import counted, offsets_of
 
 #: An index beyond this is refused as a mistake, because the memory needed depends on the largest index.
 MOST_TOKENS = 1 << 24
@@ -55,7 +55,7 @@ def symmetrize(
     heuristic = find_heuristic(method, needs_scores=False) if isinstance(method, str) else method
     forward, reverse = as_links(forward), as_links(reverse)
     if len(forward) != len(reverse):
-        raise AlignkitError(f"{len(forward)} sentence pairs in one alignment, {len(reverse)} in the other")
+        raise AlignkitError(f"{counted(len(forward), 'pair')} in one alignment, {len(reverse):,} in the other")
     if not len(forward.pairs) + len(reverse.pairs):
         return forward
     length, height = (

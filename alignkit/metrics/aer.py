@@ -12,7 +12,7 @@ from alignkit.errors import AlignkitError
 from alignkit.links.links import GoldLinks, Links, LinksLike, as_gold, as_links
 from alignkit.metrics.intervals import ratio
 from alignkit.metrics.protocol import Metric, MetricSettings
-from alignkit.types import brief_repr
+from alignkit.types import brief_repr, counted
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def count_links_by(
         AlignkitError: the numbers of sentence pairs differ.
     """
     if len(gold) != len(links):
-        raise AlignkitError(f"gold has {len(gold)} sentence pairs, the alignment has {len(links)}")
+        raise AlignkitError(f"gold has {counted(len(gold), 'pair')}, the alignment has {len(links):,}")
     found, sure, possible = link_keys(links), link_keys(gold.sure), link_keys(gold.possible)
     possible = np.union1d(sure, possible)
 

@@ -19,7 +19,7 @@ from alignkit.metrics.aer import LinkCounts, count_links
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import read_bitext
 from alignkit.text.reading import read_lines
-from alignkit.types import PathLike
+from alignkit.types import PathLike, counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,7 +84,7 @@ def read_evaluated(
     known = parse_gold(gold, read_lines(gold), file_format=gold_format, base=gold_base, shapes=shapes)
     links, probabilities = _read_hypothesis(hypothesis, len(known.gold), checked=shapes is not None)
     if len(links) < len(known.gold):
-        problem = f"has links for {len(links)} sentence pairs, {os.fspath(gold)} for {len(known.gold)}"
+        problem = f"has links for {counted(len(links), 'pair')}, {os.fspath(gold)} for {len(known.gold):,}"
         raise InputError(hypothesis, problem)
     if shapes is not None:
         check_range(gold, known.gold.possible, shapes)

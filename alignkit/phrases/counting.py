@@ -45,7 +45,7 @@ def count_phrases(text: PhraseText, part: int = PART) -> Iterator[np.ndarray]:
     source, target = text.sides
     unwritable = int(source.unwritable[-1] + target.unwritable[-1])
     if unwritable:
-        log.warning("left out the phrases with one of %d words that have ||| or a control character", unwritable)
+        log.warning("left out phrases of words that have ||| or a control character; words: %d", unwritable)
     offsets = target.corpus.offsets
     with tempfile.TemporaryDirectory(prefix="alignkit-") as folder, Stage("phrases") as stage:
         parts = 1 + int(offsets[-1]) * text.longest // part

@@ -71,7 +71,7 @@ def project_files(
         lines.pop()
     sentences = FORMATS[file_format](source, read_lines(source), splitter)
     if len(sentences) != len(lines):
-        raise InputError(source, f"has {len(sentences)} sentences, {target} has {len(lines)}")
+        raise InputError(source, f"has {counted(len(sentences), 'sentence')}, {target} has {len(lines):,}")
     places = [splitter(line) for line in lines]
     words = [words_at(line, spans) for line, spans in zip(lines, places, strict=True)]
     text = [sentence.words for sentence in sentences], words

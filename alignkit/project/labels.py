@@ -12,7 +12,7 @@ from alignkit.errors import InputError, abbreviated
 from alignkit.project.spans import LinkedPair, Span, WeightedLink
 from alignkit.project.tags import Splitter, covered, without_punctuation, word_spans, words_at
 from alignkit.records import Record, parse_json
-from alignkit.types import PathLike
+from alignkit.types import PathLike, counted
 
 OUTSIDE = "O"
 _IN_SPAN = re.compile(r"([BIESLU])-(.+)", re.DOTALL)
@@ -91,7 +91,7 @@ def parse_columns(path: PathLike, lines: Sequence[str]) -> list[LabelledSentence
         width = width or len(cells)
         if len(cells) != width or width < 2 or not (cells[0] and cells[-1]):
             wanted = f"{width} columns, as the lines before" if width > 1 else "a word and its label"
-            raise InputError(path, f"has {len(cells)} columns, not {wanted}", line=number)
+            raise InputError(path, f"has {counted(len(cells), 'column')}, not {wanted}", line=number)
         sentences[-1].append((number, cells[0], cells[-1]))
     if not sentences[-1]:
         sentences.pop()

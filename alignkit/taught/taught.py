@@ -26,7 +26,7 @@ from alignkit.storage import loaded
 from alignkit.taught.features import Cells, Frequencies
 from alignkit.taught.trees import Trees, grown, unpack_trees
 from alignkit.text.bitext import Bitext
-from alignkit.types import PathLike
+from alignkit.types import PathLike, counted
 
 log = logging.getLogger(__name__)
 
@@ -146,7 +146,7 @@ def annotated(gold: GoldLinks) -> np.ndarray:
     need("lightgbm")
     known = np.flatnonzero(np.diff(gold.possible.offsets))
     if len(known) < LEAST_PAIRS:
-        problem = f"gold links of {len(known)} pairs are too few to learn from"
+        problem = f"gold links of {counted(len(known), 'pair')} are too few to learn from"
         raise AlignkitError(f"{problem}; give {LEAST_PAIRS} or more")
     return known
 

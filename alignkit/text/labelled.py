@@ -23,7 +23,7 @@ from alignkit.text.bitext import Bitext, Corpus, kept_tokens
 from alignkit.text.reading import read_lines
 from alignkit.text.tokenization import Tokenizer, encode_lines, split_words
 from alignkit.text.vocabulary import Vocabulary
-from alignkit.types import PathLike, brief_repr
+from alignkit.types import PathLike, brief_repr, counted
 
 log = logging.getLogger(__name__)
 
@@ -252,7 +252,7 @@ def _table(path: PathLike, label: str, text: str, encoding_errors: str) -> Itera
                 places = _place(path, row, label), _place(path, row, text)
             elif row:
                 if len(row) <= max(places):
-                    raise InputError(path, f"has {len(row)} columns, too few", line=start)
+                    raise InputError(path, f"has {counted(len(row), 'column')}, too few", line=start)
                 yield _checked(path, start, row[places[0]]), row[places[1]]
             start = reader.line_num + 1
     except csv.Error as error:
@@ -305,7 +305,7 @@ def read_training_texts(
         text, names = two_labels(read_labelled(data, **reading), labels)
     if valid is None:
         text, held = hold_out(text)
-        log.info("no validation text: %d texts are held out as one", len(held))
+        log.info("no validation text: %s held out as one", counted(len(held), "text"))
     else:
         held = read_labelled(valid, **reading)
         held = held.keep(names) if labels is not None else held

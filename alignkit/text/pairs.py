@@ -21,7 +21,7 @@ from alignkit.text.pair_records import object_fields, object_lines, object_of, r
 from alignkit.text.raw_text import tokenized_text
 from alignkit.text.reading import encode_text, file_parts, split_lines, valid_text, whole_lines
 from alignkit.text.tokenization import split_words
-from alignkit.types import PathLike
+from alignkit.types import PathLike, counted
 
 log = logging.getLogger(__name__)
 
@@ -284,7 +284,7 @@ class PairFiles:
     def _check_counts(self, source: int, target: int) -> None:
         if source != target:
             raise AlignkitError(
-                f"{os.fspath(self.paths[0])} has {source} lines, {os.fspath(self.paths[-1])} has {target}; "
+                f"{os.fspath(self.paths[0])} has {counted(source, 'line')}, {os.fspath(self.paths[-1])} {target}; "
                 "line n of one must belong to line n of the other"
             )
 
@@ -507,7 +507,7 @@ def read_training_pairs(text: Files, valid: Files | None, **reading: Any) -> tup
     check_has_words(lines, "train on")
     check_has_words(held, "validate on")
     if valid is None:
-        log.info("no validation text: the last %d pairs are held out as one", len(held.source))
+        log.info("no validation text: %s at the end held out as one", counted(len(held.source), "pair"))
     return lines, held
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from alignkit.errors import InputError, check_known, check_list
 from alignkit.text.bitext import Corpus
 from alignkit.text.tokenization import SPECIALS
-from alignkit.types import PathLike
+from alignkit.types import PathLike, counted
 
 STYLES = ("words", "sentencepiece", "bpe", "wordpiece")
 _STARTS = ("▁", "Ġ")
@@ -130,7 +130,8 @@ def check_words(
         lines: the words of the M lines of the text.
     """
     if len(sentences) != len(lines):
-        raise InputError(path, f"has subwords of {len(sentences)} sentences, the text has {len(lines)} lines")
+        problem = f"has subwords of {counted(len(sentences), 'sentence')}, the text has {len(lines):,}"
+        raise InputError(path, problem)
     for number, (found, words) in enumerate(zip(sentences, lines, strict=True), 1):
         if len(found) != len(words):
             problem = f"number of words: {len(found)} from its subwords, {len(words)} in the text"

@@ -11,7 +11,7 @@ import numpy as np
 
 from alignkit.errors import AlignkitError, abbreviated, check_list, check_type
 from alignkit.storage import Fields
-from alignkit.types import equal_fields, offsets_of
+from alignkit.types import counted, equal_fields, offsets_of
 
 UNKNOWN = -1  #: the id of a token that is not in a vocabulary
 
@@ -107,7 +107,7 @@ class Vocabulary:
         return np.fromiter((own.get(t, UNKNOWN) for t in other.tokens), np.int32, len(other))
 
     def __repr__(self) -> str:
-        return f"Vocabulary({len(self)} tokens)"
+        return f"Vocabulary({counted(len(self), 'token')})"
 
 
 def vocabulary_arrays(side: str, words: Vocabulary) -> dict[str, np.ndarray]:

@@ -65,7 +65,7 @@ def test_a_text_without_links():
 @pytest.mark.parametrize(
     ("links", "message"),
     [
-        ("0-0\n", "links: has links for 1 sentence pairs, the text has 2"),
+        ("0-0\n", "links: has links for 1 pair, the text has 2"),
         ("0-1\n\n", "line 1: link 0-1 points outside"),
     ],
 )

@@ -55,7 +55,7 @@ def test_one_command_trains_and_prints_the_row(alignkit, write, tmp_path):
     assert rows[1].endswith("predict attention?")  # a question, not a finding
     for model in ("standard", "second", "uniform", "frozen", "proxy", "majority"):
         assert f"\n{model}" in out
-    assert "6 texts are held out" in first.err
+    assert "6 texts held out" in first.err
     assert {path.name for path in (tmp_path / "runs").iterdir()} == {
         *("standard", "second", "uniform", "frozen", "proxy.pt")
     }

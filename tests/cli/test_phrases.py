@@ -41,7 +41,7 @@ def test_words_that_would_break_a_line_are_left_out(alignkit, write):
     given = write("s", "a ||| b\n"), write("t", "A B\x0bC D\n"), write("l", "0-0 1-1 2-2\n")
     outcome = alignkit("phrases", *given)
     assert [line.split(" ||| ")[:2] for line in outcome.lines] == [["a", "A"], ["b", "D"]]
-    assert outcome.err.startswith("warning: left out the phrases with one of 2 words that have ||| or a control")
+    assert outcome.err.startswith("warning: left out phrases of words that have ||| or a control")
     assert alignkit("phrases", *given[:2], write("none", "\n")).out == b""
 
 
@@ -65,7 +65,7 @@ def test_bad_input(alignkit, linked, write, failure, tmp_path, command, monkeypa
     for given, *parts in (
         ((source, target, write("x", DIAGONAL.replace("2-2", "2-3", 1))), "x", "line 1", "2-3"),
         ((source, target, write("y", "0-0\n0_0\n" + "\n" * 4)), "y", "line 2", "0_0"),
-        ((source, target, write("z", "0-0\n")), "z", "1 sentence pairs", "6"),
+        ((source, target, write("z", "0-0\n")), "z", "1 pair", "6"),
         ((source, write("short", "A\n"), links), "6 lines", "1"),
         ((source, target, tmp_path / "absent"), "absent"),
         ((source, target, links, "--max-length", 9), "--max-length", "8"),

@@ -76,9 +76,7 @@ def test_failures(alignkit, failure, text, write, tmp_path):
     failure(alignkit("report", "--text", *text, "--scores", f"a={bad}", *out), "bad, line 2", "0-9")
     failure(alignkit("report", "--text", *text, "--gold", bad, *out), "bad, line 2", "0-9")
     short = write("short", "0-0\n")
-    failure(
-        alignkit("report", "--text", *text, "--scores", f"a={short}", *out), "1 sentence pairs, the text has 3"
-    )
+    failure(alignkit("report", "--text", *text, "--scores", f"a={short}", *out), "1 pair, the text has 3")
     failure(alignkit("report", tmp_path / "none", *out), "none")
     blank = write("blank", "\n\n\n")
     failure(alignkit("report", "--text", blank, text[1], *out), "no pair of the text has words on both sides")

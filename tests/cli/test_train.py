@@ -52,7 +52,7 @@ def test_without_valid_the_end_is_held_out(
     files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["train", *files[:2], "-o", str(tmp_path / "run"), *QUICK, "--attention", "uniform"]) == 0
-    assert "the last 2 pairs are held out" in capsys.readouterr().err
+    assert "2 pairs at the end held out" in capsys.readouterr().err
     found = TranslationRun(tmp_path / "run")
     assert (len(found.train), len(found.valid)) == (38, 2)
     assert load_aligner(tmp_path / "run").name == "uniform"
@@ -72,7 +72,7 @@ def test_links_guide_a_text_whose_end_is_held_out(
     assert losses[0] != losses[1]
     capsys.readouterr()
     assert run([*call, str(tmp_path / "new"), "--guide", str(tmp_path / "short")]) == 2
-    assert "has 38 lines of links, the text has 40 sentence pairs" in capsys.readouterr().err
+    assert "has links for 38 pairs, the text has 40" in capsys.readouterr().err
     (tmp_path / "outside").write_text("".join(["0-0\n", "99-0\n", *links[2:]]))
     assert run([*call, str(tmp_path / "new"), "--guide", str(tmp_path / "outside")]) == 2
     assert "outside, line 2: link 99-0 points outside" in capsys.readouterr().err

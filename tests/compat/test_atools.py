@@ -83,7 +83,7 @@ def test_other_commands_print_what_fast_align_prints(tmp_path, capfdbinary):
     [
         (["-c", "union", "-i", "a"], "union takes two files"),
         (["-c", "invert", "-i", "a", "-j", "a"], "invert takes one file"),
-        (["-c", "union", "-i", "a", "-j", "short"], "short: ends after 1 lines, the other file goes on"),
+        (["-c", "union", "-i", "a", "-j", "short"], "short: ends after 1 line, the other file goes on"),
         (["-c", "convert", "-i", "bad"], "bad, line 2: 'x-1' is not a link"),
         (["-c", "fmeasure", "-i", "a", "-j", "none"], "there is no F-measure"),
         (["-c", "display", "-i", "wide"], "too large to draw"),

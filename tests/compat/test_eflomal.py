@@ -241,7 +241,7 @@ def test_settings_of_sampling_are_logged(caplog):
         (lambda: eflomal.Aligner().align(["a"], ["b"], priors_input=["a\tb\t0.5"]), "has probabilities"),
         (
             lambda: eflomal.calculate_priors(["a"], ["b"], ["0-0"], []),
-            "rev_alignments: has links for 0 sentence pairs, the text has 1",
+            "rev_alignments: has links for 0 pairs, the text has 1",
         ),
         (
             lambda: eflomal.calculate_priors(["a"], ["b", "c"], ["0-0"], ["0-0"]),

@@ -163,11 +163,11 @@ def test_f1_of_links():
 
 def test_what_cannot_be_diagnosed(translated):
     bitext, links = translated
-    with pytest.raises(AlignkitError, match="has links for 301 sentence pairs, the text has 300"):
+    with pytest.raises(AlignkitError, match="has links for 301 pairs, the text has 300"):
         diagnose_links(bitext, None, ["0-0"] * 301)
     with pytest.raises(InputError, match="links, line 1: link 0-99 points outside"):
         diagnose_links(bitext, None, ["0-99"])
     with pytest.raises(AlignkitError, match="nothing to diagnose"):
         diagnose_links([""], ["a"], [""])
-    with pytest.raises(AlignkitError, match="has links for 301 sentence pairs"):
+    with pytest.raises(AlignkitError, match="has links for 301 pairs"):
         diagnose_links(bitext, None, Links.from_lists([*links, []]))

@@ -218,8 +218,8 @@ def test_a_prefix_is_no_word(loaded):
     assert set(inner[0]) == set(inner[1]) == {0, 1}
 
 
-def test_what_is_refused(loaded, folder, tmp_path):
-    from alignkit.heads.hugging_face import cross_attention, load_pretrained
+def test_what_is_refused(loaded):
+    from alignkit.heads.hugging_face import cross_attention
 
     with pytest.raises(AlignkitError, match="1 source and 2 target lines"):
         cross_attention(*loaded, ["a"], ["a", "b"])
@@ -228,8 +228,6 @@ def test_what_is_refused(loaded, folder, tmp_path):
     if hasattr(loaded[0].config, "max_position_embeddings"):
         with pytest.raises(AlignkitError, match=r"line 2: its target has .* at most 64"):
             cross_attention(*loaded, ["a", "b"], ["a", "xyz " * 70], device="cpu")
-    with pytest.raises(AlignkitError, match="cannot be loaded"):
-        load_pretrained(tmp_path)
 
 
 def test_a_tokenizer_with_more_tokens_than_the_model_is_refused(loaded, monkeypatch):
@@ -287,4 +285,4 @@ def test_without_transformers(monkeypatch, tmp_path):
 
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(AlignkitError, match=r"models of Hugging Face need transformers, .*: pip install"):
-        load_pretrained(tmp_path)
+        load_pretrained("org/name")

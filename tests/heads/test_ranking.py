@@ -160,9 +160,9 @@ def test_rows_without_attention_are_no_hits(planted):
 
 def test_what_is_refused(planted):
     heads, bitext, gold = planted
-    with pytest.raises(AlignkitError, match=f"links are of {PAIRS} sentence pairs, the text has {PAIRS - 1}"):
+    with pytest.raises(AlignkitError, match=f"links are of {PAIRS} pairs, the text has {PAIRS - 1}"):
         rank_heads(heads, bitext.block(0, PAIRS - 1), gold)
-    with pytest.raises(AlignkitError, match=f"heads are of {PAIRS} sentence pairs, the text has {PAIRS - 1}"):
+    with pytest.raises(AlignkitError, match=f"heads are of {PAIRS} pairs, the text has {PAIRS - 1}"):
         rank_heads(heads, bitext.block(0, PAIRS - 1), gold.take(np.arange(PAIRS - 1)))
     no_links = GoldLinks(*[Links.from_lists([[]] * PAIRS)] * 2)
     turned = Bitext.from_sentences(*[[["a"] * 3] * PAIRS] * 2)

@@ -103,7 +103,7 @@ FAULTS = {
     "soft": ("0.5,0.5\n0.5,x\n", "line 2: '0.5,x' is not a row of scores"),
     "soft ragged": ("0.5,0.5 1\n", "line 1: row 2 has 1 numbers"),
     "outside": ("0-0\n0-0\n0-0 2-0\n", "line 3: link 2-0 points outside"),
-    "count": ("0-0\n", "links for 1 sentence pairs, the text has 3"),
+    "count": ("0-0\n", "links for 1 pair, the text has 3"),
     "no link": ("0-0\nx\n\n", "line 2: 'x' is not a link"),
 }
 

@@ -53,5 +53,5 @@ def test_what_does_not_fit(put, texts):
         remap_files(put("links", "0-0\n\n"), *texts)
     with pytest.raises(InputError, match=r"links, line 3: link 2-0 points outside"):
         remap_files(put("links", "0-0\n\n2-0\n"), *texts)
-    with pytest.raises(InputError, match=r"new.x: has 1 lines, .*old.x has 3"):
+    with pytest.raises(InputError, match=r"new.x: has 1 line, .*old.x has 3"):
         remap_files(put("links", "0-0\n\n\n"), texts[0], (put("new.x", "a\n"), put("new.y", "a\n")))

@@ -146,7 +146,7 @@ def test_errors():
         symmetrize(one, one, "best")
     with pytest.raises(AlignkitError, match="by 'product' here"):
         symmetrize(one, one, "product")
-    with pytest.raises(AlignkitError, match="1 sentence pairs in one alignment, 2 in the other"):
+    with pytest.raises(AlignkitError, match="1 pair in one alignment, 2 in the other"):
         symmetrize(one, two)
 
 

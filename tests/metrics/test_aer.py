@@ -59,7 +59,7 @@ def test_nothing_to_divide_by():
 
 
 def test_unequal_counts():
-    with pytest.raises(AlignkitError, match="gold has 1 sentence pairs, the alignment has 2"):
+    with pytest.raises(AlignkitError, match="gold has 1 pair, the alignment has 2"):
         evaluate(gold_of([[]], [[]]), Links.from_lists([[], []]))
 
 

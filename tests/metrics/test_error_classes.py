@@ -150,7 +150,7 @@ def test_bands_of_probability():
 def test_nothing_and_what_does_not_fit():
     empty = Links.from_lists([[], []])
     assert len(error_table(GoldLinks(empty, empty), empty, probabilities=np.empty(0))) == 0
-    with pytest.raises(AlignkitError, match="gold has 2 sentence pairs, the alignment has 1"):
+    with pytest.raises(AlignkitError, match="gold has 2 pairs, the alignment has 1"):
         error_table(GoldLinks(empty, empty), Links.from_lists([[]]))
 
 

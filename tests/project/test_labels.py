@@ -77,8 +77,8 @@ def test_sentences_end_with_a_blank_line():
 @pytest.mark.parametrize(
     ("rows", "problem"),
     [
-        (["a O", "b"], "line 2: has 1 columns, not 2 columns, as the lines before"),
-        (["a", "b O"], "line 1: has 1 columns, not a word and its label"),
+        (["a O", "b"], "line 2: has 1 column, not 2 columns, as the lines before"),
+        (["a", "b O"], "line 1: has 1 column, not a word and its label"),
         (["a\t\tO", "b\tO"], "line 2: has 2 columns, not 3"),
         (["a\tO", "b\t"], "line 2: has 2 columns"),
         (["a B-X", "", "b LOC"], "line 3: the label 'LOC' is neither O nor like B-X"),

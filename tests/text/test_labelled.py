@@ -66,7 +66,7 @@ def test_what_a_line_may_hold(tmp_path: Path) -> None:
         ("", None, "is empty"),
         ("a,b\n1,x\n", ("a", "c"), "line 1: has no column 'c'; its columns are a, b"),
         ("a,a\n1,x\n", ("a", "b"), "two columns named 'a'"),
-        ('a,b\n1,"x\ny"\n2\n', ("a", "b"), "line 4: has 1 columns, too few"),
+        ('a,b\n1,"x\ny"\n2\n', ("a", "b"), "line 4: has 1 column, too few"),
         ('a,b\n1,x\n2,"y\nz\n', ("a", "b"), "line 3: is not a table"),
         ("a,b\n1,x\n ,y\n", ("a", "b"), "line 3: has an empty label"),
         ("a,b\n", ("a", "b"), "has no texts"),

@@ -8,7 +8,7 @@ import pytest
 
 from alignkit.errors import AlignkitError, InputError
 from alignkit.text import pairs, reading
-from alignkit.text.pairs import PairFiles, element_bounds, sampled_pairs, shard_range
+from alignkit.text.pairs import PairFiles, element_bounds, read_training_pairs, sampled_pairs, shard_range
 
 
 def lines_of(seed, count, last_end=True):
@@ -113,10 +113,20 @@ def test_errors_name_file_and_line(tmp_path):
             list(files.blocks(np.array([5, 12, 19, 31])))
         assert error.value.line == line
     (tmp_path / "tgt").write_bytes(b"a\n" * 29)
-    with pytest.raises(AlignkitError, match=r"31 lines.*29"):
+    with pytest.raises(AlignkitError, match=r"31 lines.* 29"):
         PairFiles(tmp_path / "src", tmp_path / "tgt").bounds(1)
     with pytest.raises(AlignkitError, match=r"standard input: .* reads the text several times"):
         PairFiles("-").bounds(1)
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InputError, match="once"):
         PairFiles(tmp_path / "src", tmp_path / "pipe").bounds(1)
+
+
+@pytest.mark.parametrize(("count", "held", "said"), [(39, 1, "1 pair at"), (40, 2, "2 pairs at")])
+def test_one_pair_in_twenty_at_the_end_is_held_out(tmp_path, caplog, count, held, said):
+    (tmp_path / "text").write_text("".join(f"a{m} ||| b{m}\n" for m in range(count)))
+    with caplog.at_level("INFO", "alignkit"):
+        training, validation = read_training_pairs((tmp_path / "text", None), None)
+    assert validation.source == [f"a{m}" for m in range(count - held, count)]
+    assert len(training.source) == count - held
+    assert f"no validation text: {said} the end held out as one" in caplog.text
