@@ -33,6 +33,7 @@ import numpy as np
 from inputs import gold_sets, machine, run_benchmark
 from quality_systems import Cost, System, importable, measured, systems
 
+from alignkit.classical.hmm import views
 from alignkit.classical.hmm.attachment import Attachment
 from alignkit.classical.hmm.joint import fit_joint, fit_view
 from alignkit.classical.hmm.leanings import Leanings
@@ -46,14 +47,17 @@ from alignkit.metrics.aer import evaluate
 from alignkit.scores import Scores
 from alignkit.text.pairs import read_bitext
 from alignkit.text.reading import read_lines
+from alignkit.text.vocabulary import Vocabulary
 
 METHODS = ("grow-diag-final-and", "grow-diag", "intersection")
 TABLES = ("quality", "reliability", "thresholds", "ablation")
 THRESHOLDS = (0.2, 0.3, 0.4, 0.5, 0.7, 0.9)
-ALONE, UNATTACHED, LEVEL = "alone", "unattached", "level"  # no settings of the estimation
+# No settings of the estimation.
+ALONE, UNATTACHED, LEVEL, UNJOINED = "alone", "unattached", "level", "unjoined"
 ABLATION: dict[str, dict[str, Any]] = {
     "as it is": {},
     "words only, also of small texts": {"views": (View(),)},
+    "words that stand together are no units": {UNJOINED: True},
     "views do not learn from each other": {"co_training": 0.0},
     "frequent words are not attached to others": {UNATTACHED: True},
     "words lean to neither neighbour": {LEVEL: True},
@@ -64,7 +68,6 @@ ABLATION: dict[str, dict[str, Any]] = {
     "no evidence from spelling": {"spelling": 0.0},
     "punctuation is linked like any word": {"punctuation": 1.0},
     "neither spelling nor punctuation": {"spelling": 0.0, "punctuation": 1.0},
-    "at first, jumps of -1 and 1 are equally likely": {"centre": 0.0},
     "no weights of last positions": {"ends": False},
     "no prior on jumps": {"transition_prior": 0.0},
     "lexical prior 1e-3": {"lexical_prior": 1e-3},
@@ -171,6 +174,9 @@ def fit_text(folder: Path, part: str, threads: int, **changes: Any) -> tuple[Sco
             return fit_joint(bitext, threads=threads).fitted_probabilities, gold
     if LEVEL in changes:
         with patch.object(Leanings, "bonds", lambda *_: None):
+            return fit_joint(bitext, threads=threads).fitted_probabilities, gold
+    if UNJOINED in changes:
+        with patch.object(views, "find_collocations", lambda *_: Vocabulary.from_tokens([])):
             return fit_joint(bitext, threads=threads).fitted_probabilities, gold
     return fit_joint(bitext, threads=threads, **changes).fitted_probabilities, gold
 

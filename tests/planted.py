@@ -98,6 +98,23 @@ def inflected_pairs(seed, pairs, stems=60):
     return text, links
 
 
+def phrase_pairs(seed, pairs=150):
+    """Each target word is a phrase of two source words, which are in three phrases each, in another order.
+
+    Returns:
+        (pairs; the planted links of each, (s, t)).
+    """
+    draw = random.Random(seed)
+    phrases = [(f"s{n}", f"s{(n + step) % 16}") for n in range(16) for step in (1, 5, 6)][::2]
+    text, planted = [], []
+    for _ in range(pairs):
+        chosen, order = [draw.choice(phrases) for _ in range(6)], draw.sample(range(6), 6)
+        source = [word for phrase in chosen for word in phrase]
+        text.append((source, [scrambled(" ".join(chosen[k])) for k in order]))
+        planted.append([(s, order.index(s // 2)) for s in range(12)])
+    return text, planted
+
+
 def error_rate(links, planted):
     gold = Links.from_lists(planted)
     return evaluate(GoldLinks(gold, gold), links).aer

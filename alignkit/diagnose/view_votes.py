@@ -27,6 +27,8 @@ from alignkit.types import Progress, brief_repr
 
 #: A view votes for a link of at least these log-odds, or a direction of this probability.
 VOTE, LIKELY = np.float32(0), np.float32(0.5)
+#: The views that vote: without that of collocations, which the numbers of the estimates were chosen without.
+VOTERS = tuple(view for view in VIEWS if not view.joined)
 _BLOCK = 10_000  # sentence pairs whose directions are compared at a time
 
 
@@ -79,7 +81,7 @@ def vote(
     bitext: Bitext,
     count: int | None = None,
     *,
-    views: tuple[View, ...] = VIEWS,
+    views: tuple[View, ...] = VOTERS,
     embeddings: Embeddings | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
@@ -142,7 +144,7 @@ def _of_words(log_odds: Scores, view: View, head: Bitext, threads: int | None) -
     shapes = wanted.bitext.shapes
     offsets = flat_offsets(shapes)
     first = Scores(log_odds.values[: offsets[-1]], offsets, shapes)
-    return wanted.of_words(first, head.shapes, thread_count(threads))
+    return wanted.of_words(first, thread_count(threads))
 
 
 def agreement_of_directions(model: BidirectionalHMM, bitext: Bitext, threads: int | None = None) -> float:

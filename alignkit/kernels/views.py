@@ -1,4 +1,4 @@
-"""Links between units of words as links between words."""
+"""Links between units, which are parts of words or several words, as links between words; and the reverse."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from alignkit.kernels.link_odds import chance_of, log_odds_of
 
 
 class UnitCounts(NamedTuple):
-    """One side of a text: the number of units of each token."""
+    """One side of a text: the number of units of each word, or of words of each unit."""
 
     counts: np.ndarray  # int64 (N,), at least 1
     offsets: np.ndarray  # int64 (M + 1,), where each sentence starts in ``counts``
@@ -54,19 +54,20 @@ def fill_merged(low, high, source, target, matrices, words):
 
 
 @kernel
-def spread_values(low, high, source, target, words, matrices):
-    """Gives each pair of units of pairs low <= m < high the value of its pair of words.
+def spread_values(low, high, source, target, wholes, parts):
+    """Gives each pair of parts, in pairs low <= m < high, the value of their wholes: to units those of the words
+    that they are parts of, or to words those of the units that have several.
 
     Args:
-        source, target: :class:`UnitCounts`.
-        words: (values uint8, offsets int64 (M + 1,)), of the pairs of words, row by row.
-        matrices: the same of the pairs of units; filled.
+        source, target: :class:`UnitCounts`, of the parts of each whole.
+        wholes: (values, offsets int64 (M + 1,)), of the pairs of wholes, row by row.
+        parts: the same of the pairs of parts; filled.
     """
-    values, word_starts = words
-    found, starts = matrices
+    values, whole_starts = wholes
+    found, starts = parts
     for m in range(low, high):
         first, last = source.offsets[m], source.offsets[m + 1]
-        here, place = word_starts[m], starts[m]
+        here, place = whole_starts[m], starts[m]
         for t in range(target.offsets[m], target.offsets[m + 1]):
             for _ in range(target.counts[t]):
                 for s in range(first, last):
@@ -74,3 +75,34 @@ def spread_values(low, high, source, target, words, matrices):
                         found[place] = values[here + s - first]
                         place += 1
             here += last - first
+
+
+@kernel
+def fill_means(low, high, source, target, words, units):
+    """Gives each pair of units of pairs low <= m < high the mean of its pairs of words, rounded.
+
+    Args:
+        source, target: :class:`UnitCounts`, of the words of each unit.
+        words: (values uint8, offsets int64 (M + 1,)), of the pairs of words, row by row.
+        units: the same of the pairs of units; filled.
+    """
+    values, word_starts = words
+    found, starts = units
+    for m in range(low, high):
+        first, last = source.offsets[m], source.offsets[m + 1]
+        width = 0
+        for s in range(first, last):
+            width += source.counts[s]
+        row, place = word_starts[m], starts[m]
+        for t in range(target.offsets[m], target.offsets[m + 1]):
+            count, column = target.counts[t], row
+            for s in range(first, last):
+                total = 0
+                for u in range(count):
+                    for k in range(source.counts[s]):
+                        total += values[column + u * width + k]
+                number = count * source.counts[s]
+                found[place] = (2 * total + number) // (2 * number)
+                column += source.counts[s]
+                place += 1
+            row += count * width

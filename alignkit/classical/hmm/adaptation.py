@@ -76,7 +76,7 @@ class Adapter:
             estimate(estimation, last_shares=model.shares)
             # What is adapted knows only the words of the pairs that it is adapted to.
             adapted, log_odds = model_and_log_odds(estimation, viewed, seen, other=model)
-            return adapted, viewed.of_words(log_odds, text.shapes, threads)
+            return adapted, viewed.of_words(log_odds, threads)
 
         models, log_odds = fitted_views(self.model.views, text, chosen, fit)
         words = ViewedText(self.model.views[0], text).bitext

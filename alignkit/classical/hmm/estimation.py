@@ -478,10 +478,8 @@ def first_weights(settings: HMMSettings) -> tuple[np.ndarray, np.ndarray, np.nda
     """float32 (2 WIDTH + 1,), 2 times (WIDTH + 1,): weights of jumps, of first and of last positions before any is
     counted."""
     jumps, reach = np.arange(-WIDTH, WIDTH + 1), settings.reach if settings.reach > 0 else np.inf
-    transition, initial = (
-        np.maximum(np.exp(-np.abs(distance) / reach), LEAST).astype(np.float32)
-        for distance in (jumps - settings.centre, jumps[WIDTH:])
-    )
+    transition = np.maximum(np.exp(-np.abs(jumps) / reach), LEAST).astype(np.float32)
+    initial = transition[WIDTH:]
     return transition, initial, initial if settings.ends else np.ones_like(initial)
 
 

@@ -85,7 +85,7 @@ from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike, Progress, counted, with_options
 
-KIND, VERSION = "alignkit.hmm-joint", 9
+KIND, VERSION = "alignkit.hmm-joint", 10
 #: Texts whose matrices have fewer elements (t, l) in all than this get all iterations whatever the quality: there
 #: they take no time worth saving.
 HURRIED_FROM = 2_000_000
@@ -187,7 +187,7 @@ class JointHMM(Aligner):
         if len(self.views) == 1:
             models = "two hidden Markov models, one for each direction, that learned together"
             return "Joint HMM", f"The probability of each link by {models}."
-        models = "hidden Markov models of words and of parts of words, averaged"
+        models = "hidden Markov models of words, of parts of words and of collocations, averaged"
         return "Joint HMMs", f"The probability of each link by {models}."
 
     @property
@@ -231,7 +231,7 @@ class JointHMM(Aligner):
             # A pair that is not long may be long in parts of words.
             judge = partial(model.log_odds, threads=self.threads, are_words=view.has_words)
             log_odds = scores_in_windows(viewed.bitext, judge, float(NO_LINK))
-            found = viewed.of_words(log_odds, bitext.shapes, thread_count(self.threads))
+            found = viewed.of_words(log_odds, thread_count(self.threads))
             if total is None:
                 total = found
             else:
@@ -385,12 +385,12 @@ def fit_joint(
 
     This is what `alignkit align` fits. Words are looked at always. A small text has many rare words, of which
     other models know more that look at parts of them. With quality ``normal``, texts of fewer than
-    :data:`SMALL_TEXT` elements with at least 1,000 types of words on each side are looked at as subwords, too;
-    those of fewer than :data:`FEW_WORDS`, whatever their types, as first letters of words and as subwords of two
-    sizes; if case is folded and there is neither a lexicon nor a model to start from. With ``best``, texts of few
-    words are looked at in the same way, others in seven ways. Views of a small text learn from
-    each other (:attr:`HMMSettings.co_training`), unless there are embeddings or a model to start from. Quality
-    ``fast`` looks at words only, with fewer iterations, but for texts so small that more take no time.
+    :data:`SMALL_TEXT` elements are looked at as collocations and, with at least 1,000 types of words on each side,
+    as subwords, too; those of fewer than :data:`FEW_WORDS`, whatever their types, as first letters of words and as
+    subwords of two sizes; if case is folded and there is neither a lexicon nor a model to start from. With
+    ``best``, texts of few words are looked at in the same way, others in eight ways. Views of a small text learn
+    from each other (:attr:`HMMSettings.co_training`), unless there are embeddings or a model to start from. With
+    ``fast``, words only are looked at, with fewer iterations, but for texts so small that more take no time.
 
     Args:
         bitext: M pairs; pairs with an empty side are ignored.
@@ -444,7 +444,7 @@ def fit_joint(
             start=None if start is None else start.models[n],
             levels=None if given is None else viewed.levels(given, count),
         )
-        found = viewed.of_words(log_odds, text.shapes, count)
+        found = viewed.of_words(log_odds, count)
         if learn:
             known[n] = found.values.copy()
         return model, found

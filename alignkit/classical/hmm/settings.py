@@ -27,7 +27,6 @@ class HMMSettings:
         transition_prior: the same for each jump and first position.
         reach: at first, weights of jumps and first positions fall by a factor of e with this number of positions;
             0: they are equal. A small text cannot show by itself that neighbours go together.
-        centre: at first, the jump that weights of jumps fall from on both sides.
         back_off: the most pseudo-counts that a row gets in all from the classes of its words; 0: none.
         affixes: lengths of the first and last letters that make classes.
         fertility: exponent of the fertility factor; 0: there is none, 1: the factor as it is estimated.
@@ -63,7 +62,6 @@ class HMMSettings:
     punctuation: float = 1.0
     tolerance: float = 0.0
     reach: float = 0.0
-    centre: float = 0.0
     fold_case: bool = False
     ends: bool = False
     likeness: float = 1.2
@@ -111,7 +109,6 @@ JOINT_SETTINGS = HMMSettings(
     null_prior=1e-3,
     transition_prior=0.5,
     reach=4.0,
-    centre=0.5,
     back_off=12.0,
     affixes=(3, 5),
     fertility=0.8,
@@ -124,6 +121,6 @@ JOINT_SETTINGS = HMMSettings(
 )
 #: Of its quick variant, but for small texts (:func:`alignkit.classical.hmm.joint.fit_joint`).
 FAST_SETTINGS = replace(JOINT_SETTINGS, lexical_iterations=2, iterations=3)
-#: What the joint aligner takes time for: ``fast`` looks at words only; ``normal`` at small texts as subwords, too;
-#: ``best`` at any text as first letters and as subwords of several sizes.
+#: What the joint aligner takes time for: ``fast`` looks at words only; ``normal`` at small texts as subwords and
+#: collocations, too; ``best`` at any text as these, as first letters and as subwords of several sizes.
 QUALITIES = ("fast", "normal", "best")

@@ -1,5 +1,5 @@
-"""A text as the hidden Markov models see it: words, their first letters, or subwords of several sizes; and pairs
-too long for the models' matrices in windows, with links found block by block."""
+"""A text as the hidden Markov models see it: words, collocations, first letters, or subwords of several sizes; and
+pairs too long for the models' matrices in windows, with links found block by block."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ from typing import TypeVar
 
 import numpy as np
 
+from alignkit.classical.hmm.evidence import is_word
 from alignkit.embeddings.levels import UNKNOWN
 from alignkit.errors import AlignkitError
-from alignkit.kernels.views import UnitCounts, fill_merged, spread_values
+from alignkit.kernels.views import UnitCounts, fill_means, fill_merged, spread_values
 from alignkit.links.links import Links
 from alignkit.parallel import blocks, run_blocks
 from alignkit.records import Record
 from alignkit.scores import Scores, flat_offsets
 from alignkit.storage import Fields
 from alignkit.text.bitext import Bitext, Corpus, check_bitext
+from alignkit.text.collocations import find_collocations, joined
 from alignkit.text.tokenization import SubwordTokenizer, train_word_pieces
 from alignkit.text.units import Units, lowercase_counts, lowercased, units_of
+from alignkit.text.vocabulary import Vocabulary, unpack_vocabulary, vocabulary_arrays
 from alignkit.types import in_runs, offsets_of
 
 #: The most elements (t, l) of a pair that is aligned as a whole, and the elements of a window of a longer one.
@@ -34,9 +37,13 @@ Linked = tuple[Links, np.ndarray]
 Result = TypeVar("Result")
 #: The most units of a word, which has no more letters as a rule; what follows is left out.
 MOST_UNITS = 64
+#: A view of collocations needs at least so many of them for each type of word: else it would be as one of words.
+LEAST_JOINED = 0.01
 #: From this number of subwords on they are long enough to be compared by their spelling.
 SPELLED = 3000
-TOKENIZERS = ("source_subwords", "target_subwords")  # names in saved files
+# Names in saved files.
+TOKENIZERS = ("source_subwords", "target_subwords")
+COLLOCATIONS = ("source_collocation", "target_collocation")
 
 
 @dataclass(frozen=True)
@@ -49,7 +56,9 @@ class View:
             unit each.
         types: how many types of words a text needs on each side for subwords; 0: as many as there are subwords.
         share: the most subwords of a side for each of its types of words: with more, most words would be whole.
+        joined: words that often stand together are one unit; goes with whole words whose case is folded.
         tokenizers: of the source and the target words, if there are subwords.
+        collocations: of the source and the target words, if they are joined (:mod:`alignkit.text.collocations`).
         fold_case: take words that differ in case only as one; False goes with whole words only.
     """
 
@@ -57,12 +66,14 @@ class View:
     subwords: int = 0
     types: int = 0
     share: float = 0.4
+    joined: bool = False
     tokenizers: tuple[SubwordTokenizer, SubwordTokenizer] | None = None
+    collocations: tuple[Vocabulary, Vocabulary] | None = None
     fold_case: bool = True
 
     @property
     def has_words(self) -> bool:
-        """True if the units are whole words."""
+        """True if the units are whole words, one or several."""
         return not self.letters and not self.subwords
 
     @property
@@ -86,10 +97,18 @@ class View:
 
     def header(self) -> dict[str, int]:
         """The numbers of a saved file."""
-        return {"letters": self.letters, "subwords": self.subwords, "fold_case": self.fold_case}
+        return {
+            "letters": self.letters,
+            "subwords": self.subwords,
+            "joined": self.joined,
+            "fold_case": self.fold_case,
+        }
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The arrays of a saved file."""
+        if self.collocations is not None:
+            source, target = map(vocabulary_arrays, COLLOCATIONS, self.collocations)
+            return source | target
         models = [tokenizer.model for tokenizer in self.tokenizers or ()]
         return {name: np.frombuffer(model, np.uint8) for name, model in zip(TOKENIZERS, models, strict=False)}
 
@@ -97,6 +116,9 @@ class View:
 def unpack_view(fields: Fields, header: Record) -> View:
     """A view from what its ``arrays`` and ``header`` wrote; raises AlignkitError if they are damaged."""
     letters, subwords = header.whole("letters"), header.whole("subwords")
+    if header.flag("joined"):
+        known, others = (unpack_vocabulary(fields, name) for name in COLLOCATIONS)
+        return View(joined=True, collocations=(known, others))
     if not subwords:
         return View(letters, fold_case=header.flag("fold_case"))
     source, target = (SubwordTokenizer(fields.get(name, np.uint8).tobytes()) for name in TOKENIZERS)
@@ -107,8 +129,14 @@ def unpack_view(fields: Fields, header: Record) -> View:
 
 #: What `alignkit align` looks at where a text is small; where it has few words, with ``--quality best`` too. Views
 #: learn in this order, but words come last: what they would say first is most like the first letters.
-SMALL_VIEWS = View(), View(subwords=1500, types=1000)
-FEW_WORDS_VIEWS = (View(), View(subwords=1500, types=1), View(subwords=750, types=1, share=0.2), View(letters=4))
+SMALL_VIEWS = (View(), View(subwords=1500, types=1000), View(joined=True))
+FEW_WORDS_VIEWS = (
+    View(),
+    View(subwords=1500, types=1),
+    View(subwords=750, types=1, share=0.2),
+    View(letters=4),
+    View(joined=True),
+)
 #: What `alignkit align --quality best` looks at otherwise.
 VIEWS = (
     View(),
@@ -118,22 +146,29 @@ VIEWS = (
     View(subwords=8000),
     View(letters=4),
     View(letters=6),
+    View(joined=True),
 )
 
 
 def trained_views(views: tuple[View, ...], bitext: Bitext) -> tuple[View, ...]:
-    """The views with their tokenizers, trained on the words of a text; without those for which it is too small, or
-    in which all words would be whole.
+    """The views with their tokenizers and collocations, learned from a text; without those for which it is too
+    small, or in which all units would be words.
 
     Args:
-        views: those that have tokenizers stay as they are.
+        views: those that have tokenizers or collocations stay as they are.
         bitext: with its vocabulary, or a larger one.
     """
-    if all(view.has_words for view in views):
+    if all(view.has_words and not view.joined for view in views):
         return views
     sides = [lowercase_counts(side) for side in (bitext.source, bitext.target)]
     trained, sizes = [], set()
     for view in views:
+        if view.joined and view.collocations is None:
+            text = lowercased(bitext)
+            known, others = (find_collocations(side, is_word) for side in (text.source, text.target))
+            if len(known) + len(others) >= LEAST_JOINED * sum(map(len, sides)) > 0:
+                trained.append(replace(view, collocations=(known, others)))
+            continue
         if not view.subwords or view.tokenizers is not None:
             if not view.letters or any(len(word) > view.letters for counts in sides for word in counts):
                 trained.append(view)
@@ -168,10 +203,12 @@ class ViewedText:
 
     def __init__(self, view: View, bitext: Bitext) -> None:
         check_bitext(bitext)
-        self.view, sides = view, (bitext.source, bitext.target)
-        self._is_one_to_one = view.has_words
+        self.view, self._shapes, sides = view, bitext.shapes, (bitext.source, bitext.target)
+        self._is_one_to_one = view.has_words and not view.joined
         if view.has_words:
             self.bitext = lowercased(bitext) if view.fold_case else bitext
+            if view.collocations is not None:
+                self._join(*view.collocations)
             return
         units = view.units(bitext)
         source, target = (each.encode(side) for each, side in zip(units, sides, strict=True))
@@ -182,23 +219,30 @@ class ViewedText:
                 UnitCounts(each.counts(side), side.offsets) for each, side in zip(units, sides, strict=True)
             ]
 
-    def of_words(self, log_odds: Scores, shapes: np.ndarray, threads: int) -> Scores:
+    def _join(self, *collocations: Vocabulary) -> None:
+        text = self.bitext
+        sides = [joined(side, known) for side, known in zip((text.source, text.target), collocations, strict=True)]
+        (source, _), (target, _) = sides
+        self.bitext = Bitext(source, target).with_own_words()
+        self._counts = [UnitCounts(widths, side.offsets) for side, widths in sides]
+
+    def of_words(self, log_odds: Scores, threads: int) -> Scores:
         """The log-odds of links between words, from those between units.
 
         Args:
             log_odds: of links between units; returned if every word is one.
-            shapes: int (M, 2), of the words.
             threads: how many to use; no result depends on it.
         """
         if self._is_one_to_one:
             return log_odds
-        words = Scores.zeros(shapes)
+        words = Scores.zeros(self._shapes)
         matrices, counts = (log_odds.values, log_odds.offsets), self._counts
+        fill_words = spread_values if self.view.joined else fill_merged
 
-        def merge(low: int, high: int) -> None:
-            fill_merged(low, high, *counts, matrices, (words.values, words.offsets))
+        def fill(low: int, high: int) -> None:
+            fill_words(low, high, *counts, matrices, (words.values, words.offsets))
 
-        run_blocks(merge, blocks(np.diff(log_odds.offsets), threads), threads)
+        run_blocks(fill, blocks(np.diff(log_odds.offsets), threads), threads)
         return words
 
     def levels(self, levels: np.ndarray, threads: int) -> np.ndarray:
@@ -207,12 +251,12 @@ class ViewedText:
         long = is_long(self.bitext)
         offsets = flat_offsets(self.bitext.shapes)
         if not self._is_one_to_one:
-            source, target = self._counts
-            words = offsets_of(np.diff(source.offsets) * np.diff(target.offsets))
-            given, levels = levels, np.empty(offsets[-1], levels.dtype)
+            given, words, counts = levels, flat_offsets(self._shapes), self._counts
+            levels = np.empty(offsets[-1], given.dtype)
+            fill_units = fill_means if self.view.joined else spread_values
 
             def fill(low: int, high: int) -> None:
-                spread_values(low, high, source, target, (given, words), (levels, offsets))
+                fill_units(low, high, *counts, (given, words), (levels, offsets))
 
             run_blocks(fill, blocks(np.diff(offsets), threads), threads)
         if not long.any():

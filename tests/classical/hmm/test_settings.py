@@ -17,7 +17,7 @@ from alignkit.errors import AlignkitError
         {"fertility": 1.1},
         {"lexical_prior": float("nan")},
         {"lexical_prior": float("inf")},
-        {"centre": float("inf")},
+        {"reach": float("inf")},
     ],
 )
 def test_settings_outside_their_range_are_errors(wrong):

@@ -4,7 +4,7 @@ from dataclasses import replace
 import naive_hmm as naive
 import numpy as np
 import pytest
-from planted import bitext_of, error_rate, inflected_pairs
+from planted import bitext_of, error_rate, inflected_pairs, phrase_pairs
 
 from alignkit.align_settings import FitSettings
 from alignkit.classical.hmm import joint, views
@@ -46,6 +46,30 @@ def test_units_of_each_view():
     assert ViewedText(View(), bitext).bitext.source.words(0) == ["walking", "a"]
 
 
+def test_collocations_are_units_and_their_words_get_all_their_links():
+    pairs, planted = phrase_pairs(4)
+    bitext = bitext_of(pairs)
+    view = trained_views((View(joined=True),), bitext)[0]
+    text = ViewedText(view, bitext)
+    joined = [unit for unit in text.bitext.source.vocabulary if " " in unit]
+    assert len(joined) > 15
+    shapes, rng = text.bitext.shapes, np.random.default_rng(1)
+    size = int(flat_offsets(shapes)[-1])
+    scores = Scores(rng.normal(-1, 2, size).astype(np.float32), flat_offsets(shapes), shapes)
+    found = text.of_words(scores, threads=2)
+    given = rng.integers(0, 33, int(flat_offsets(bitext.shapes)[-1])).astype(np.uint8)
+    levels = Scores(text.levels(given, threads=2).astype(np.float32), flat_offsets(shapes), shapes)
+    words = Scores(given.astype(np.float32), flat_offsets(bitext.shapes), bitext.shapes)
+    for m, (rows, columns) in enumerate(shapes):
+        sides = text.bitext.target.words(m), text.bitext.source.words(m)
+        row, column = (np.repeat(range(len(side)), [1 + unit.count(" ") for unit in side]) for side in sides)
+        assert found[m].tolist() == scores[m][np.ix_(row, column)].tolist()
+        for t, s in np.ndindex(rows, columns):
+            assert abs(levels[m][t, s] - words[m][np.ix_(row == t, column == s)].mean()) <= 0.5
+    both, alone = (fit_joint(bitext, views=views) for views in ((View(), View(joined=True)), (View(),)))
+    assert error_rate(both.fitted_links, planted) < error_rate(alone.fitted_links, planted) - 0.005
+
+
 def test_subwords_spell_the_words_and_links_are_merged():
     bitext, _ = inflected()
     view = trained_views((View(subwords=60),), bitext)[0]
@@ -63,7 +87,7 @@ def test_subwords_spell_the_words_and_links_are_merged():
     size = int(flat_offsets(shapes)[-1])
     log_odds = np.where(rng.random(size) < 0.3, NO_LINK, rng.normal(-1, 2, size)).astype(np.float32)
     scores = Scores(np.clip(log_odds, NO_LINK, -NO_LINK), flat_offsets(shapes), shapes)
-    found = text.of_words(scores, bitext.shapes, threads=2)
+    found = text.of_words(scores, threads=2)
     for m in range(len(bitext)):
         for t, rows in enumerate(groups[len(bitext) + m]):
             for s, columns in enumerate(groups[m]):
@@ -82,8 +106,8 @@ def test_views_find_links_of_rare_forms():
 
 
 def test_threads_change_nothing_and_files_keep_everything(tmp_path):
-    bitext, _ = inflected(60)
-    views = View(), View(letters=3), View(subwords=60)
+    bitext = bitext_of(phrase_pairs(4, 60)[0])
+    views = View(), View(letters=3), View(subwords=60), View(joined=True)
     one, two = (fit_joint(bitext, views=views, threads=threads) for threads in (1, 2))
     assert one.fitted_probabilities.values.tobytes() == two.fitted_probabilities.values.tobytes()
     for n, model in enumerate((one, two)):
@@ -200,7 +224,7 @@ def test_small_texts_are_looked_at_as_subwords_too(monkeypatch):
     assert views(quality="best") == 3  # words of six letters, subwords, and their first four
 
 
-def test_a_text_of_few_words_is_looked_at_in_four_ways(monkeypatch):
+def test_a_text_of_few_words_is_looked_at_in_several_ways(monkeypatch):
     bitext, gold = inflected(60)
     normal, best = (fit_joint(bitext, quality=quality, threads=1) for quality in ("normal", "best"))
     assert [(view.letters, view.subwords) for view in normal.views] == [(0, 0), (0, 1500), (0, 750), (4, 0)]
@@ -282,7 +306,7 @@ def test_long_pairs_count_among_the_elements(monkeypatch):
     sides = [[side.words(m) for m in range(len(bitext))] for side in (bitext.source, bitext.target)]
     for length, count in ((0, 4), (1_500, 1)):
         text = Bitext.from_sentences(*([*side, (side[0] * length)[:length]] for side in sides))
-        assert len(fit_joint(text, iterations=1).views) == count
+        assert sum(not view.joined for view in fit_joint(text, iterations=1).views) == count
 
 
 def test_units_of_very_long_words_are_bounded():

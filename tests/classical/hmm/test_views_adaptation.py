@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from planted import bitext_of, error_rate, inflected_pairs, random_pairs, scrambled
+from planted import bitext_of, error_rate, inflected_pairs, phrase_pairs, random_pairs, scrambled
 
 from alignkit.classical.hmm.adaptation import Adapter
 from alignkit.classical.hmm.joint import fit_joint, load_joint
@@ -24,6 +24,18 @@ def test_several_views_learn_words_that_they_do_not_know():
     assert error_rate(Adapter(model).adapt(new).fitted_links, planted * 3) < 0.6 * error_rate(
         model.links(new), planted * 3
     )
+
+
+def test_words_joined_in_the_model_are_joined_in_another_text():
+    model, words = (
+        fit_joint(bitext_of(phrase_pairs(1)[0]), views=views) for views in ((View(), View(joined=True)), (View(),))
+    )
+    text, planted = phrase_pairs(2, 40)
+    new = bitext_of(text)
+    adapted, adapted_words = (Adapter(each).adapt(new) for each in (model, words))
+    assert set(adapted.models[1].source) & set(model.views[1].collocations[0])
+    assert error_rate(adapted.fitted_links, planted) < error_rate(adapted_words.fitted_links, planted) - 0.005
+    assert error_rate(model.links(new), planted) < error_rate(words.links(new), planted) - 0.005
 
 
 def test_the_log_odds_of_adapted_views_are_averaged():

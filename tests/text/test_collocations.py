@@ -1,0 +1,98 @@
+"""Words that stand together as one unit, against a slow obvious reference."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from alignkit.classical.hmm.evidence import is_word
+from alignkit.text.bitext import Corpus
+from alignkit.text.collocations import LEAST_COUNT, LEAST_DICE, ROUNDS, find_collocations, joined
+
+
+def slow(sentences: list[list[str]], choose) -> tuple[list[list[str]], set[str]]:
+    """One round, word by word."""
+    units = Counter(unit for sentence in sentences for unit in sentence)
+    pairs = Counter(pair for sentence in sentences for pair in pairwise(sentence))
+    chosen = {pair for pair, count in pairs.items() if choose(pair, count, units)}
+    found, names = [], set()
+    for sentence in sentences:
+        rest, units_of_sentence = list(sentence), []
+        while rest:
+            both = tuple(rest[:2])
+            if both in chosen:
+                names.add(" ".join(both))
+            units_of_sentence.append(" ".join(both) if both in chosen else rest[0])
+            del rest[: 2 if both in chosen else 1]
+        found.append(units_of_sentence)
+    return found, names
+
+
+def slow_collocations(sentences: list[list[str]]) -> set[str]:
+    def choose(pair, count, units):
+        dice = 2 * count / (units[pair[0]] + units[pair[1]])
+        return "," not in pair and count >= LEAST_COUNT and dice >= LEAST_DICE
+
+    found: set[str] = set()
+    sentences = [list(sentence) for sentence in {tuple(sentence) for sentence in sentences}]
+    for _ in range(ROUNDS):
+        sentences, names = slow(sentences, choose)
+        found |= names
+    return found
+
+
+def slow_joined(sentences: list[list[str]], known: set[str]) -> list[list[str]]:
+    for _ in range(ROUNDS):
+        sentences, _ = slow(sentences, lambda pair, count, units: " ".join(pair) in known)
+    return sentences
+
+
+def random_sentences(seed: int, number: int = 60) -> list[list[str]]:
+    """Of words of which some follow each other as a rule, with commas and empty sentences."""
+    draw = np.random.default_rng(seed)
+    words = np.array([*"abcdefgh", ","])
+    return [
+        [word for w in draw.integers(0, 9, draw.integers(0, 6)) for word in (words[w], *words[[1, 2][: w % 3]])]
+        for _ in range(number)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_as_the_reference(seed):
+    sentences = random_sentences(seed)
+    corpus = Corpus.from_sentences(sentences)
+    known = find_collocations(corpus, is_word)
+    assert set(known) == slow_collocations(sentences)
+    assert len(known) > 5
+    assert any(name.count(" ") > 1 for name in known)
+    units, widths = joined(corpus, known)
+    assert [units.words(m) for m in range(len(units))] == slow_joined(sentences, set(known))
+    assert widths.tolist() == [1 + units.vocabulary[unit].count(" ") for unit in units.tokens]
+    assert [" ".join(units.words(m)).split() for m in range(len(units))] == sentences
+
+
+def test_another_text_is_joined_by_the_collocations_of_the_first():
+    text = ["new york is big", "a new york hat", "in new york city", "my new york city , where"]
+    text = [line.split() for line in text]
+    known = find_collocations(Corpus.from_sentences(text), is_word)
+    assert list(known) == ["new york", "new york city"]  # "york city" is nowhere without "new"
+    units, widths = joined(Corpus.from_sentences([["old", "york", "city"], [], ["a", "new", "york"]]), known)
+    assert [units.words(m) for m in range(3)] == [["old", "york", "city"], [], ["a", "new york"]]
+    assert widths.tolist() == [1, 1, 1, 1, 2]
+
+
+def test_no_words():
+    for sentences in ([], [[], []]):
+        corpus = Corpus.from_sentences(sentences)
+        known = find_collocations(corpus, is_word)
+        assert len(known) == 0
+        assert len(joined(corpus, known)[0].tokens) == 0
+
+
+def test_neither_rare_nor_loose_neighbours_are_joined():
+    loose = [["the", "cat"], ["see", "the", "cat"], *(["the", other] for other in "bcdefghijklmnopqrs")]
+    for text in ([["a", "b"]], [["a", "b"]] * 5, loose):
+        assert len(find_collocations(Corpus.from_sentences(text), is_word)) == 0
