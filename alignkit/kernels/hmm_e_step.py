@@ -117,20 +117,18 @@ class BlockSpace(NamedTuple):
 
 
 @kernel
-def row_numbers(start, row, places, starts, numbers):
-    """Fills ``numbers`` with the word pairs of one row of a matrix.
+def row_numbers(start, row, links, starts, numbers):
+    """Fills ``numbers`` with the word pairs of one row of a matrix; their evidence is prefetched.
 
     Args:
         start: where the row starts; row: its elements.
-        places: :class:`.hmm_pairs.PairPlaces`.
+        links: :class:`LinkArrays`.
         starts: uint32, the :func:`.hmm_pairs.pair_starts` of the row's target word.
     """
-    if len(places.offsets) == 0:
-        for j in range(len(row)):
-            numbers[j] = start + j
-        return
+    is_known = len(links.places.offsets) > 0
     for j in range(len(row)):
-        numbers[j] = starts[j] + (row[j] & CODE)
+        numbers[j] = starts[j] + (row[j] & CODE) if is_known else np.uint32(start + j)
+        prefetch(links.evidence, 3 * np.int64(numbers[j]))
 
 
 @kernel
@@ -141,15 +139,13 @@ def pair_numbers(place, x, y, links, starts, numbers):
         place: of its first element in ``links``, :class:`LinkArrays`; x, y: its tokens.
         starts: uint32 (N,), work space.
     """
-    _, places, evidence, elements, _ = links
+    _, places, _, elements, _ = links
     L, segment = len(x), -1
     for t in range(len(y)):
         if y[t] >> SEGMENT_BITS != segment and len(places.offsets) > 0:
             segment = y[t] >> SEGMENT_BITS
             pair_starts(x, segment, places, starts)
-        row_numbers(place + t * L, elements[place + t * L : place + (t + 1) * L], places, starts, numbers[t * L :])
-    for k in range(len(y) * L):
-        prefetch(evidence, 3 * np.int64(numbers[k]))
+        row_numbers(place + t * L, elements[place + t * L : place + (t + 1) * L], links, starts, numbers[t * L :])
 
 
 @kernel
@@ -206,7 +202,7 @@ def expect_block(low, high, text, links, directions, shares, space, likelihood):
         own_elements = elements[offsets[m] : offsets[m + 1]]
         own_levels = likeness.levels[offsets[m] : offsets[m + 1]]  # empty if there are none at all
         pair_numbers(offsets[m], x, y, links, numbers.starts, numbers.numbers)
-        expect_numbers(T, L, own_elements, matrices.links, source, target)
+        expect_numbers(T, L, own_elements, matrices, source, target)
         prepare_states(x, forward, source)
         prepare_states(y, reverse, target)
         owns = own_share(forward, copies[m]), own_share(reverse, copies[m])

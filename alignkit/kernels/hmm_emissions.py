@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from alignkit.kernels.compile import allocating_kernel, kernel
-from alignkit.kernels.hmm_rows import ONE, TINY, ZERO, add_row, emission_rows, padded, sum_row
+from alignkit.kernels.hmm_rows import ONE, TINY, ZERO, add_row, emission_rows, padded, scale_row, sum_row
 from alignkit.kernels.packed_links import unpack_links
 
 
@@ -77,13 +77,14 @@ def null_emissions(tokens, direction, copies, null_links):
 
 
 @kernel
-def expect_numbers(T, L, elements, links, source, target):
+def expect_numbers(T, L, elements, matrices, source, target):
     """Fills ``links`` of :class:`PairMatrices` and ``beyond`` of both sides' states from elements (T * L,)."""
-    bits, wide = links.view(np.uint32), padded(L)
+    unpadded, wide = matrices.forward, padded(L)
+    unpack_links(elements, unpadded.view(np.uint32)[: T * L])  # all at once: most rows are short
     source.beyond[:wide] = ZERO
     for t in range(T):
-        here, row = t * wide, links[t * wide : (t + 1) * wide]
-        unpack_links(elements[t * L : (t + 1) * L], bits[here : here + L])
+        row = matrices.links[t * wide : (t + 1) * wide]
+        scale_row(unpadded[t * L : t * L + wide], ONE, row)
         row[L:] = ZERO
         add_row(row, source.beyond[:wide])
         target.beyond[t] = sum_row(row)
@@ -132,9 +133,9 @@ def emissions(T, L, numbers, evidence, likeness, owns, source, target, matrices)
     counts[L:] = ZERO
     reverse[L:] = ZERO
     for t in range(T):
-        row = forward[t * wide : (t + 1) * wide]
+        row, own_numbers = forward[t * wide : (t + 1) * wide], numbers[t * L : (t + 1) * L]
         for j in range(L):
-            i = numbers[t * L + j]
+            i = own_numbers[j]
             counts[j], row[j], reverse[j] = evidence[i, 0], evidence[i, 1], evidence[i, 2]
         row[L:] = ZERO
         emission_rows(t, row, reverse, links[t * wide : (t + 1) * wide], counts, owns, source, target)

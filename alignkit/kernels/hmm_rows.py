@@ -41,6 +41,16 @@ def sum_row(row):
 
 
 @kernel
+def sum_changes(row, other):
+    """The sum of the absolute differences of two padded rows, as :func:`sum_row`."""
+    sums = splat(ZERO)
+    for j in range(0, len(row), LANES):
+        a, b = load(row, j), load(other, j)
+        sums = sums + (larger(a, b) - smaller(a, b))
+    return total(sums)
+
+
+@kernel
 def scale_row(row, factor, out):
     """out = row * factor."""
     factors = splat(factor)

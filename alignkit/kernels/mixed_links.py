@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from alignkit.kernels.compile import kernel
-from alignkit.kernels.hmm_rows import ZERO, padded
+from alignkit.kernels.hmm_rows import ONE, ZERO, padded, scale_row, sum_changes
 from alignkit.kernels.link_odds import pool_links
 from alignkit.kernels.packed_links import pack_links
 
@@ -18,13 +18,15 @@ from alignkit.kernels.packed_links import pack_links
 def mix_row(t, L, row, reverse_e, high, shares):
     """row float32 (L,), the forward posteriors of target token t = the weighted sum of both directions'."""
     forward, reverse = np.float32(shares.forward), np.float32(shares.reverse)
+    place = np.uint64(t)
     for j in range(L):
         value = ZERO
         if forward > 0:
             value += forward * row[j]
         if reverse > 0:
-            value += reverse * reverse_e[j * high + t]
+            value += reverse * reverse_e[place]
         row[j] = value
+        place += np.uint64(high)
 
 
 @kernel
@@ -42,14 +44,11 @@ def mix_links(T, L, matrices, shares, elements):
     bits = e.view(np.uint32)
     change = 0.0
     for t in range(T):
-        here = t * wide
-        row, old = e[here : here + L], links[here : here + L]
+        row = e[t * wide : (t + 1) * wide]
         mix_row(t, L, row, reverse_e, high, shares)
-        moved = ZERO
-        for j in range(L):
-            moved += abs(row[j] - old[j])
-        change += moved
-        pack_links(bits[here : here + L], elements[t * L : (t + 1) * L])
+        change += sum_changes(row, links[t * wide : (t + 1) * wide])
+        scale_row(row, ONE, e[t * L : t * L + wide])  # without padding: most rows are short
+    pack_links(bits[: T * L], elements)
     return change
 
 

@@ -22,6 +22,7 @@ def draw(stride, *shape):
 def test_sums_and_scaling(stride):
     row, other = draw(stride, 2)
     assert rows.sum_row(row) == naive.sum_row(row)
+    assert rows.sum_changes(row, other) == naive.sum_row(abs(row - other))
     out = np.empty(stride, np.float32)
     rows.scale_row(row, np.float32(0.3), out)
     assert np.array_equal(out, row * np.float32(0.3))
