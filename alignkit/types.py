@@ -1,4 +1,4 @@
-"""Types that the whole package uses, and what all dataclasses of settings and of arrays have in common."""
+"""Types that the whole package uses, parts of an array, and what dataclasses of settings and of arrays share."""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from importlib import import_module
-from typing import Any
 
 import click
 
@@ -87,7 +86,7 @@ class LazyGroup(click.Group):
             raise click.UsageError(f"There is no command '{abbreviated(name)}'.{hint}", ctx)
         return super().resolve_command(ctx, args)
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as error:

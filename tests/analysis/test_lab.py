@@ -294,7 +294,8 @@ def test_runs_that_do_not_belong_together(folder, lines, tmp_path):
     refused("not trained with uniform attention, which --uniform", general, None, folder / "general-1")
     refused("another one", general, general)
     for path in (tmp_path / "none", tmp_path, general / "best.pt"):
-        refused(r"has no config\.json; give a run directory of `alignkit train`", path)
+        refused(r"has no best\.pt, so it is not a run.*; give a run directory of `alignkit train`", path)
+    refused(f"{folder}: is not a run; give one of those in it: {general}", folder)
     settings = settings_of(steps=2).change(network={"attention": "uniform"})
     texts = [LinePairs(*(side[part] for side in lines)) for part in (slice(200), slice(250, None))]
     train_translation(tmp_path / "else", *texts, settings, device="cpu")

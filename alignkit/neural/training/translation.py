@@ -24,11 +24,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from alignkit.errors import AlignkitError, InputError, check_list, reading
+from alignkit.errors import AlignkitError, check_list, reading
 from alignkit.links.links import Links
-from alignkit.neural.aligners import NeuralAligner, load_checkpoint
+from alignkit.neural.aligners import NeuralAligner, best_checkpoint, load_checkpoint
 from alignkit.neural.batching import Batch, Batcher, training_batches, usable
-from alignkit.neural.checkpoints import BEST
 from alignkit.neural.losses import TokenLoss
 from alignkit.neural.networks.base import Encoding, TranslationNetwork, new_network
 from alignkit.neural.networks.normalizers import samplers, score_function_loss
@@ -324,11 +323,6 @@ def open_run(path: PathLike) -> TranslationRun:
     Raises:
         InputError: there is no such directory, or it holds no run or one without any network yet.
     """
-    place = Path(path)
-    if not (place / CONFIG).exists():
-        raise InputError(path, f"has no {CONFIG}", remedy="give a run directory of `alignkit train`")
-    run = TranslationRun(place)
+    run = TranslationRun(best_checkpoint(Path(path)).parent)
     _ = run.config
-    if not (place / BEST).exists():
-        raise InputError(path, "this run has no network yet", remedy="train it first with `alignkit train`")
     return run
