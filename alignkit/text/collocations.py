@@ -57,9 +57,13 @@ def joined(corpus: Corpus, collocations: Vocabulary) -> tuple[Corpus, np.ndarray
     Returns:
         (M sentences of units; int64, the number of words of each unit).
     """
+    beginnings = {name[:end] for name in collocations for end in range(len(name)) if name[end] == " "}
 
     def choose(pairs: np.ndarray, counts: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
-        return np.fromiter((name in collocations for name in _names(pairs, vocabulary)), bool, len(pairs))
+        begin = np.fromiter((unit in beginnings for unit in vocabulary), bool, len(vocabulary))
+        chosen = begin[pairs[:, 0]]
+        chosen[chosen] = [name in collocations for name in _names(pairs[chosen], vocabulary)]
+        return chosen
 
     widths = np.ones(len(corpus.tokens), np.int64)
     for _ in range(ROUNDS):
