@@ -21,6 +21,14 @@ if TYPE_CHECKING:
 RARELY = 100_000  # new objects between two searches for cyclic garbage: imports make many, which all stay
 
 
+class Stopped(KeyboardInterrupt):
+    """A signal has come.
+
+    Python's compiler, at work in imports, drops an exception that is no KeyboardInterrupt; after KeyboardInterrupt
+    itself, in text that is run by ``exec``, Python ends by SIGINT whatever the exit code is.
+    """
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the program and exit: 0 done, 2 usage or input error, 130 interrupted, 128 + N ended by signal N.
 
@@ -106,7 +114,7 @@ def _heed_signals(received: list[int]) -> None:
 
     def stop(number: int, _: FrameType | None) -> NoReturn:
         received.append(number)
-        raise KeyboardInterrupt  # Python's compiler, at work in imports, would drop any other exception
+        raise Stopped
 
     for each in _signals():
         signal.signal(each, stop)

@@ -183,6 +183,21 @@ def test_no_arguments_show_the_help(alignkit):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_the_exit_code_is_that_of_a_signal_in_text_that_is_run(tmp_path):
+    """As that of dataclasses is while modules load."""
+    (tmp_path / "click.py").write_text("import os, signal\nexec('os.kill(os.getpid(), signal.SIGTERM)')\n")
+    paths = os.pathsep.join([str(tmp_path), *(path for path in sys.path if path)])
+    result = subprocess.run(
+        [sys.executable, "-m", "alignkit", "ibm1", "--sample"],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL),
+    )
+    assert (result.returncode, result.stderr) == (143, "alignkit: error: ended by SIGTERM\n")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 @pytest.mark.parametrize(
     ("module", "lost"), [("click", False), ("click", True), ("numba", False), ("torch", True)]
 )
