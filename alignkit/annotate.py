@@ -11,6 +11,7 @@ from alignkit.links.links import Links
 from alignkit.report.page import embedded_json, filled_page
 from alignkit.report.panels import asset
 from alignkit.text.bitext import Bitext
+from alignkit.types import counted
 
 #: Words of each side of pairs that a person can look through.
 LENGTHS = 4, 40
@@ -60,5 +61,5 @@ def annotation_page(bitext: Bitext, links: Links, pairs: np.ndarray) -> bytes:
         for m in pairs.tolist()
     ]
     data = {"pairs": shown, "key": sha256(embedded_json(shown).encode()).hexdigest()[:16]}
-    parts = {"TITLE": f"{len(shown)} sentence pairs to align by hand", "DATA": embedded_json(data)}
+    parts = {"TITLE": f"{counted(len(shown), 'sentence pair')} to align by hand", "DATA": embedded_json(data)}
     return filled_page("annotate.html", asset("annotate.css"), asset("annotate.js"), parts)

@@ -73,6 +73,12 @@ def test_the_page_has_the_words_and_the_links_and_runs_nothing_else(page):
         assert f"{name}-src 'sha256-{code}'" in text
 
 
+@pytest.mark.parametrize(("count", "title"), [(1, "1 sentence pair to"), (2, "2 sentence pairs to")])
+def test_the_title_counts_the_pairs(count, title):
+    page = annotation_page(numbered([4, 4]), Links.from_lists([[], []]), np.arange(count))
+    assert f"<h1>{title} align by hand</h1>" in page.decode()
+
+
 @pytest.mark.skipif(chromium() is None, reason="Chromium is not installed (apt-get install chromium)")
 def test_ticked_pairs_are_saved_as_gold_links(page, tmp_path):
     place, saved = tmp_path / "gold.html", tmp_path / "gold.links"

@@ -12,6 +12,7 @@ from alignkit.scores import Grouping, Scores, grouping_of, merge_to_words, sprea
 from alignkit.text.bitext import Bitext, Corpus, kept_tokens
 from alignkit.text.subword_marks import check_words, corpus_groups, join_words
 from alignkit.text.tokenization import SPECIALS, UNK
+from alignkit.types import counted
 
 #: The tokens of M sentence pairs: (source, target).
 TokenLists = tuple[Sequence[Sequence[str]], Sequence[Sequence[str]]]
@@ -35,7 +36,7 @@ def project_scores(found: ExternalScores, bitext: Bitext, *, specials: bool = Tr
     """
     path, scores, shapes = found.path, found.scores, bitext.shapes
     if len(scores) != len(bitext):
-        raise InputError(path, f"has scores for {len(scores)} sentence pairs, the text has {len(bitext)}")
+        raise InputError(path, f"has scores for {counted(len(scores), 'pair')}, the text has {len(bitext):,}")
     if is_between_tokens(found, bitext):
         return _reshaped(scores, shapes)
     if found.words is not None:
@@ -60,7 +61,7 @@ def _merged(path: str, scores: Scores, tokens: TokenLists, bitext: Bitext, speci
     """Scores between subwords to scores between words, which must be those of the bitext."""
     for side, text in zip(tokens, (bitext.source, bitext.target), strict=True):
         if len(side) != len(text):
-            raise InputError(path, f"has subwords of {len(side)} sentences, the text has {len(text)}")
+            raise InputError(path, f"has subwords of {counted(len(side), 'sentence')}, the text has {len(text):,}")
     groupings = words_of_tokens(*tokens)
     wanted = np.array([(len(t), len(s)) for s, t in zip(*tokens, strict=True)], np.int32).reshape(-1, 2)
     scores = _checked(path, scores, wanted, "subwords")

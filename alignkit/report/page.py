@@ -20,6 +20,7 @@ from alignkit.report import panels
 from alignkit.report.model import Panel, Report, names_of
 from alignkit.report.page_data import SHOWN_PAIRS, page_data
 from alignkit.report.panels import asset, share
+from alignkit.types import counted
 from alignkit.version import __version__
 
 SCRIPTS = ("base.js", "charts.js", "heat.js", "browser.js")
@@ -94,7 +95,7 @@ def headline(report: Report, data: Mapping[str, Any]) -> str:
     """The summary as paragraphs of HTML."""
     u, v = report.main_pair
     labels = names_of(report.sets)
-    pairs = f"{len(report.bitext):,} sentence pairs"
+    pairs = counted(len(report.bitext), "sentence pair")
     row = report.table[(report.table["u"] == u) & (report.table["v"] == v)]
     if row.empty or math.isnan(row.iloc[0].agreement):
         return f'<p class="lead">{escape(labels[u])} on {pairs}.</p>'

@@ -56,7 +56,7 @@ def test_another_text_to_fit_on(pairs, copies):
     found = compare_classical(few, training=pairs, also=("ibm1.alpha",), threads=1)
     assert {*found.table.u} == names
     assert (len(found.training), len(found.pairs)) == (120, 40)
-    with pytest.raises(AlignkitError, match="scores for 120 sentence pairs, the text has 40"):
+    with pytest.raises(AlignkitError, match="scores for 120 pairs, the text has 40"):
         compare_classical(few, {"copy": copies}, training=pairs)
 
 

@@ -63,7 +63,7 @@ def test_scores_of_words_if_no_tokens_are_given():
 def test_errors_name_the_line():
     bitext = subword_bitext()
     words = [np.eye(2), np.eye(1)]
-    with pytest.raises(InputError, match="1 sentence pairs, the text has 2"):
+    with pytest.raises(InputError, match="1 pair, the text has 2"):
         project_scores(ExternalScores("x", Scores.from_matrices(words[:1])), bitext)
     wrong = ExternalScores("x", Scores.from_matrices([words[0], np.zeros((2, 5))]))
     with pytest.raises(InputError, match="line 2: a matrix of 2 by 5 for 1 target and 1 source words"):
