@@ -269,7 +269,9 @@ def check_paths(ctx: click.Context) -> None:
             place = "standard output" if path == "-" else os.path.realpath(path)
             if place in outputs:
                 raise click.UsageError(f"Two outputs cannot both go to {place}; give another file for one.", ctx)
-            read = inputs.keys() & {place, *map(str, Path(place).parents)} if os.path.isfile(place) else ()
+            # A page in a folder that is read is an earlier output: nothing reads pages.
+            folders = () if place.endswith(".html") else map(str, Path(place).parents)
+            read = inputs.keys() & {place, *folders} if os.path.isfile(place) else ()
             if any(inputs[each] != kind.replaces for each in read):
                 raise click.UsageError(f"The output would replace the input {place}; give another file.", ctx)
             outputs[place] = name

@@ -168,7 +168,9 @@ def test_a_file_of_a_folder_that_is_read_is_not_replaced(
     kept = write("runs/a.npz", "kept")
     failure(alignkit(*arguments, output, "runs/a.npz"), f"would replace the input {kept}")
     assert kept.read_text() == "kept"
-    assert "would replace" not in alignkit(*arguments, output, "runs/new.npz").err
+    write("runs/page.html", "an earlier one")
+    for name in ("new.npz", "page.html"):
+        assert "would replace" not in alignkit(*arguments, output, f"runs/{name}").err
 
 
 def test_a_saved_model_may_be_updated(alignkit, text, tmp_path):
