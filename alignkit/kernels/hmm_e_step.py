@@ -191,7 +191,7 @@ def expect_block(low, high, text, links, directions, shares, space, likelihood):
     offsets, _, _, elements, likeness = links
     forward, reverse = directions
     forward_space, reverse_space, source, target, matrices, passes, numbers = space
-    _, e, turned_e, _ = matrices
+    e, turned_e = matrices.forward, matrices.reverse
     change = 0.0
     for m in range(low, high):
         likelihood[m] = 0.0
@@ -246,8 +246,8 @@ def expect_links(low, high, text, links, directions, shares, likelihood, counts)
     forward, reverse = directions
     spaces = direction_space(forward, most), direction_space(reverse, most)
     numbers = NumberSpace(np.empty(most, np.uint32), np.empty(size, np.uint32))
-    parts, rows = np.empty((3, size), np.float32), np.empty((2, most), np.float32)
-    matrices = PairMatrices(parts[0], parts[1], parts[2], rows)
+    parts = np.empty((5, size), np.float32)
+    matrices = PairMatrices(parts[0], parts[1], parts[2], parts[3], parts[4])
     space = BlockSpace(*spaces, state_space(most), state_space(most), matrices, pass_space(most, size), numbers)
     change = expect_block(low, high, text, links, directions, shares, space, likelihood)
     forward_counts, reverse_counts = counts

@@ -52,7 +52,8 @@ class PairMatrices(NamedTuple):
     links: np.ndarray  # expected before this E-step
     forward: np.ndarray  # emission probabilities, and then posteriors, of the forward direction
     reverse: np.ndarray  # of the reverse one, turned: (L * padded T,)
-    rows: np.ndarray  # float32 (2, N), work space
+    counts: np.ndarray  # of the word pairs; work space
+    backward: np.ndarray  # those of the reverse direction, not turned; work space
 
 
 @allocating_kernel
@@ -86,6 +87,8 @@ def expect_numbers(T, L, elements, matrices, source, target):
         row = matrices.links[t * wide : (t + 1) * wide]
         scale_row(unpadded[t * L : t * L + wide], ONE, row)
         row[L:] = ZERO
+    for t in range(T):
+        row = matrices.links[t * wide : (t + 1) * wide]
         add_row(row, source.beyond[:wide])
         target.beyond[t] = sum_row(row)
 
@@ -126,19 +129,20 @@ def emissions(T, L, numbers, evidence, likeness, owns, source, target, matrices)
         owns: :func:`own_share` of both directions.
         source, target: :class:`States` of both sides; matrices: :class:`PairMatrices`.
     """
-    links, forward, turned, rows = matrices
+    links, forward, turned, counts, backward = matrices
     levels, ratios = likeness
     wide, high = padded(L), padded(T)
-    counts, reverse = rows[0, :wide], rows[1, :wide]
-    counts[L:] = ZERO
-    reverse[L:] = ZERO
     for t in range(T):
-        row, own_numbers = forward[t * wide : (t + 1) * wide], numbers[t * L : (t + 1) * L]
+        here, there, own_numbers = t * wide, (t + 1) * wide, numbers[t * L : (t + 1) * L]
+        count, row, reverse = counts[here:there], forward[here:there], backward[here:there]
         for j in range(L):
             i = own_numbers[j]
-            counts[j], row[j], reverse[j] = evidence[i, 0], evidence[i, 1], evidence[i, 2]
-        row[L:] = ZERO
-        emission_rows(t, row, reverse, links[t * wide : (t + 1) * wide], counts, owns, source, target)
+            count[j], row[j], reverse[j] = evidence[i, 0], evidence[i, 1], evidence[i, 2]
+        count[L:], row[L:], reverse[L:] = ZERO, ZERO, ZERO
+    for t in range(T):
+        here, there = t * wide, (t + 1) * wide
+        row, reverse = forward[here:there], backward[here:there]
+        emission_rows(t, row, reverse, links[here:there], counts[here:there], owns, source, target)
         if len(levels) > 0:
             for j in range(L):
                 ratio = ratios[levels[t * L + j]]

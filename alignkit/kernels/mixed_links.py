@@ -40,12 +40,13 @@ def mix_links(T, L, matrices, shares, elements):
         elements: uint32 (T * L,).
     """
     wide, high = padded(L), padded(T)
-    links, e, reverse_e, _ = matrices
+    links, e, reverse_e = matrices.links, matrices.forward, matrices.reverse
     bits = e.view(np.uint32)
     change = 0.0
     for t in range(T):
+        mix_row(t, L, e[t * wide : (t + 1) * wide], reverse_e, high, shares)
+    for t in range(T):  # by itself, as a vector is not read at once where single numbers have been written
         row = e[t * wide : (t + 1) * wide]
-        mix_row(t, L, row, reverse_e, high, shares)
         change += sum_changes(row, links[t * wide : (t + 1) * wide])
         scale_row(row, ONE, e[t * L : t * L + wide])  # without padding: most rows are short
     pack_links(bits[: T * L], elements)
