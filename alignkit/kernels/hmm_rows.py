@@ -3,6 +3,7 @@
 They take eight positions at once (:mod:`.lanes`), and nothing else does: with plain loops in their place the
 E-step takes a third longer, and `alignkit align` a tenth to a fifth. Rows are padded to a multiple of ``LANES``
 with zeros. Each function has a plain twin in tests/naive_hmm.py that gives the same bits.
+Places are made unsigned where they are an index, as in :mod:`.inverted_index`.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def spread(values, places, weights, out):
         low, high = splat(ZERO), splat(ZERO)
         for n in range(len(places)):
             j = places[n]
-            value, place = splat(values[j]), middle - j + k
+            value, place = splat(values[np.uint32(j)]), middle - j + k
             low = low + value * load(weights, place)
             high = high + value * load(weights, place + LANES)
         store(out, k, low)
@@ -93,7 +94,7 @@ def spread(values, places, weights, out):
         low = splat(ZERO)
         for n in range(len(places)):
             j = places[n]
-            low = low + splat(values[j]) * load(weights, middle - j + k)
+            low = low + splat(values[np.uint32(j)]) * load(weights, middle - j + k)
         store(out, k, low)
 
 
@@ -168,7 +169,7 @@ def add_moves(stride, values, places, ahead, moves):
         low, high = load(moves, d), load(moves, d + LANES)
         for n in range(len(places)):
             j = places[n]
-            value = splat(values[j])
+            value = splat(values[np.uint32(j)])
             low = low + value * load(ahead, d + j)
             high = high + value * load(ahead, d + j + LANES)
         store(moves, d, low)
