@@ -80,7 +80,7 @@ def test_a_run_directory_gives_its_own_agreements(texts, tmp_path):
 
 
 def test_not_a_run(tmp_path):
-    with pytest.raises(AlignkitError, match=r"config\.json"):
+    with pytest.raises(AlignkitError, match="it is not a run"):
         experiment.run_ktiw_drives_attention(experiment.KtiwSettings(run=str(tmp_path)))
 
 
