@@ -54,7 +54,7 @@ from alignkit_cli.parameter_types import SHARE, TEXT, Checked, EmbeddingSource, 
     FitSettings,
     "keep_case",
     is_flag=True,
-    help="Treat words that differ only in case as different words, and do not look at subwords.",
+    help="Treat words that differ only in case as different words, and look at words only.",
 )
 @knowledge_options
 @setting_option(

@@ -41,6 +41,8 @@ def main(arguments: list[str] | None = None) -> None:
             _heed_signals(received)
             _mend_streams()
             code = run(arguments)
+            if received and code:  # an import that a signal cut short has failed in its own way
+                raise Stopped
         finally:
             for each in _signals():
                 signal.signal(each, signal.SIG_DFL)  # nothing is left to clean up

@@ -169,11 +169,18 @@ class EmbeddingSource(click.ParamType):
     name = "e5|folder|file[,file]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        for path in value.split(",") if value != "e5" and not os.path.isdir(value) else ():
+        for path in () if os.path.isdir(value) else self.files(value):
             if not os.path.exists(path):
                 self.fail(f"{path!r} is neither e5 nor the name of a file or folder that is there.", param, ctx)
             InputPath().convert(path, param, ctx)
         return str(value)
+
+    @staticmethod
+    def files(value: str) -> list[str]:
+        """The files and folders that it names."""
+        if value == "e5":
+            return []
+        return [value] if os.path.isdir(value) else value.split(",")
 
 
 class OutputPath(click.ParamType):
@@ -269,8 +276,8 @@ def check_paths(ctx: click.Context) -> None:
             place = "standard output" if path == "-" else os.path.realpath(path)
             if place in outputs:
                 raise click.UsageError(f"Two outputs cannot both go to {place}; give another file for one.", ctx)
-            # A page in a folder that is read is an earlier output: nothing reads pages.
-            folders = () if place.endswith(".html") else map(str, Path(place).parents)
+            # A page or table in a folder that is read is an earlier output: no folder is read for these.
+            folders = () if place.endswith((".html", ".csv")) else map(str, Path(place).parents)
             read = inputs.keys() & {place, *folders} if os.path.isfile(place) else ()
             if any(inputs[each] != kind.replaces for each in read):
                 raise click.UsageError(f"The output would replace the input {place}; give another file.", ctx)
@@ -288,7 +295,7 @@ def _paths(kind: click.ParamType, value: Any) -> Iterator[tuple[click.ParamType,
         if isinstance(kind, OutputPath) and kind.result:
             yield kind, "-"
     elif isinstance(kind, EmbeddingSource):
-        for path in value.split(","):
+        for path in kind.files(value):
             yield InputPath(), path
     elif isinstance(value, str):
         yield kind, kind.file(value) if isinstance(kind, InputPath) else value

@@ -78,13 +78,15 @@ def spread_values(low, high, source, target, wholes, parts):
 
 
 @kernel
-def fill_means(low, high, source, target, words, units):
-    """Gives each pair of units of pairs low <= m < high the mean of its pairs of words, rounded.
+def fill_means(low, high, source, target, words, units, unknown):
+    """Gives each pair of units of pairs low <= m < high the mean level of its pairs of words, rounded, or
+    ``unknown`` if nothing is known of any of them; those of which nothing is known do not count.
 
     Args:
         source, target: :class:`UnitCounts`, of the words of each unit.
         words: (values uint8, offsets int64 (M + 1,)), of the pairs of words, row by row.
         units: the same of the pairs of units; filled.
+        unknown: what stands for a pair of which nothing is known.
     """
     values, word_starts = words
     found, starts = units
@@ -97,12 +99,14 @@ def fill_means(low, high, source, target, words, units):
         for t in range(target.offsets[m], target.offsets[m + 1]):
             count, column = target.counts[t], row
             for s in range(first, last):
-                total = 0
+                total, known = 0, 0
                 for u in range(count):
                     for k in range(source.counts[s]):
-                        total += values[column + u * width + k]
-                number = count * source.counts[s]
-                found[place] = (2 * total + number) // (2 * number)
+                        value = values[column + u * width + k]
+                        if value != unknown:
+                            total += value
+                            known += 1
+                found[place] = (2 * total + known) // (2 * known) if known else unknown
                 column += source.counts[s]
                 place += 1
             row += count * width

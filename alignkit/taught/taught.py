@@ -34,8 +34,8 @@ KIND, VERSION = "alignkit.taught", 1
 FOLDS = 10
 LEAST_PAIRS = 10  # fewer say too little of what is better
 #: A classifier must be better by so many standard errors: with ten pairs, chance gives that once in twenty times.
-#: With more pairs than ``MANY`` they are fewer, in proportion: the classifier that learned from all pairs is better
-#: than those that were judged, each of which learned from a part.
+#: With more pairs than ``MANY`` they are fewer, in proportion: the classifier that learns from all pairs is better
+#: than those that are judged, each of which learned from a part.
 SURE, MANY = 1.8, 20
 THRESHOLDS = np.arange(0.2, 0.81, 0.02)
 #: Error rates are averaged over so many thresholds before the best is chosen: few pairs say little about one.
@@ -136,7 +136,7 @@ class _Judged(NamedTuple):
         return float(self.errors.sum() / max(self.sizes.sum(), 1))
 
     def beats(self, other: _Judged) -> bool:
-        """True if the error rate is lower, by so many standard errors of the difference as ``SURE`` and ``MANY`` say."""
+        """True if the error rate is lower by enough standard errors of the difference (``SURE``, ``MANY``)."""
         gains = other.errors - other.aer * other.sizes - (self.errors - other.aer * self.sizes)
         needed = SURE * min(1, MANY / len(gains))
         return bool(gains.sum() > needed * np.sqrt(len(gains) * gains.var(ddof=1)))

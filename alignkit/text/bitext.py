@@ -11,7 +11,7 @@ import numpy as np
 from alignkit.errors import check_list, check_type
 from alignkit.storage import Fields, loaded, save_arrays
 from alignkit.text.vocabulary import Vocabulary, unpack_vocabulary, vocabulary_arrays
-from alignkit.types import OneAfterAnother, PathLike, offsets_of, places_of
+from alignkit.types import OneAfterAnother, PathLike, counted, offsets_of, places_of
 
 KIND, VERSION = "alignkit.bitext", 1
 
@@ -106,7 +106,8 @@ class Corpus(OneAfterAnother):
         return Corpus(self.tokens[part], offsets - offsets[0], self.vocabulary, _part(self.spans, part))
 
     def __repr__(self) -> str:
-        return f"Corpus({len(self)} sentences, {len(self.tokens)} tokens, {len(self.vocabulary)} types)"
+        sizes = (len(self), "sentence"), (len(self.tokens), "token"), (len(self.vocabulary), "type")
+        return f"Corpus({', '.join(counted(*size) for size in sizes)})"
 
 
 def _part(spans: np.ndarray | None, tokens: np.ndarray | slice) -> np.ndarray | None:

@@ -242,7 +242,8 @@ class PairFiles:
     def _side(self, path: PathLike, lines: bytes | None = None, first: int = 1) -> bytes:
         """Whole lines of one of two files, from the line of that number on, or all of it, as valid UTF-8."""
         lines = b"".join(file_parts(path, -1)) if lines is None else lines
-        if first == 1 and object_fields(next(_LINE.finditer(lines))[0]):
+        line = re.search(rb"[^\n]+", lines)
+        if first == 1 and line and object_fields(line[0]):
             remedy = "give one file with both sides in its fields, or two with a sentence per line"
             raise InputError(path, "has JSON lines, not sentences", remedy=remedy)
         return valid_text(path, lines, *self.how, first)
@@ -283,8 +284,9 @@ class PairFiles:
 
     def _check_counts(self, source: int, target: int) -> None:
         if source != target:
+            first, second = map(os.fspath, self.paths)
             raise AlignkitError(
-                f"{os.fspath(self.paths[0])} has {counted(source, 'line')}, {os.fspath(self.paths[-1])} {target}; "
+                f"{first} has {counted(source, 'line')}, {second} has {target:,}; "
                 "line n of one must belong to line n of the other"
             )
 

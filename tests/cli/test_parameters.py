@@ -169,7 +169,8 @@ def test_a_file_of_a_folder_that_is_read_is_not_replaced(
     failure(alignkit(*arguments, output, "runs/a.npz"), f"would replace the input {kept}")
     assert kept.read_text() == "kept"
     write("runs/page.html", "an earlier one")
-    for name in ("new.npz", "page.html"):
+    write("runs/steps.csv", "an earlier one")
+    for name in ("new.npz", "page.html", "steps.csv"):
         assert "would replace" not in alignkit(*arguments, output, f"runs/{name}").err
 
 

@@ -296,7 +296,7 @@ def test_unknown_encoding_errors(tmp_path):
 def test_unequal_counts_name_both(tmp_path):
     x, y = write(tmp_path / "x", "a\nb\nc\n"), write(tmp_path / "y", "a\nb\n")
     for function in (read_bitext, read_line_pairs):
-        with pytest.raises(AlignkitError, match=r"x has 3 lines, .*y 2"):
+        with pytest.raises(AlignkitError, match=r"x has 3 lines, .*y has 2"):
             function(x, y)
 
 

@@ -178,7 +178,7 @@ class JointHMM(Aligner):
 
     @property
     def title(self) -> str:
-        return "joint HMM" if len(self.views) == 1 else "joint HMMs of words and of subwords"
+        return "joint HMM" if len(self.views) == 1 else "joint HMMs of several views of words"
 
     def label(self, kind: str) -> tuple[str, str]:
         """As in the base class."""

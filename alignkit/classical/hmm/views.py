@@ -253,10 +253,13 @@ class ViewedText:
         if not self._is_one_to_one:
             given, words, counts = levels, flat_offsets(self._shapes), self._counts
             levels = np.empty(offsets[-1], given.dtype)
-            fill_units = fill_means if self.view.joined else spread_values
 
             def fill(low: int, high: int) -> None:
-                fill_units(low, high, *counts, (given, words), (levels, offsets))
+                matrices = (given, words), (levels, offsets)
+                if self.view.joined:
+                    fill_means(low, high, *counts, *matrices, UNKNOWN)
+                else:
+                    spread_values(low, high, *counts, *matrices)
 
             run_blocks(fill, blocks(np.diff(offsets), threads), threads)
         if not long.any():
