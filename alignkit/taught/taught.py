@@ -205,9 +205,8 @@ def teach(aligner: Aligner, bitext: Bitext, gold: GoldLinks, threads: int | None
         # Who calls some links only possible does not ask for them: fewer links may be better.
         fitted = aligner.fitted_probabilities if aligner.has_fitted(text) else aligner.probabilities(text)
         ways["another threshold"] = _best_threshold(gold, Scores.from_matrices(fitted[m] for m in rows), folds)
-    chosen = min(
-        (name for name in ways if ways[name][1].beats(own)), key=lambda name: ways[name][1].aer, default=""
-    )
+    better = [name for name in ways if ways[name][1].beats(own)]
+    chosen = min(better, key=lambda name: ways[name][1].aer, default="")
     rates = "".join(f", {100 * judged.aer:.1f} with {name}" for name, (_, judged) in ways.items())
     log.info(
         "%d gold pairs; AER in cross-validation: %.1f with its own links%s; chosen: %s",

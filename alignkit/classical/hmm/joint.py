@@ -385,9 +385,9 @@ def fit_joint(
 
     This is what `alignkit align` fits. Words are looked at always. A small text has many rare words, of which
     other models know more that look at parts of them. With quality ``normal``, texts of fewer than
-    :data:`SMALL_TEXT` elements are looked at as collocations and, with at least 1,000 types of words on each side,
-    as subwords, too; those of fewer than :data:`FEW_WORDS`, whatever their types, as first letters of words and as
-    subwords of two sizes; if case is folded and there is neither a lexicon nor a model to start from. With
+    :data:`SMALL_TEXT` elements with at least 1,000 types of words on each side are looked at as subwords, too;
+    those of fewer than :data:`FEW_WORDS`, whatever their types, as subwords of two sizes, as first letters of
+    words and as collocations; if case is folded and there is neither a lexicon nor a model to start from. With
     ``best``, texts of few words are looked at in the same way, others in eight ways. Views of a small text learn
     from each other (:attr:`HMMSettings.co_training`), unless there are embeddings or a model to start from. With
     ``fast``, words only are looked at, with fewer iterations, but for texts so small that more take no time.

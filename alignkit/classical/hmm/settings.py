@@ -121,6 +121,6 @@ JOINT_SETTINGS = HMMSettings(
 )
 #: Of its quick variant, but for small texts (:func:`alignkit.classical.hmm.joint.fit_joint`).
 FAST_SETTINGS = replace(JOINT_SETTINGS, lexical_iterations=2, iterations=3)
-#: What the joint aligner takes time for: ``fast`` looks at words only; ``normal`` at small texts as subwords and
-#: collocations, too; ``best`` at any text as these, as first letters and as subwords of several sizes.
+#: What the joint aligner takes time for: ``fast`` looks at words only; ``normal`` at small texts as subwords, too;
+#: ``best`` at any text as first letters, as subwords of several sizes and as collocations.
 QUALITIES = ("fast", "normal", "best")

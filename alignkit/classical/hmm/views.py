@@ -129,7 +129,7 @@ def unpack_view(fields: Fields, header: Record) -> View:
 
 #: What `alignkit align` looks at where a text is small; where it has few words, with ``--quality best`` too. Views
 #: learn in this order, but words come last: what they would say first is most like the first letters.
-SMALL_VIEWS = (View(), View(subwords=1500, types=1000), View(joined=True))
+SMALL_VIEWS = View(), View(subwords=1500, types=1000)
 FEW_WORDS_VIEWS = (
     View(),
     View(subwords=1500, types=1),
