@@ -46,8 +46,8 @@ from alignkit_cli.parameter_types import SHARE, TEXT, Checked, EmbeddingSource, 
     FitSettings,
     "quality",
     type=click.Choice(list(QUALITIES)),
-    help="How much time to spend. fast takes three quarters of the time of normal on large texts, and less "
-    "than half on small ones; best about eight times as long on large texts, two to three times on small ones, "
+    help="How much time to spend. fast takes four fifths of the time of normal on large texts, and less "
+    "than half on small ones; best seven to nine times as long on large texts, two to three times on small ones, "
     "and is normal on those of fewer than some 2,000 sentence pairs.",
 )
 @setting_option(
