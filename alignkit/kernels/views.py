@@ -34,9 +34,7 @@ def fill_merged(low, high, source, target, matrices, words):
     found, word_starts = words
     for m in range(low, high):
         first, last = source.offsets[m], source.offsets[m + 1]
-        width = 0
-        for s in range(first, last):
-            width += source.counts[s]
+        width = source.counts[first:last].sum()
         row, place = starts[m], word_starts[m]
         for t in range(target.offsets[m], target.offsets[m + 1]):
             count = target.counts[t]
@@ -92,9 +90,7 @@ def fill_means(low, high, source, target, words, units, unknown):
     found, starts = units
     for m in range(low, high):
         first, last = source.offsets[m], source.offsets[m + 1]
-        width = 0
-        for s in range(first, last):
-            width += source.counts[s]
+        width = source.counts[first:last].sum()
         row, place = word_starts[m], starts[m]
         for t in range(target.offsets[m], target.offsets[m + 1]):
             count, column = target.counts[t], row

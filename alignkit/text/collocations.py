@@ -14,8 +14,8 @@ from alignkit.types import in_runs, offsets_of
 #: at least so often, and where Dice's coefficient of the two is at least so large.
 ROUNDS, LEAST_COUNT, LEAST_DICE = 3, 2, 0.2
 
-#: Says of K pairs of units, (K, 2), which stand together so often, (K,), whether to join them, bool (K,).
-Choice = Callable[[np.ndarray, np.ndarray, Vocabulary], np.ndarray]
+#: Says of K pairs of units, (K, 2), that stand together so often, (K,), in a text whether to join them, bool (K,).
+Choice = Callable[[np.ndarray, np.ndarray, Corpus], np.ndarray]
 
 
 def find_collocations(corpus: Corpus, can_join: Callable[[str], bool]) -> Vocabulary:
@@ -31,9 +31,9 @@ def find_collocations(corpus: Corpus, can_join: Callable[[str], bool]) -> Vocabu
     """
     found: set[str] = set()
 
-    def choose(pairs: np.ndarray, counts: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
-        allowed = np.fromiter((can_join(unit) for unit in vocabulary), bool, len(vocabulary))
-        occurrences = np.bincount(corpus.tokens, minlength=len(vocabulary))
+    def choose(pairs: np.ndarray, counts: np.ndarray, text: Corpus) -> np.ndarray:
+        allowed = np.fromiter(map(can_join, text.vocabulary), bool, len(text.vocabulary))
+        occurrences = np.bincount(text.tokens, minlength=len(text.vocabulary))
         dice = 2 * counts / occurrences[pairs].sum(axis=1)
         return allowed[pairs].all(axis=1) & (counts >= LEAST_COUNT) & (dice >= LEAST_DICE)
 
@@ -59,10 +59,10 @@ def joined(corpus: Corpus, collocations: Vocabulary) -> tuple[Corpus, np.ndarray
     """
     beginnings = {name[:end] for name in collocations for end in range(len(name)) if name[end] == " "}
 
-    def choose(pairs: np.ndarray, counts: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
-        begin = np.fromiter((unit in beginnings for unit in vocabulary), bool, len(vocabulary))
+    def choose(pairs: np.ndarray, counts: np.ndarray, text: Corpus) -> np.ndarray:
+        begin = np.fromiter((unit in beginnings for unit in text.vocabulary), bool, len(text.vocabulary))
         chosen = begin[pairs[:, 0]]
-        chosen[chosen] = [name in collocations for name in _names(pairs[chosen], vocabulary)]
+        chosen[chosen] = [name in collocations for name in _names(pairs[chosen], text.vocabulary)]
         return chosen
 
     widths = np.ones(len(corpus.tokens), np.int64)
@@ -87,7 +87,7 @@ def _joined_once(corpus: Corpus, choose: Choice) -> tuple[Corpus, np.ndarray, li
     codes = tokens[places].astype(np.int64) * len(words) + tokens[places + 1]
     kinds, kind, counts = np.unique(codes, return_inverse=True, return_counts=True)
     pairs = np.stack(np.divmod(kinds, max(len(words), 1)), axis=1)
-    is_chosen = choose(pairs, counts, words)
+    is_chosen = choose(pairs, counts, corpus)
     places, kind = places[is_chosen[kind]], kind[is_chosen[kind]]
     # Of several in a row the first two are joined, then the third and the fourth.
     runs = np.diff(np.flatnonzero(np.diff(places, prepend=-2, append=-2) != 1))
