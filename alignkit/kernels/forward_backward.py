@@ -34,6 +34,7 @@ from alignkit.kernels.hmm_rows import (
     step_back,
     sum_row,
 )
+from alignkit.kernels.machine import part
 
 # Logarithms are taken of products of several numbers above TINY, before the product leaves the range of float64.
 SMALL_PRODUCT = 1e-250
@@ -113,7 +114,7 @@ def lexical_posteriors(T, L, e, e_null, p0):
     stride = padded(L)
     share = np.float32((1 - p0) / L)
     for t in range(T):
-        row = e[t * stride : (t + 1) * stride]
+        row = part(e, t * stride, (t + 1) * stride)
         null = p0 * e_null[t]
         whole = max(null + share * sum_row(row), TINY)
         product *= whole
@@ -129,7 +130,8 @@ def lexical_posteriors(T, L, e, e_null, p0):
 def forward_pass(T, L, e, e_null, transitions, space):
     """Fills the forward probabilities and scales of ``space``; returns the log-likelihood."""
     p0, initial, leave, stride = transitions.null_probability, space.initial, space.leave, padded(L)
-    row, mass, leaving, places = space.row[:stride], space.mass[:stride], space.leaving, space.places
+    row, mass = part(space.row, 0, stride), part(space.mass, 0, stride)
+    leaving, places = space.leaving, space.places
     likelihood, product = 0.0, 1.0
     for t in range(T):
         before, here, after = (t - 1) * stride, t * stride, (t + 1) * stride
@@ -137,19 +139,20 @@ def forward_pass(T, L, e, e_null, transitions, space):
             scale_row(initial, ONE - p0, row)
             scale_row(initial, ONE, mass)
         else:
-            depart(space.forward[before:here], space.null_forward[before:here], leave, mass, leaving)
+            f_row, g_row = part(space.forward, before, here), part(space.null_forward, before, here)
+            depart(f_row, g_row, leave, mass, leaving)
             count = list_above(L, NEGLIGIBLE, mass, places)
-            spread(leaving, places[:count], transitions.weights, row)
+            spread(leaving, part(places, 0, count), transitions.weights, row)
         stay = p0 * e_null[t]
-        whole = max(emit(row, e[here:after]) + stay, TINY)  # what is before, and at the start, sums to 1
+        whole = max(emit(row, part(e, here, after)) + stay, TINY)  # what is before, and at the start, sums to 1
         space.scales[t] = whole
         product *= whole
         if product < SMALL_PRODUCT:
             likelihood += math.log(product)
             product = 1.0
         share = ONE / whole
-        scale_row(row, share, space.forward[here:after])
-        scale_row(mass, stay * share, space.null_forward[here:after])
+        scale_row(row, share, part(space.forward, here, after))
+        scale_row(mass, stay * share, part(space.null_forward, here, after))
     return likelihood + math.log(product)
 
 
@@ -158,16 +161,17 @@ def backward_pass(T, L, e, e_null, transitions, space, is_counted):
     """Posteriors of the words and of NULL, left in e and e_null; adds to moves and departures of ``space`` if
     ``is_counted``."""
     p0, leave, stride, places = transitions.null_probability, space.leave, padded(L), space.places
-    b, coming, mass = space.backward, space.row[:stride], space.mass
-    wide_ahead = space.ahead[: 3 * stride]
+    b, coming, mass = space.backward, part(space.row, 0, stride), space.mass
+    wide_ahead = part(space.ahead, 0, 3 * stride)
     wide_ahead[:] = 0
-    ahead = wide_ahead[stride : 2 * stride]
+    ahead = part(wide_ahead, stride, 2 * stride)
     least = NEGLIGIBLE if L > DENSE else ZERO
-    scale_row(space.final, ONE, b[:stride])
+    scale_row(space.final, ONE, part(b, 0, stride))
     for t in range(T - 1, -1, -1):
         before, here, after = (t - 1) * stride, t * stride, (t + 1) * stride
-        e_row, share = e[here:after], ONE / space.scales[t]
-        null, words, most = meet(space.forward[here:after], space.null_forward[here:after], b, share, e_row, ahead)
+        e_row, share = part(e, here, after), ONE / space.scales[t]
+        f_row, g_row = part(space.forward, here, after), part(space.null_forward, here, after)
+        null, words, most = meet(f_row, g_row, b, share, e_row, ahead)
         # Of the last word the mean of its positions' factors; of others 1 but for what negligible states did not
         # pass on: all of it, where jumps are next to impossible.
         whole = ONE / max(null + words, TINY)
@@ -179,13 +183,13 @@ def backward_pass(T, L, e, e_null, transitions, space, is_counted):
             break
         # Backwards, because the jump is read from where it goes: at j the weight of k - j.
         count = list_above(L, most * whole * NEGLIGIBLE, ahead, places)
-        spread(ahead, places[:count], transitions.reversed_weights, coming)
+        spread(ahead, part(places, 0, count), transitions.reversed_weights, coming)
         step_back(coming, leave, stay, b)
         if is_counted:
-            f_row, g_row = space.forward[before:here], space.null_forward[before:here]
+            f_row, g_row = part(space.forward, before, here), part(space.null_forward, before, here)
             count_departures(f_row, g_row, leave, coming, least, mass, space.departures)
             count = list_above(L, ZERO, mass, places)
-            add_moves(stride, mass, places[:count], wide_ahead, space.moves)
+            add_moves(stride, mass, part(places, 0, count), wide_ahead, space.moves)
 
 
 @kernel
@@ -222,7 +226,7 @@ def count_transitions(T, L, transitions, space, counts):
         whole_final += final_weights[j]
         ended += (f_row[j] + g_row[j]) * space.final[j]
         share = space.departures[j] * space.leave[j] / (1 - p0)
-        shares = jump_shares[middle - j :]
+        shares = part(jump_shares, middle - j, middle - j + L)
         for k in range(L):
             shares[k] += share
         initial[j] += (space.forward[j] + space.null_forward[j]) * space.backward[j]

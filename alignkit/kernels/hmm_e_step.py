@@ -38,7 +38,7 @@ from alignkit.kernels.hmm_emissions import (
 from alignkit.kernels.hmm_pairs import SEGMENT_BITS, PairPlaces, pair_starts
 from alignkit.kernels.hmm_rows import padded
 from alignkit.kernels.lanes import LANES
-from alignkit.kernels.machine import prefetch
+from alignkit.kernels.machine import part, prefetch
 from alignkit.kernels.mixed_links import finish_links, mix_links
 from alignkit.kernels.packed_links import CODE
 
@@ -145,7 +145,8 @@ def pair_numbers(place, x, y, links, starts, numbers):
         if y[t] >> SEGMENT_BITS != segment and len(places.offsets) > 0:
             segment = y[t] >> SEGMENT_BITS
             pair_starts(x, segment, places, starts)
-        row_numbers(place + t * L, elements[place + t * L : place + (t + 1) * L], links, starts, numbers[t * L :])
+        row = part(elements, place + t * L, place + (t + 1) * L)
+        row_numbers(place + t * L, row, links, starts, part(numbers, t * L, (t + 1) * L))
 
 
 @kernel

@@ -11,7 +11,19 @@ from typing import NamedTuple
 import numpy as np
 
 from alignkit.kernels.compile import allocating_kernel, kernel
-from alignkit.kernels.hmm_rows import ONE, TINY, ZERO, add_row, emission_rows, padded, scale_row, sum_row
+from alignkit.kernels.hmm_rows import (
+    ONE,
+    TINY,
+    ZERO,
+    add_row,
+    clear_end,
+    clear_ends,
+    emission_rows,
+    padded,
+    scale_row,
+    sum_row,
+)
+from alignkit.kernels.machine import part
 from alignkit.kernels.packed_links import unpack_links
 
 
@@ -84,12 +96,12 @@ def expect_numbers(T, L, elements, matrices, source, target):
     unpack_links(elements, unpadded.view(np.uint32)[: T * L])  # all at once: most rows are short
     source.beyond[:wide] = ZERO
     for t in range(T):
-        row = matrices.links[t * wide : (t + 1) * wide]
-        scale_row(unpadded[t * L : t * L + wide], ONE, row)
-        row[L:] = ZERO
+        row = part(matrices.links, t * wide, (t + 1) * wide)
+        scale_row(part(unpadded, t * L, t * L + wide), ONE, row)
+        clear_end(row, L)
     for t in range(T):
-        row = matrices.links[t * wide : (t + 1) * wide]
-        add_row(row, source.beyond[:wide])
+        row = part(matrices.links, t * wide, (t + 1) * wide)
+        add_row(row, part(source.beyond, 0, wide))
         target.beyond[t] = sum_row(row)
 
 
@@ -132,17 +144,20 @@ def emissions(T, L, numbers, evidence, likeness, owns, source, target, matrices)
     links, forward, turned, counts, backward = matrices
     levels, ratios = likeness
     wide, high = padded(L), padded(T)
+    for rows in (counts, forward, backward):
+        clear_ends(T, wide, rows)
+    clear_ends(L, high, turned)
     for t in range(T):
-        here, there, own_numbers = t * wide, (t + 1) * wide, numbers[t * L : (t + 1) * L]
-        count, row, reverse = counts[here:there], forward[here:there], backward[here:there]
+        here, there, own_numbers = t * wide, (t + 1) * wide, part(numbers, t * L, (t + 1) * L)
+        count, row, reverse = part(counts, here, there), part(forward, here, there), part(backward, here, there)
         for j in range(L):
             i = own_numbers[j]
             count[j], row[j], reverse[j] = evidence[i, 0], evidence[i, 1], evidence[i, 2]
-        count[L:], row[L:], reverse[L:] = ZERO, ZERO, ZERO
     for t in range(T):
         here, there = t * wide, (t + 1) * wide
-        row, reverse = forward[here:there], backward[here:there]
-        emission_rows(t, row, reverse, links[here:there], counts[here:there], owns, source, target)
+        row, reverse = part(forward, here, there), part(backward, here, there)
+        link, count = part(links, here, there), part(counts, here, there)
+        emission_rows(t, row, reverse, link, count, owns, source, target)
         if len(levels) > 0:
             for j in range(L):
                 ratio = ratios[levels[t * L + j]]
@@ -152,5 +167,3 @@ def emissions(T, L, numbers, evidence, likeness, owns, source, target, matrices)
         for j in range(L):
             turned[place] = reverse[j]
             place += np.uint64(high)
-    for j in range(L):
-        turned[j * high + T : (j + 1) * high] = ZERO

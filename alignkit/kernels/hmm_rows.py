@@ -24,6 +24,7 @@ ZERO = np.float32(0)
 NEGLIGIBLE = np.float32(1e-5)
 DENSE = 24
 FERTILITIES = 9  # 0..7 and more
+ONES_THEN_ZEROS = np.repeat(np.array([1, 0], np.float32), LANES)
 
 
 @kernel
@@ -57,6 +58,20 @@ def scale_row(row, factor, out):
     factors = splat(factor)
     for j in range(0, len(out), LANES):
         store(out, j, load(row, j) * factors)
+
+
+@kernel
+def clear_end(row, size):
+    """row[size:] = 0, of a row that is :func:`padded`."""
+    last, nothing = len(row) - LANES, splat(ZERO)
+    store(row, last, choose(load(ONES_THEN_ZEROS, len(row) - size), nothing, load(row, last), nothing))
+
+
+@kernel
+def clear_ends(number, stride, rows):
+    """The last ``LANES`` numbers of each of ``number`` rows = 0, their padding among them."""
+    for end in range(stride, (number + 1) * stride, stride):
+        store(rows, end - LANES, splat(ZERO))
 
 
 @kernel

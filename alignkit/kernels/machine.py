@@ -1,4 +1,4 @@
-"""Instructions for kernels that plain loops do not give: prefetching."""
+"""What plain loops do not give: prefetching, and slices whose bounds are not checked."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from numba.core import cgutils, types
 from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array
 
 
 @intrinsic
@@ -27,3 +28,21 @@ def prefetch(context: Any, array: Any, place: Any) -> Any:
         return target.get_dummy_value()
 
     return types.void(array, types.int64), generate
+
+
+@intrinsic
+def part(context: Any, array: Any, low: Any, high: Any) -> Any:
+    """array[low:high] of a vector, for 0 <= low <= high <= its length.
+
+    Numba looks at each bound of a slice in four ways, which takes longer than what is done to a short row.
+    """
+    del context
+
+    def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
+        whole, start, end = target.make_array(signature.args[0])(target, builder, values[0]), *values[1:]
+        view = target.make_array(signature.return_type)(target, builder)
+        size, width = builder.sub(end, start), whole.itemsize
+        populate_array(view, builder.gep(whole.data, [start]), [size], [width], width, None)
+        return view._getvalue()
+
+    return array(array, types.intp, types.intp), generate

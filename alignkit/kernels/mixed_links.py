@@ -11,6 +11,7 @@ import numpy as np
 from alignkit.kernels.compile import kernel
 from alignkit.kernels.hmm_rows import ONE, ZERO, padded, scale_row, sum_changes
 from alignkit.kernels.link_odds import pool_links
+from alignkit.kernels.machine import part
 from alignkit.kernels.packed_links import pack_links
 
 
@@ -44,11 +45,11 @@ def mix_links(T, L, matrices, shares, elements):
     bits = e.view(np.uint32)
     change = 0.0
     for t in range(T):
-        mix_row(t, L, e[t * wide : (t + 1) * wide], reverse_e, high, shares)
+        mix_row(t, L, part(e, t * wide, (t + 1) * wide), reverse_e, high, shares)
     for t in range(T):  # by itself, as a vector is not read at once where single numbers have been written
-        row = e[t * wide : (t + 1) * wide]
-        change += sum_changes(row, links[t * wide : (t + 1) * wide])
-        scale_row(row, ONE, e[t * L : t * L + wide])  # without padding: most rows are short
+        row = part(e, t * wide, (t + 1) * wide)
+        change += sum_changes(row, part(links, t * wide, (t + 1) * wide))
+        scale_row(row, ONE, part(e, t * L, t * L + wide))  # without padding: most rows are short
     pack_links(bits[: T * L], elements)
     return change
 

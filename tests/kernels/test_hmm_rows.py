@@ -33,6 +33,21 @@ def test_sums_and_scaling(stride):
     assert np.array_equal(product, row * other)
 
 
+@pytest.mark.parametrize("L", [1, 7, 8, 9, 24])
+def test_padding_is_cleared_whatever_it_was(L):
+    stride = rows.padded(L)
+    row = np.full(stride, np.nan, np.float32)
+    row[:L] = draw(stride)[:L]
+    expected = np.append(row[:L], np.zeros(stride - L, np.float32))
+    rows.clear_end(row, L)
+    assert np.array_equal(row, expected)
+    matrix = np.full((4, stride), np.nan, np.float32)
+    rows.clear_ends(3, stride, matrix.reshape(-1))
+    assert not matrix[:3, -rows.LANES :].any()
+    assert np.isnan(matrix[:3, : -rows.LANES]).all()
+    assert np.isnan(matrix[3]).all()
+
+
 @pytest.mark.parametrize("L", [5, rows.DENSE, rows.DENSE + 1, 60])
 def test_a_list_of_what_is_above_a_bound(L):
     values, places = draw(rows.padded(L)), np.empty(rows.padded(L), np.int32)
