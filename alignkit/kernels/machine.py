@@ -39,10 +39,10 @@ def part(context: Any, array: Any, low: Any, high: Any) -> Any:
     del context
 
     def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
-        whole, start, end = target.make_array(signature.args[0])(target, builder, values[0]), *values[1:]
+        given = target.make_array(signature.args[0])(target, builder, values[0])
         view = target.make_array(signature.return_type)(target, builder)
-        size, width = builder.sub(end, start), whole.itemsize
-        populate_array(view, builder.gep(whole.data, [start]), [size], [width], width, None)
+        data, size = builder.gep(given.data, [values[1]]), builder.sub(values[2], values[1])
+        populate_array(view, data, [size], [given.itemsize], given.itemsize, None)
         return view._getvalue()
 
     return array(array, types.intp, types.intp), generate

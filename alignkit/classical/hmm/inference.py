@@ -263,9 +263,11 @@ def chances(log_odds: np.ndarray) -> np.ndarray:
 def levels_of_links(log_odds: np.ndarray) -> np.ndarray:
     """uint8 (P,): what log-odds say of links, as levels of likeness (:mod:`alignkit.embeddings.levels`): level n
     is of probabilities from exp(-n / 4) down to exp(-(n + 1) / 4), and the last one of everything below."""
-    with np.errstate(divide="ignore"):
-        found = np.log(chances(log_odds)) / np.float32(-STEP)
-    return np.minimum(found, LEVELS - 1).astype(np.uint8)
+    levels = np.full(len(log_odds), LEVELS - 1, np.uint8)
+    seen = np.flatnonzero(log_odds > HARDLY)  # few: the others are no links in either direction
+    found = np.log(chances(log_odds[seen])) / np.float32(-STEP)
+    levels[seen] = np.minimum(found, LEVELS - 1)
+    return levels
 
 
 def into_probabilities(log_odds: Scores, threads: int | None = None, bonds: Bonds | None = None) -> Scores:
