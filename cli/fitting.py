@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alignkit.align_settings import AlignSettings, Estimation, FitSettings, LinkSettings
+from alignkit.align_settings import KNOWLEDGE, METHODS, AlignSettings, FitSettings, LinkSettings
 from alignkit.links.formats import OUTPUT_FORMATS
 from alignkit.links.heuristics import method_names
 from alignkit.types import SCORE_ENDINGS, assigned
+from alignkit_cli.command import alignkit_command
 from alignkit_cli.options import (
     Command,
     apply,
@@ -40,6 +41,11 @@ if TYPE_CHECKING:
 
 #: Settings of a model that have an option of their own.
 OWN = ("iterations", "null")
+#: What the commands print, for help.
+PRINTED = (
+    'Prints a line of links for each sentence pair: "0-0 1-2" links the first source word to the first target '
+    "word and the second source word to the third target word. The line is empty if a side is blank."
+)
 #: Seconds from which on the number of pairs a second means something.
 LEAST_TIMED = 0.1
 
@@ -155,16 +161,6 @@ def align_settings(options: Mapping[str, Any], **values: Any) -> AlignSettings:
     return AlignSettings.of(**{name: options[name] for name in names if name in options} | values)
 
 
-def fit_and_write(method: str, estimation: Estimation, options: Mapping[str, Any]) -> None:
-    """Fit a model of a method, with the settings that --iterations, --null and --set change, and write links."""
-    for name in OWN:
-        if any(text.partition("=")[0].strip() == name for text in options["assignments"]):
-            raise click.UsageError(f"--set {name} has an option of its own; use that.")
-    given = {name: options[name] for name in OWN if name in options}
-    estimation = assigned(replace(estimation, **given), options["assignments"])
-    align_and_write(align_settings(options, method=method, estimation=estimation, iterations=None), options)
-
-
 def align_and_write(
     settings: AlignSettings,
     options: Mapping[str, Any],
@@ -241,3 +237,27 @@ def align_and_write(
     if scores is not None:
         aligned.score(options.get("kind", "alpha")).save(scores)
     close(write_alignments(blocks, *files, first=first))
+
+
+def fit_command(method: str, what: str) -> click.Command:
+    """The command that aligns a text by a method, fitted on it.
+
+    Args:
+        method: a name in :data:`METHODS`, and of the command.
+        what: the beginning of its help.
+    """
+    estimation = METHODS[method].estimation
+    knowledge = [knowledge_options] if METHODS[method].takes >= KNOWLEDGE else []
+
+    def run(**options: Any) -> None:
+        for name in OWN:
+            if any(text.partition("=")[0].strip() == name for text in options["assignments"]):
+                raise click.UsageError(f"--set {name} has an option of its own; use that.")
+        given = {name: options[name] for name in OWN if name in options}
+        fitted = assigned(replace(estimation, **given), options["assignments"])
+        align_and_write(align_settings(options, method=method, estimation=fitted, iterations=None), options)
+
+    run.__doc__ = f"{what}\n\n{PRINTED}"
+    decorators = (text_options, estimation_options(estimation), *knowledge, direction_options, result_options)
+    example = f"alignkit {method} corpus.de corpus.en --symmetrize gdfa -o links"
+    return alignkit_command(method, example)(apply(run, *decorators))
