@@ -19,18 +19,20 @@ from alignkit_cli.command import alignkit_command
 from alignkit_cli.options import (
     by_name,
     choose_text,
+    files_option,
     needs,
     note,
     quiet_option,
     reading_of,
     reading_options,
+    run_option,
     setting_option,
     side_arguments,
     threads_option,
     with_given,
     write_output,
 )
-from alignkit_cli.parameter_types import PASSES, TEXT, InputPath
+from alignkit_cli.parameter_types import PASSES
 from alignkit_cli.progress import ProgressBar
 from alignkit_cli.show import chosen_pairs, draw, picture
 
@@ -44,24 +46,11 @@ FAINTEST = 0.1  #: weights below this are not drawn
 
 @alignkit_command("compare", "alignkit compare --neural runs/general --uniform runs/uniform")
 @side_arguments("[SRC]", more="  [default with --neural: the validation text of the run]")
-@click.option(
-    "--neural",
-    type=InputPath(folder=True),
-    metavar="RUN",
-    help="A network: a run directory of `alignkit train`, or one of its checkpoints (.pt).",
-)
-@click.option(
-    "--uniform",
-    type=InputPath(folder=True),
-    metavar="RUN",
-    help="A second network, trained with --attention uniform, for uniform.beta.",
-)
-@click.option(
+@run_option("--neural", "A network: a run directory of `alignkit train`, or one of its checkpoints (.pt).")
+@run_option("--uniform", "A second network, trained with --attention uniform, for uniform.beta.")
+@files_option(
     "--train",
     "training",
-    nargs=2,
-    type=TEXT,
-    metavar="SRC TGT",
     help="The text to fit on, instead of SRC and TGT; with --neural, the text that the network was trained on, "
     "if the run directory has lost it.",
 )

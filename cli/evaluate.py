@@ -13,7 +13,7 @@ from alignkit.links.gold import FEWEST_LINES
 from alignkit.report.tables import class_tables, finite, records
 from alignkit_cli.analysis_options import json_option
 from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import quiet_option, write_output
+from alignkit_cli.options import files_option, quiet_option, write_output
 from alignkit_cli.parameter_types import TEXT, OutputPath, ScoresPath
 
 if TYPE_CHECKING:
@@ -51,11 +51,8 @@ NAMES = {"AER": "aer", "precision": "precision", "recall": "recall", "F1": "f1"}
     help="The first token index in GOLD. auto takes 1 for naacl, and for pharaoh if index 0 never occurs and the "
     f"sentence lengths (--text) or at least {FEWEST_LINES} lines confirm it; then there is a warning.",
 )
-@click.option(
+@files_option(
     "--text",
-    nargs=2,
-    type=TEXT,
-    metavar="SRC TGT",
     help="The text: a link outside its sentence pair is then an error, and the index base is known. It may go on "
     "after the last gold pair, as HYP may; --by-class counts words in all of it.",
 )

@@ -19,18 +19,20 @@ from alignkit.types import assigned, counted
 from alignkit_cli.analysis_options import device_option, json_option, percent_option, preset_option, seed_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
+    files_option,
     needs,
     note,
     quiet_option,
     reading_of,
     reading_options,
+    run_option,
     set_option,
     setting_option,
     threads_option,
     with_given,
     write_output,
 )
-from alignkit_cli.parameter_types import COUNT, TEXT, InputPath, OutputFolder, OutputPath
+from alignkit_cli.parameter_types import COUNT, InputPath, OutputFolder, OutputPath
 from alignkit_cli.progress import ProgressBar
 
 if TYPE_CHECKING:
@@ -45,22 +47,10 @@ if TYPE_CHECKING:
     type=InputPath(folder=True),
     help="A run directory of `alignkit train` with attention, or the FOLDER of an earlier --train.",
 )
-@click.option(
-    "--other",
-    type=InputPath(folder=True),
-    metavar="RUN",
-    help="A run of another seed on the same text, which xi is computed from.",
-)
-@click.option(
-    "--uniform",
-    type=InputPath(folder=True),
-    metavar="RUN",
-    help="A run with --attention uniform on the same text, for uniform.beta.",
-)
-@click.option(
-    "--train", "training", nargs=2, type=TEXT, metavar="SRC TGT", help="Train all three runs on this text first."
-)
-@click.option("--valid", nargs=2, type=TEXT, metavar="SRC TGT", help="With --train: the held-out text.")
+@run_option("--other", "A run of another seed on the same text, which xi is computed from.")
+@run_option("--uniform", "A run with --attention uniform on the same text, for uniform.beta.")
+@files_option("--train", "training", help="Train all three runs on this text first.")
+@files_option("--valid", help="With --train: the held-out text.")
 @click.option(
     "-o", "--output", "folder", type=OutputFolder(), help="With --train: the folder that the three runs go to."
 )

@@ -15,7 +15,7 @@ from click.core import ParameterSource
 from alignkit import stages
 from alignkit.align_settings import ReadSettings
 from alignkit_cli.command import argument
-from alignkit_cli.parameter_types import TEXT, THREADS, OutputPath
+from alignkit_cli.parameter_types import TEXT, THREADS, InputPath, OutputPath
 
 Command = Callable[..., Any]
 Settings = TypeVar("Settings")
@@ -121,6 +121,16 @@ def threads_option(command: Command) -> Command:
     text = "Number of threads. The result does not depend on it; a container's limit and OMP_NUM_THREADS count."
     text += "  [default: all cores]"
     return click.option("--threads", type=THREADS, help=text)(command)
+
+
+def files_option(*names: str, help: str) -> Callable[[Command], Command]:
+    """An option that takes the two files of a text."""
+    return click.option(*names, nargs=2, type=TEXT, metavar="SRC TGT", help=help)
+
+
+def run_option(name: str, help: str) -> Callable[[Command], Command]:
+    """An option that takes a run directory."""
+    return click.option(name, type=InputPath(folder=True), metavar="RUN", help=help)
 
 
 def output_option(command: Command) -> Command:

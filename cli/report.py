@@ -13,6 +13,7 @@ from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
     by_name,
     choose_text,
+    files_option,
     note,
     quiet_option,
     reading_of,
@@ -36,19 +37,10 @@ from alignkit_cli.progress import ProgressBar
     "Model 1, fitted on the same training text.",
 )
 @click.option("-o", "--output", type=OutputPath(), required=True, help="The page to write, one HTML file.")
-@click.option(
-    "--text",
-    nargs=2,
-    type=TEXT,
-    metavar="SRC TGT",
-    help="The text to score.  [default: the run's validation text]",
-)
-@click.option(
+@files_option("--text", help="The text to score.  [default: the run's validation text]")
+@files_option(
     "--train",
     "training",
-    nargs=2,
-    type=TEXT,
-    metavar="SRC TGT",
     help="Without a run: fit IBM Model 1 on this text.  [default: on the text that is scored]",
 )
 @click.option(

@@ -21,6 +21,7 @@ from alignkit_cli.analysis_options import device_option, preset_option, seed_opt
 from alignkit_cli.command import alignkit_command
 from alignkit_cli.options import (
     choose_text,
+    files_option,
     note,
     quiet_option,
     reading_of,
@@ -28,18 +29,15 @@ from alignkit_cli.options import (
     set_option,
     text_arguments,
 )
-from alignkit_cli.parameter_types import ATTENTION, NATURAL, PASSES, TEXT, THREADS, InputPath, OutputFolder
+from alignkit_cli.parameter_types import ATTENTION, NATURAL, PASSES, THREADS, InputPath, OutputFolder
 from alignkit_cli.progress import ProgressBar
 
 
 @alignkit_command("train", "alignkit train train.de train.en --valid val.de val.en -o runs/general")
 @text_arguments
 @sample_option
-@click.option(
+@files_option(
     "--valid",
-    nargs=2,
-    type=TEXT,
-    metavar="SRC TGT",
     help="Validation text, by which the best network is chosen.  [default: the last 1,000 pairs of the text, or "
     "one in twenty if that is fewer]",
 )
