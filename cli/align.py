@@ -20,7 +20,7 @@ from alignkit_cli.fitting import (
     symmetrization_option,
     text_options,
 )
-from alignkit_cli.options import needs, setting_option
+from alignkit_cli.options import choice_option, needs, setting_option
 from alignkit_cli.parameter_types import SHARE, TEXT, Checked, EmbeddingSource, InputPath, OutputPath, Shard
 
 
@@ -94,19 +94,15 @@ from alignkit_cli.parameter_types import SHARE, TEXT, Checked, EmbeddingSource, 
     help="Prune the saved model to a file of at most this size, as 100M: it keeps the word pairs with the most "
     "expected links, and what the others had is printed.",
 )
-@click.option(
+@choice_option(
     "--on-error",
-    type=click.Choice(["stop", "skip"]),
-    default="stop",
-    show_default=True,
+    choices=["stop", "skip"],
     help='With --model and "-" as SRC: stop at a malformed line, or skip it and print an empty line for it; at '
     "the end, their number is printed on standard error.",
 )
-@click.option(
+@choice_option(
     "--kind",
-    type=click.Choice(list(KINDS)),
-    default=KINDS[0],
-    show_default=True,
+    choices=KINDS,
     help="The scores that --save-scores writes: alpha, the posterior over source words, or beta, Trans(target "
     "word | source word).",
 )

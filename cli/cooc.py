@@ -10,6 +10,7 @@ from alignkit.classical.settings import TABLE_ENDINGS, Weighting
 from alignkit.types import counted
 from alignkit_cli.command import alignkit_command
 from alignkit_cli.options import (
+    choice_option,
     choose_text,
     give_memory_back,
     note,
@@ -24,11 +25,9 @@ from alignkit_cli.parameter_types import OutputPath
 @alignkit_command("cooc", "alignkit cooc corpus.de corpus.en -o counts.tsv")
 @text_arguments
 @sample_option
-@click.option(
+@choice_option(
     "--weighting",
-    type=click.Choice(get_args(Weighting)),
-    default=get_args(Weighting)[0],
-    show_default=True,
+    choices=get_args(Weighting),
     help="What a source and a target token of the same sentence pair count: 1 / the length of the source "
     "sentence, 1 / that of the target sentence, or one; presence counts the sentence pairs that hold both words.",
 )

@@ -13,7 +13,7 @@ from alignkit.links.gold import FEWEST_LINES
 from alignkit.report.tables import class_tables, finite, records
 from alignkit_cli.analysis_options import json_option
 from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import files_option, quiet_option, write_output
+from alignkit_cli.options import choice_option, files_option, quiet_option, write_output
 from alignkit_cli.parameter_types import TEXT, OutputPath, ScoresPath
 
 if TYPE_CHECKING:
@@ -35,19 +35,15 @@ NAMES = {"AER": "aer", "precision": "precision", "recall": "recall", "F1": "f1"}
     help="The links to score. Lines beyond those of GOLD are not read. Or a head of an attention file, as "
     "FILE:LAYER.HEAD (see `alignkit heads`), whose links are the best source words.",
 )
-@click.option(
+@choice_option(
     "--gold-format",
-    type=click.Choice(GOLD_FORMATS),
-    default=GOLD_FORMATS[0],
-    show_default=True,
+    choices=GOLD_FORMATS,
     help='pharaoh: a line of links per sentence pair; naacl: a line "sentence s t [S|P]" per link, all counted '
     "from 1. auto looks at the first line, here and in HYP.",
 )
-@click.option(
+@choice_option(
     "--gold-base",
-    type=click.Choice(GOLD_BASES),
-    default=GOLD_BASES[0],
-    show_default=True,
+    choices=GOLD_BASES,
     help="The first token index in GOLD. auto takes 1 for naacl, and for pharaoh if index 0 never occurs and the "
     f"sentence lengths (--text) or at least {FEWEST_LINES} lines confirm it; then there is a warning.",
 )

@@ -19,6 +19,7 @@ from alignkit_cli.command import alignkit_command
 from alignkit_cli.options import (
     Command,
     apply,
+    choice_option,
     choose_text,
     give_memory_back,
     needs,
@@ -131,12 +132,10 @@ def result_options(command: Command) -> Command:
         type=OutputPath(*SCORE_ENDINGS),
         help="Also write the score matrices to FILE.npz, or with pyarrow to FILE.parquet.",
     )
-    output_format = click.option(
+    output_format = choice_option(
         "--format",
         "output_format",
-        type=click.Choice(list(OUTPUT_FORMATS)),
-        default=next(iter(OUTPUT_FORMATS)),
-        show_default=True,
+        choices=OUTPUT_FORMATS,
         help="How links are written. "
         + "; ".join(f"{name}: {one.help}" for name, one in OUTPUT_FORMATS.items())
         + ".",

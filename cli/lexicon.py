@@ -9,7 +9,7 @@ import click
 from alignkit.classical.settings import SHORTLIST, LexiconFormat
 from alignkit.errors import InputError
 from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import note, output_option, quiet_option, write_output
+from alignkit_cli.options import choice_option, note, output_option, quiet_option, write_output
 from alignkit_cli.parameter_types import COUNT, InputPath
 
 if TYPE_CHECKING:
@@ -20,12 +20,10 @@ if TYPE_CHECKING:
 @argument("first", metavar="MODEL|SRC", type=InputPath(), help="A saved model; or the source text of LINKS.")
 @argument("second", metavar="[REVERSE|TGT]", required=False, type=InputPath(), help="A reverse model; or TGT.")
 @argument("links", metavar="[LINKS]", required=False, type=InputPath(), help="Links of SRC and TGT to count.")
-@click.option(
+@choice_option(
     "--format",
     "file_format",
-    type=click.Choice(get_args(LexiconFormat)),
-    default=get_args(LexiconFormat)[0],
-    show_default=True,
+    choices=get_args(LexiconFormat),
     help="tsv: source, target, p(target | source); with REVERSE or LINKS, p(source | target); with LINKS, their "
     'number. moses: "target source p(target | source)", the lexical weights lex.f2e; with REVERSE or LINKS, -o '
     "PREFIX writes PREFIX.f2e and PREFIX.e2f. shortlist: like moses, without NULL and with the best translations "

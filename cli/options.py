@@ -40,6 +40,12 @@ def set_option(what: str) -> Callable[[Command], Command]:
     return click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help=what)
 
 
+def choice_option(*names: str, choices: Iterable[str], help: str) -> Callable[[Command], Command]:
+    """An option that takes one of several words, by default the first."""
+    words = list(choices)
+    return click.option(*names, type=click.Choice(words), default=words[0], show_default=True, help=help)
+
+
 #: What SRC may be, for help.
 SOURCE = (
     "The source text, a sentence per line; or, without TGT, one file of both texts (lines SRC ||| TGT, TSV, CSV, "

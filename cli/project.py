@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from alignkit.project.files import FORMATS
-from alignkit.project.spans import DEFAULT_RULE, RULES
+from alignkit.project.spans import RULES
 from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import output_option, quiet_option, threads_option, write_output
+from alignkit_cli.options import choice_option, output_option, quiet_option, threads_option, write_output
 from alignkit_cli.parameter_types import SHARE, TEXT
 from alignkit_cli.progress import ProgressBar
 
@@ -25,21 +25,17 @@ from alignkit_cli.progress import ProgressBar
     help="Links between the words of both, those of SRC without its tags; with or without probabilities. Without "
     "LINKS, the text is aligned.",
 )
-@click.option(
+@choice_option(
     "--format",
     "file_format",
-    type=click.Choice(list(FORMATS)),
-    default="tags",
-    show_default=True,
+    choices=FORMATS,
     help="What SRC is, and what is printed. tags: lines with elements, tags that stand alone and placeholders, as "
     "<b>this</b>, <br/> and {0}. conll: a word and its label on each line, a blank line after a sentence. json: "
     "objects with text or tokens, and spans with start and end.",
 )
-@click.option(
+@choice_option(
     "--rule",
-    type=click.Choice(list(RULES)),
-    default=DEFAULT_RULE,
-    show_default=True,
+    choices=RULES,
     help="Where a span goes. hull: from the first to the last word that is linked to it. contiguous: to the range "
     "with the most of its links and the fewest of other words. head: to the words next to each other around its "
     "most probable link. unsplit: as hull, or nowhere if other words are in between.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import output_option, quiet_option, write_output
+from alignkit_cli.options import choice_option, output_option, quiet_option, write_output
 from alignkit_cli.parameter_types import TEXT
 
 
@@ -16,11 +16,9 @@ from alignkit_cli.parameter_types import TEXT
 @click.option(
     "--to", "new", type=(TEXT, TEXT), metavar="SRC TGT", required=True, help="The same text with other tokens."
 )
-@click.option(
+@choice_option(
     "--on-error",
-    type=click.Choice(["stop", "skip"]),
-    default="stop",
-    show_default=True,
+    choices=["stop", "skip"],
     help="Stop at a sentence with other characters in --to than in SRC and TGT, or skip its pair: print an empty "
     "line.",
 )
