@@ -45,18 +45,11 @@ class HeadCombination(Aligner):
     weights: np.ndarray
     bias: float
     threshold: float = 0.5
-
+    name = "heads"
+    kinds = ("alpha",)
     descriptions: ClassVar[Mapping[str, tuple[str, str]]] = {
         "alpha": ("Attention heads", "The probability of each link by the attention of several heads.")
     }
-
-    @property
-    def name(self) -> str:
-        return "heads"
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        return ("alpha",)
 
     def score(self, bitext: Bitext, kind: str = "alpha") -> Scores:
         """alpha: the probability of each link; a word can have several."""

@@ -203,6 +203,7 @@ class ClassifierAligner(TrainedAligner):
     KIND: ClassVar[str] = CLASSIFIER
     SETTINGS: ClassVar[type[Any]] = ClassifierRunSettings
     BUILD: ClassVar[Callable[..., Any]] = staticmethod(build_classifier)
+    kinds = ("alpha", "beta", "delta", "loo")
     descriptions: ClassVar = {
         "alpha": ("Attention", "How strongly the classifier looks at each word."),
         "beta": (
@@ -223,10 +224,6 @@ class ClassifierAligner(TrainedAligner):
     def name(self) -> str:
         """``classifier``, or ``uniform`` for one with uniform attention."""
         return "uniform" if self.network.settings.attention == "uniform" else "classifier"
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        return ("alpha", "beta", "delta", "loo")
 
     def score(self, bitext: Bitext, kind: str) -> Scores:
         """The (1, L) matrix of every text with its label; words that the network does not know count as unk.

@@ -60,15 +60,23 @@ def without_padding(scores: Tensor, mask: Tensor | None) -> Tensor:
 
 
 class _Entmax(Normalizer):
-    """A member of the entmax family, whose derivatives depend on alpha and the weights alone."""
+    """A member of the entmax family, whose derivatives depend on alpha and the weights alone.
 
-    @abstractmethod
-    def alpha(self) -> float | Tensor:
-        """alpha, or (K, 1, 1) with one for every head."""
+    Attributes:
+        alpha: a number, or (K, 1, 1) with one for every head.
+    """
+
+    alpha: float | Tensor
+
+    def weights(self, scores: Tensor, mask: Tensor | None) -> Tensor:
+        # Each iteration halves the interval of the threshold, which is at most 1 wide.
+        iterations = 50 if scores.dtype == torch.float64 else 26
+        found: Tensor = entmax_bisect(without_padding(scores, mask), self.alpha, -1, iterations)
+        return found
 
     def pull_back(self, weights: Tensor, by_weight: Tensor) -> Tensor:
         """The Jacobian is diag(q) - q q' / sum(q) with q = p^(2 - alpha) on the support (Peters et al. 2019)."""
-        q = torch.where(weights > 0, weights.clamp_min(torch.finfo(weights.dtype).tiny) ** (2 - self.alpha()), 0.0)
+        q = torch.where(weights > 0, weights.clamp_min(torch.finfo(weights.dtype).tiny) ** (2 - self.alpha), 0.0)
         mean = (q * by_weight).sum(-1, keepdim=True) / q.sum(-1, keepdim=True)
         return q * (by_weight - mean)
 
@@ -76,8 +84,7 @@ class _Entmax(Normalizer):
 class Softmax(_Entmax):
     """exp(a_l) / sum over k of exp(a_k)."""
 
-    def alpha(self) -> float:
-        return 1.0
+    alpha = 1.0
 
     def weights(self, scores: Tensor, mask: Tensor | None) -> Tensor:
         return torch.softmax(without_padding(scores, mask), -1)
@@ -86,8 +93,7 @@ class Softmax(_Entmax):
 class Sparsemax(_Entmax):
     """The Euclidean projection of the scores onto the simplex (Martins and Astudillo 2016)."""
 
-    def alpha(self) -> float:
-        return 2.0
+    alpha = 2.0
 
     def weights(self, scores: Tensor, mask: Tensor | None) -> Tensor:
         found: Tensor = sparsemax(without_padding(scores, mask), -1)
@@ -97,8 +103,7 @@ class Sparsemax(_Entmax):
 class Entmax15(_Entmax):
     """Entmax with alpha = 1.5, exact by sorting (Peters et al. 2019)."""
 
-    def alpha(self) -> float:
-        return 1.5
+    alpha = 1.5
 
     def weights(self, scores: Tensor, mask: Tensor | None) -> Tensor:
         found: Tensor = entmax15(without_padding(scores, mask), -1)
@@ -111,13 +116,7 @@ class Entmax(_Entmax):
     def __init__(self, heads: int, parameter: float | None) -> None:
         super().__init__(heads, parameter)
         assert parameter is not None
-        self._alpha = parameter
-
-    def alpha(self) -> float:
-        return self._alpha
-
-    def weights(self, scores: Tensor, mask: Tensor | None) -> Tensor:
-        return _bisected(scores, mask, self._alpha)
+        self.alpha = parameter
 
 
 class LearnedEntmax(_Entmax):
@@ -127,19 +126,10 @@ class LearnedEntmax(_Entmax):
         super().__init__(heads, parameter)
         self.raw_alpha = nn.Parameter(torch.zeros(heads))
 
-    def alpha(self) -> Tensor:
+    @property
+    def alpha(self) -> Tensor:  # type: ignore[override]
         # Not below 1.01, where the powers of 1 / (alpha - 1) leave float32's range.
         return 1.01 + 0.99 * torch.sigmoid(self.raw_alpha)[:, None, None]
-
-    def weights(self, scores: Tensor, mask: Tensor | None) -> Tensor:
-        return _bisected(scores, mask, self.alpha())
-
-
-def _bisected(scores: Tensor, mask: Tensor | None, alpha: float | Tensor) -> Tensor:
-    # Each iteration halves the interval of the threshold, which is at most 1 wide.
-    iterations = 50 if scores.dtype == torch.float64 else 26
-    found: Tensor = entmax_bisect(without_padding(scores, mask), alpha, -1, iterations)
-    return found
 
 
 class Sigmoid(Normalizer):
