@@ -13,7 +13,7 @@ from alignkit.links.links import Links
 from alignkit.metrics.aer import link_keys
 from alignkit.metrics.error_classes import tokens_at
 from alignkit.text.bitext import Bitext, Corpus
-from alignkit.text.punctuation import punctuation_types
+from alignkit.text.vocabulary import punctuation_types
 
 #: A word with at least this number of links has many.
 MANY_LINKS = 5

@@ -41,7 +41,7 @@ from alignkit.embeddings.levels import Embeddings
 from alignkit.errors import AlignkitError
 from alignkit.links.from_scores import links_above
 from alignkit.links.gold import is_naacl, parse_gold
-from alignkit.links.links import Links, check_range, parse_probabilities
+from alignkit.links.links import GoldLinks, Links, check_range, parse_probabilities
 from alignkit.metrics.aer import evaluate
 from alignkit.metrics.error_classes import Partition, WordFacts, probability_partition, text_partitions
 from alignkit.parallel import thread_count
@@ -238,8 +238,6 @@ def _facts(
 
 def f1_of_links(links: Links, others: Links) -> float:
     """Twice the number of links that both have, divided by the number of all: F1; NaN without links."""
-    from alignkit.links.links import GoldLinks
-
     return evaluate(GoldLinks(others, others), links).f1 if len(links.pairs) + len(others.pairs) else float("nan")
 
 

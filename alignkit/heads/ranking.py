@@ -31,8 +31,8 @@ from alignkit.pipeline import align
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import read_text
-from alignkit.text.punctuation import punctuation_types
 from alignkit.text.reading import read_lines
+from alignkit.text.vocabulary import punctuation_types
 from alignkit.types import PathLike, Progress, counted, no_progress, with_options
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import numpy as np
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import LinkCounts, count_links_by, link_keys
 from alignkit.text.bitext import Bitext, Corpus
-from alignkit.text.punctuation import punctuation_types
+from alignkit.text.vocabulary import punctuation_types
 
 if TYPE_CHECKING:
     import pandas as pd

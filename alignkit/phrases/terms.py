@@ -11,7 +11,7 @@ from alignkit.phrases.counting import PART, count_phrases
 from alignkit.phrases.extraction import PHRASE_PAIR, PhraseText
 from alignkit.phrases.settings import FUNCTION_WORDS, LEAST_COUNT
 from alignkit.text.bitext import Corpus
-from alignkit.text.punctuation import punctuation_types
+from alignkit.text.vocabulary import punctuation_types
 
 
 def find_terms(

@@ -54,7 +54,7 @@ def without_punctuation(source: str, target: str, span: Span, place: Span) -> Sp
         span: its characters in the source.
         place: the characters of the target words that it is projected onto.
     """
-    from alignkit.text.punctuation import is_punctuation
+    from alignkit.text.vocabulary import is_punctuation
 
     start, end = place
     around = re.split(r"[ \t]", source[: span[0]])[-1], re.split(r"[ \t]", source[span[1] :], maxsplit=1)[0]

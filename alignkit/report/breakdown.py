@@ -17,9 +17,9 @@ from alignkit.metrics.error_classes import band_names, error_table
 from alignkit.metrics.intervals import percentile_interval, ratio, resampled_sums
 from alignkit.report.model import Report, ScoreSet
 from alignkit.scores import Scores, merge_to_words
-from alignkit.text.punctuation import is_punctuation
 from alignkit.text.subword_marks import without_mark
 from alignkit.text.tokenization import BOS, EOS, SPECIALS
+from alignkit.text.vocabulary import is_punctuation
 
 if TYPE_CHECKING:
     import pandas as pd

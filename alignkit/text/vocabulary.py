@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -118,3 +119,13 @@ def vocabulary_arrays(side: str, words: Vocabulary) -> dict[str, np.ndarray]:
 def unpack_vocabulary(fields: Fields, side: str) -> Vocabulary:
     """The words of :func:`vocabulary_arrays`; raises InputError, AlignkitError or ValueError if damaged."""
     return Vocabulary(fields.get(f"{side}_types", np.uint8), fields.get(f"{side}_type_offsets", np.int64))
+
+
+def is_punctuation(token: str) -> bool:
+    """True if all characters of a token are punctuation or symbols (Unicode categories P and S)."""
+    return token != "" and all(unicodedata.category(letter)[0] in "PS" for letter in token)
+
+
+def punctuation_types(vocabulary: Vocabulary) -> np.ndarray:
+    """bool (V,): which types of a vocabulary are punctuation."""
+    return np.fromiter((is_punctuation(token) for token in vocabulary.tokens), bool, len(vocabulary))

@@ -13,7 +13,7 @@ import alignkit
 import alignkit_data
 from alignkit.classical.link_counts import LinkedWords
 from alignkit.compat import eflomal
-from alignkit.compat.pair_scores import JUMP, PAIR, pair_scores
+from alignkit.compat.eflomal import JUMP, PAIR, pair_scores
 from alignkit.errors import AlignkitError
 
 COUNT = 120
@@ -106,7 +106,7 @@ def test_a_long_pair_is_scored_in_parts(monkeypatch):
     bitext = alignkit.Bitext.from_sentences([["a", "b"] * 300, ["a"]], [["x", "y", "y"] * 200, []])
     given = LinkedWords(bitext, alignkit.Links.from_lists([[(0, 0), (7, 500), (7, 501)], []]))
     whole = pair_scores(given)
-    monkeypatch.setattr("alignkit.compat.pair_scores.BLOCK", 1 << 12)
+    monkeypatch.setattr("alignkit.compat.eflomal.BLOCK", 1 << 12)
     tracemalloc.start()
     try:
         parts = pair_scores(given)

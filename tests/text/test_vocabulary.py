@@ -1,7 +1,10 @@
 import numpy as np
 import pytest
 
-from alignkit.text.vocabulary import UNKNOWN, Vocabulary
+from alignkit.text.vocabulary import UNKNOWN, Vocabulary, is_punctuation, punctuation_types
+
+MARKS, WORDS = [",", "...", "»", "€", "«»"], ["a.", "5", "", "x"]
+CASES = [*((token, True) for token in MARKS), *((token, False) for token in WORDS)]
 
 
 def test_ids_are_places_and_tokens_come_back():
@@ -58,3 +61,13 @@ def test_wrong_types_are_refused():
         Vocabulary(np.zeros(1, np.int8), np.array([0, 1], np.int64))
     with pytest.raises(TypeError):
         Vocabulary(np.zeros(1, np.uint8), np.array([0, 1], np.int32))
+
+
+@pytest.mark.parametrize(("token", "wanted"), CASES)
+def test_punctuation(token, wanted):
+    assert is_punctuation(token) is wanted
+
+
+def test_types_of_a_vocabulary():
+    vocabulary = Vocabulary.from_tokens([token for token, _ in CASES if token])
+    assert punctuation_types(vocabulary).tolist() == [wanted for token, wanted in CASES if token]

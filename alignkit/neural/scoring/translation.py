@@ -194,13 +194,12 @@ def saliency_scores(network: TranslationNetwork, bitext: Bitext, sizes: BatchSiz
     :func:`alignkit.neural.scoring.translation.attention_scores`.
     """
     sizes = sizes or batch_sizes("saliency", device_of(network))
-    if has_derivatives(network):
-        return score_batches(
-            network, bitext, lambda batch: elements_of(lstm_saliency(network, batch, sizes), batch), sizes
-        )
-    return score_batches(
-        network, bitext, lambda batch: elements_of(autograd_saliency(network, batch, sizes), batch), sizes, True
-    )
+    find, gradients = (lstm_saliency, False) if has_derivatives(network) else (autograd_saliency, True)
+
+    def score(batch: Batch) -> Tensor:
+        return elements_of(find(network, batch, sizes), batch)
+
+    return score_batches(network, bitext, score, sizes, gradients)
 
 
 def autograd_saliency(network: TranslationNetwork, batch: Batch, sizes: BatchSizes) -> Tensor:

@@ -13,6 +13,7 @@ state.pt            the state from which training is resumed
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.nn.utils.rnn import pad_sequence
 
-from alignkit.errors import AlignkitError
+from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.aligners import ClassifierAligner
 from alignkit.neural.batching import DeviceCorpus, usable
 from alignkit.neural.devices import one_thread
@@ -35,10 +36,11 @@ from alignkit.neural.scoring.classifier import classifier_logits, judge_logits
 from alignkit.neural.settings import ClassifierRunSettings
 from alignkit.neural.training.run_directory import RunDirectory, fingerprint
 from alignkit.neural.training.trainer import Task, learn_tokenizer
-from alignkit.neural.vectors import read_vectors
 from alignkit.scores import Scores
 from alignkit.text.labelled import LabelledLines, LabelledText
 from alignkit.text.tokenization import Tokenizer
+from alignkit.text.vocabulary import Vocabulary
+from alignkit.text.word_vectors import read_word_vectors
 from alignkit.types import PathLike, Progress
 
 
@@ -77,7 +79,7 @@ class ClassificationTask(Task[Classifier, ClassifierAligner]):
         settings: of the network and its training; the size of the vocabulary is the tokenizer's.
         tokenizer: the one that encoded the text.
         prepare: called with the initial classifier, whose weights it may change, for instance to word vectors
-            (:meth:`alignkit.neural.vectors.Vectors.fill`) or to those of another classifier.
+            (:meth:`Vectors.fill`) or to those of another classifier.
         loss: the loss to minimise.
         device: as :func:`alignkit.neural.devices.pick_device`.
 
@@ -232,6 +234,49 @@ def copy_but_attention(network: Classifier) -> Callable[[Classifier], None]:
     return prepare
 
 
+@dataclass(frozen=True, eq=False)
+class Vectors:
+    """Vectors of some words of a vocabulary, to be the initial embeddings of a network.
+
+    Attributes:
+        ids: int64 (K,), ascending; the words that have a vector.
+        values: float32 (K, E).
+    """
+
+    ids: np.ndarray
+    values: np.ndarray
+
+    def describe(self) -> dict[str, Any]:
+        """The number of vectors and their SHA-256, which identify the set."""
+        digest = hashlib.sha256(self.ids.tobytes() + self.values.astype("<f4").tobytes())
+        return {"words": len(self.ids), "sha256": digest.hexdigest()}
+
+    def fill(self, embedding: nn.Embedding) -> None:
+        """Copies the vectors over the embeddings of their words."""
+        with torch.no_grad():
+            embedding.weight[torch.from_numpy(self.ids)] = torch.from_numpy(self.values)
+
+
+def read_vectors(path: PathLike, vocabulary: Vocabulary, size: int) -> Vectors:
+    """Read the vectors of a vocabulary's words.
+
+    Args:
+        path: plain or compressed.
+        vocabulary: the words to read vectors of.
+        size: E.
+
+    Raises:
+        InputError: as :func:`alignkit.text.word_vectors.read_word_vectors`, or the vectors are not of this size.
+    """
+    places = {token.encode("utf-8", "surrogatepass"): i for i, token in enumerate(vocabulary.tokens)}
+    found = {places[word]: vector for word, vector in read_word_vectors(path, places).items()}
+    ids = np.array(sorted(found), np.int64)
+    values = np.stack([found[i] for i in ids.tolist()])
+    if values.shape[1] != size:
+        raise InputError(path, f"has {values.shape[1]} numbers a word where {size} are needed")
+    return Vectors(ids, values)
+
+
 @dataclass(frozen=True)
 class ClassifierRun(RunDirectory[ClassifierRunSettings, ClassifierAligner, LabelledText]):
     """The run directory of a classifier."""
@@ -267,7 +312,7 @@ def train_classifier(
         labels: the names of y = 0 and y = 1.
         settings: of text, network and training.
         vectors: a file of word vectors, the initial embeddings of their words; see
-            :func:`alignkit.neural.vectors.read_vectors`.
+            :func:`read_vectors`.
         progress: called after every step with (steps done, steps in all, message).
         device: as :func:`alignkit.neural.devices.pick_device`.
 

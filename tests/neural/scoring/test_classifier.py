@@ -15,7 +15,7 @@ from alignkit.neural.aligners import ClassifierAligner
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores, judge_logits
 from alignkit.neural.settings import ClassifierRunSettings, ClassifierSettings
-from alignkit.neural.vectors import read_vectors
+from alignkit.neural.training.classification import read_vectors
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.labelled import LabelledLines, LabelledText
 from alignkit.text.tokenization import learn_words
