@@ -13,7 +13,7 @@ from alignkit.text.pairs import check_has_words
 from alignkit.types import counted
 from alignkit_cli.analysis_options import device_option
 from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import note, quiet_option, reading_of, reading_options, side_arguments, threads_option
+from alignkit_cli.options import note, reading_of, reading_options, side_arguments, work_options
 from alignkit_cli.parameter_types import NATURAL, Checked, OutputPath
 from alignkit_cli.progress import ProgressBar
 
@@ -49,8 +49,7 @@ from alignkit_cli.progress import ProgressBar
 @click.option("--target-language", metavar="CODE", help="The same of the target.")
 @device_option
 @reading_options
-@threads_option
-@quiet_option
+@work_options
 def command(model: str, output: str, quiet: bool, **options: Any) -> None:
     """Save the attention to the source of a model of Hugging Face: every layer and head.
 

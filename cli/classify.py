@@ -15,7 +15,7 @@ from alignkit.report.tables import NONE, align_columns, percent
 from alignkit.types import assigned
 from alignkit_cli.analysis_options import device_option, json_option, preset_option, seed_option
 from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import encoding_option, note, quiet_option, set_option, threads_option, write_output
+from alignkit_cli.options import encoding_option, note, set_option, work_options, write_output
 from alignkit_cli.parameter_types import TEXT, InputPath, OutputFolder
 from alignkit_cli.progress import ProgressBar
 
@@ -74,8 +74,7 @@ class TwoLabels(click.ParamType):
 @click.option("--leave-one-out", "loo", is_flag=True, help="Also score by leaving out each word in turn.")
 @device_option
 @json_option("Print JSON, with the time course of training.")
-@threads_option
-@quiet_option
+@work_options
 def command(data: str, folder: str, quiet: bool, **options: Any) -> None:
     """Train classifiers on labelled text and show what their attention has learned.
 

@@ -22,14 +22,13 @@ from alignkit_cli.options import (
     files_option,
     needs,
     note,
-    quiet_option,
     reading_of,
     reading_options,
     run_option,
     setting_option,
     side_arguments,
-    threads_option,
     with_given,
+    work_options,
     write_output,
 )
 from alignkit_cli.parameter_types import PASSES
@@ -77,8 +76,7 @@ FAINTEST = 0.1  #: weights below this are not drawn
 @device_option
 @json_option("Print JSON with counts and intervals.")
 @reading_options
-@threads_option
-@quiet_option
+@work_options
 def command(**options: Any) -> None:
     """Compare classical aligners, a network's attention and other systems.
 

@@ -14,10 +14,9 @@ from alignkit_cli.options import (
     choose_text,
     give_memory_back,
     note,
-    quiet_option,
     sample_option,
     text_arguments,
-    threads_option,
+    work_options,
 )
 from alignkit_cli.parameter_types import OutputPath
 
@@ -38,8 +37,7 @@ from alignkit_cli.parameter_types import OutputPath
     required=True,
     help="The table: FILE.tsv with words, or FILE.npz with arrays.",
 )
-@threads_option
-@quiet_option
+@work_options
 def command(weighting: Weighting, output: str, threads: int | None, quiet: bool, **options: Any) -> None:
     """Count how often each source word occurs with each target word in a sentence pair.
 

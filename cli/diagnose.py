@@ -13,12 +13,11 @@ from alignkit.types import counted
 from alignkit_cli.analysis_options import json_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
-    quiet_option,
     reading_options,
     side_arguments,
-    threads_option,
     tokenize_option,
     with_given,
+    work_options,
     write_output,
 )
 from alignkit_cli.parameter_types import TEXT, EmbeddingSource, OutputPath
@@ -58,8 +57,7 @@ OTHER_EVIDENCE = (
 @json_option("Print one JSON object; figures are fractions.")
 @reading_options
 @tokenize_option
-@threads_option
-@quiet_option
+@work_options
 def command(source: str, target: str, links: str | None, **options: Any) -> None:
     """Estimate how good an alignment is, and show where it is bad, without gold links.
 

@@ -10,7 +10,7 @@ from alignkit.explain.registry import EXPLANATION_TESTS, UNTRAINED, ExplanationS
 from alignkit.report.tables import NONE, align_columns, to_json
 from alignkit_cli.analysis_options import device_option, json_option
 from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import needs, quiet_option, setting_option, threads_option, with_given, write_output
+from alignkit_cli.options import needs, setting_option, with_given, work_options, write_output
 from alignkit_cli.parameter_types import COUNT, InputPath
 from alignkit_cli.progress import ProgressBar
 
@@ -58,8 +58,7 @@ ALL = "all"
 )
 @json_option("Print JSON.")
 @device_option
-@threads_option
-@quiet_option
+@work_options
 def command(**options: Any) -> None:
     """Test a classifier's attention as an explanation of its decisions, on the run's validation text.
 

@@ -12,12 +12,11 @@ from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
     note,
     output_option,
-    quiet_option,
     reading_options,
     side_arguments,
-    threads_option,
     tokenize_option,
     with_given,
+    work_options,
     write_output,
 )
 from alignkit_cli.parameter_types import COUNT, TEXT
@@ -40,8 +39,7 @@ PAIRS = 50  #: pairs in a page: what two hours of work are enough for
 @output_option
 @reading_options
 @tokenize_option
-@threads_option
-@quiet_option
+@work_options
 def command(source: str, target: str | None, links: str | None, **options: Any) -> None:
     """Draw sentence pairs to align by hand, and write a page on which to correct their links.
 

@@ -14,14 +14,7 @@ from alignkit.report.tables import align_columns, finite, percent, records, to_j
 from alignkit.types import counted
 from alignkit_cli.analysis_options import json_option
 from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import (
-    quiet_option,
-    reading_options,
-    side_arguments,
-    threads_option,
-    with_given,
-    write_output,
-)
+from alignkit_cli.options import reading_options, side_arguments, with_given, work_options, write_output
 from alignkit_cli.parameter_types import TEXT, InputPath, OutputPath
 from alignkit_cli.progress import ProgressBar
 
@@ -82,8 +75,7 @@ TOP = 10  #: rows of the printed table
 )
 @json_option("Print JSON with all heads and everything that was measured.")
 @reading_options
-@threads_option
-@quiet_option
+@work_options
 def command(
     scores: str,
     source: str,

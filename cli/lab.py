@@ -22,14 +22,13 @@ from alignkit_cli.options import (
     files_option,
     needs,
     note,
-    quiet_option,
     reading_of,
     reading_options,
     run_option,
     set_option,
     setting_option,
-    threads_option,
     with_given,
+    work_options,
     write_output,
 )
 from alignkit_cli.parameter_types import COUNT, InputPath, OutputFolder, OutputPath
@@ -89,8 +88,7 @@ if TYPE_CHECKING:
     help="Also write agreement, tau and performance at every logged step of every run as CSV.",
 )
 @reading_options
-@threads_option
-@quiet_option
+@work_options
 def command(**options: Any) -> None:
     """Measure what a network's attention agrees with, and how much that is.
 

@@ -156,6 +156,11 @@ def quiet_option(command: Command) -> Command:
     return apply(command, quiet, verbose)
 
 
+def work_options(command: Command) -> Command:
+    """--threads, --quiet and --verbose."""
+    return apply(command, threads_option, quiet_option)
+
+
 def choose_text(
     source: str | None, target: str | None, sample: bool, part: str = "train"
 ) -> tuple[str, str | None]:

@@ -8,15 +8,7 @@ import click
 
 from alignkit.phrases.settings import LONGEST, PHRASE_LENGTH
 from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import (
-    Command,
-    apply,
-    quiet_option,
-    reading_options,
-    side_arguments,
-    threads_option,
-    write_output,
-)
+from alignkit_cli.options import Command, apply, reading_options, side_arguments, work_options, write_output
 from alignkit_cli.parameter_types import InputPath, OutputPath
 from alignkit_cli.progress import ProgressBar
 
@@ -56,8 +48,7 @@ def read_linked_text(threads: int | None, quiet: bool, max_length: int, **option
     help="Write the table to FILE, whole or not at all; compressed if it ends in .gz.",
 )
 @reading_options
-@threads_option
-@quiet_option
+@work_options
 def command(output: str | None, **options: Any) -> None:
     """Write the phrase table of a text, as Moses does.
 

@@ -9,7 +9,7 @@ import click
 from alignkit.project.files import FORMATS
 from alignkit.project.spans import RULES
 from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import choice_option, output_option, quiet_option, threads_option, write_output
+from alignkit_cli.options import choice_option, output_option, work_options, write_output
 from alignkit_cli.parameter_types import SHARE, TEXT
 from alignkit_cli.progress import ProgressBar
 
@@ -54,8 +54,7 @@ from alignkit_cli.progress import ProgressBar
     "Needs the extra text; `alignkit doctor` says how to get it.",
 )
 @output_option
-@threads_option
-@quiet_option
+@work_options
 def command(source: str, target: str, links: str | None, output: str | None, quiet: bool, **options: Any) -> None:
     """Put the inline tags, labels or spans of a text into its translation, through links.
 

@@ -15,12 +15,11 @@ from alignkit_cli.options import (
     choose_text,
     files_option,
     note,
-    quiet_option,
     reading_of,
     reading_options,
     sample_option,
-    threads_option,
     with_given,
+    work_options,
     write_output,
 )
 from alignkit_cli.parameter_types import TEXT, InputPath, OutputPath
@@ -66,8 +65,7 @@ from alignkit_cli.progress import ProgressBar
 @device_option
 @sample_option
 @reading_options
-@threads_option
-@quiet_option
+@work_options
 def command(**options: Any) -> None:
     """Write one HTML page that shows what aligners see in a text.
 

@@ -16,13 +16,12 @@ from alignkit.links.terminal import BLOCKS, grid, marks_for, printable
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
     choose_text,
-    quiet_option,
     reading_options,
     sample_option,
     side_arguments,
-    threads_option,
     tokenize_option,
     with_given,
+    work_options,
     write_output,
 )
 from alignkit_cli.parameter_types import TEXT, InputPath
@@ -70,8 +69,7 @@ class PairChoice(click.ParamType):
 @sample_option
 @reading_options
 @tokenize_option
-@threads_option
-@quiet_option
+@work_options
 def command(source: str | None, target: str | None, links: str | None, **options: Any) -> None:
     """Draw sentence pairs in the terminal, target by source words.
 

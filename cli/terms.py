@@ -11,7 +11,7 @@ from alignkit.phrases.settings import FUNCTION_WORDS, LEAST_COUNT, TERM_LENGTH
 from alignkit.report.tables import to_json
 from alignkit_cli.analysis_options import json_option
 from alignkit_cli.command import alignkit_command
-from alignkit_cli.options import output_option, quiet_option, reading_options, threads_option, write_output
+from alignkit_cli.options import output_option, reading_options, work_options, write_output
 from alignkit_cli.parameter_types import COUNT, SHARE
 from alignkit_cli.phrases import length_option, linked_text_arguments, read_linked_text
 
@@ -32,8 +32,7 @@ from alignkit_cli.phrases import length_option, linked_text_arguments, read_link
 @output_option
 @json_option("Print one JSON object.")
 @reading_options
-@threads_option
-@quiet_option
+@work_options
 def command(
     min_count: int, function_words: float, best: int | None, output: str | None, as_json: bool, **options: Any
 ) -> None:
