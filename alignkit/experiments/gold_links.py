@@ -22,8 +22,8 @@ import pandas as pd
 
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
-from alignkit.experiments.curves import follow, half_way_rows
-from alignkit.experiments.networks import NetworkPlan, bitext_lines
+from alignkit.experiments.curves import half_way_rows
+from alignkit.experiments.networks import EncodedText, NetworkPlan, bitext_lines, train_network
 from alignkit.experiments.protocol import Claim, Figure, Result, averaged, claim
 from alignkit.links.from_scores import best_links
 from alignkit.links.gold import read_gold
@@ -31,8 +31,7 @@ from alignkit.links.links import GoldLinks
 from alignkit.metrics.aer import evaluate
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.settings import Tokens
-from alignkit.neural.training.trainer import Trainer, learn_tokenizer
-from alignkit.neural.training.translation import TranslationTask
+from alignkit.neural.training.trainer import learn_tokenizer
 from alignkit.scores import Scores, merge_subwords
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs, read_line_pairs
@@ -192,7 +191,7 @@ def _measured_run(
         accuracy = network.metrics.get("valid.accuracy", float("nan"))
         rows.append({**known, "step": network.step, "accuracy": accuracy, **found})
 
-    follow(Trainer(TranslationTask(text, held, plan, tokenizer, device="cpu")), look, progress)
+    train_network(plan, EncodedText(text, held, tokenizer), progress, look, "cpu")
     return rows
 
 

@@ -123,7 +123,7 @@ def from_training(settings: KtiwSettings, text: EncodedText, progress: Progress)
     def look(network: NeuralAligner) -> None:
         curves.add(network, scored(network, pairs, ibm1))
 
-    train_network(settings, text, progress, look, "cpu")
+    train_network(settings.settings(), text, progress, look, "cpu")
     return curves
 
 

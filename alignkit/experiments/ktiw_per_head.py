@@ -88,7 +88,7 @@ def run_ktiw_per_head(settings: KtiwPerHeadSettings, progress: Progress = no_pro
         lexicons.append(network.score(pairs, "beta"))
         curves.add(network, [(scores, ibm1) for scores in (*alphas, *lexicons)])
 
-    train_network(settings, text, progress, look, "cpu")
+    train_network(settings.settings(), text, progress, look, "cpu")
     raw, found = head_frame(curves, names), curves.half_ways()
     halves = HalfWays(names, found[:, : len(names)], found[:, len(names) :])
     table = halves.rows()

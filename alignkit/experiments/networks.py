@@ -98,7 +98,7 @@ class NetworkPlan(ExperimentSettings):
 
 @dataclass(frozen=True, eq=False)
 class EncodedText:
-    """The text of a plan, encoded by its tokenizer."""
+    """Training and held-out text, encoded by a tokenizer."""
 
     training: Bitext
     valid: Bitext
@@ -114,7 +114,7 @@ def encode_plan(plan: NetworkPlan) -> EncodedText:
 
 
 def train_network(
-    plan: NetworkPlan,
+    settings: RunSettings,
     text: EncodedText,
     progress: Progress,
     look: Callable[[NeuralAligner], None] | None = None,
@@ -123,11 +123,11 @@ def train_network(
     """Trains a network in memory and returns the best one, by the loss on held-out text.
 
     Args:
-        plan, text: what to train.
+        settings, text: what to train.
         progress, look: as in :func:`alignkit.experiments.curves.follow`.
         device: as :func:`alignkit.neural.devices.pick_device`.
     """
-    trainer = Trainer(TranslationTask(text.training, text.valid, plan.settings(), text.tokenizer, device=device))
+    trainer = Trainer(TranslationTask(text.training, text.valid, settings, text.tokenizer, device=device))
     return follow(trainer, look, progress)
 
 

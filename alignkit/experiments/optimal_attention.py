@@ -341,7 +341,7 @@ def _network(settings: OptimalAttentionSettings, progress: Progress) -> tuple[Ne
         aligner, valid = load_network(settings.run), open_run(settings.run).valid
     else:
         text = encode_plan(settings)
-        aligner, valid = train_network(settings, text, progress), text.valid
+        aligner, valid = train_network(settings.settings(), text, progress), text.valid
     return aligner, take_pairs(valid, settings.scored)
 
 

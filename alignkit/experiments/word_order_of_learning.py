@@ -28,12 +28,9 @@ from scipy.stats import rankdata, spearmanr
 
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
-from alignkit.experiments.curves import follow
-from alignkit.experiments.networks import NetworkPlan, take_pairs
+from alignkit.experiments.networks import EncodedText, NetworkPlan, take_pairs, train_network
 from alignkit.experiments.protocol import Claim, Figure, Result, averaged, claim
 from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.training.trainer import Trainer
-from alignkit.neural.training.translation import TranslationTask
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs
@@ -196,7 +193,7 @@ def learn_and_find(
     if settings.steps:
         epochs = -(-settings.steps // -(-len(training) // plan.training.batch))
         plan = plan.change(training={"steps": settings.steps, "epochs": epochs})
-    follow(Trainer(TranslationTask(training, valid, plan, tokenizer, device="cpu")), look, progress)
+    train_network(plan, EncodedText(training, valid, tokenizer), progress, look, "cpu")
     found = found_steps(steps, np.stack(first), pairs.target.tokens, settings.minimum)
     found.pop(UNK, None)
     model = fit_ibm1(training, iterations=settings.iterations, null=False)

@@ -188,7 +188,7 @@ def test_beta_without_the_state_sees_the_word_alone():
     """It is the same for every row with the same word; with the state it is not."""
     settings = experiment.OptimalAttentionSettings(pairs=60, pieces=200, epochs=1)
     text = encode_plan(settings)
-    network, some = train_network(settings, text, no_progress), take_pairs(text.valid, 4)
+    network, some = train_network(settings.settings(), text, no_progress), take_pairs(text.valid, 4)
     plain = experiment.search_attention(network, some, settings).scores[experiment.PLAIN]
     usual = network.score(some, "beta")
     net = network.network
@@ -213,7 +213,7 @@ def test_nothing_serves_better_than_the_best_attention():
     """Neither the network's own attention nor a state alone, token by token."""
     settings = experiment.OptimalAttentionSettings(pairs=60, pieces=200, epochs=1, tolerance=1e-6)
     text = encode_plan(settings)
-    network, some = train_network(settings, text, no_progress), take_pairs(text.valid, 3)
+    network, some = train_network(settings.settings(), text, no_progress), take_pairs(text.valid, 3)
     rows = experiment.search_attention(network, some, settings).rows
     beta = network.score(some, "beta")
     own = network.log_probabilities(some)
