@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
+from alignkit.classical.link_counts import LinkedWords
 from alignkit.diagnose.expected_aer import CALIBRATION, Evidence
-from alignkit.links.links import Links
 from alignkit.metrics.aer import link_keys
 from alignkit.metrics.error_classes import tokens_at
 from alignkit.text.bitext import Bitext, Corpus
@@ -48,18 +48,14 @@ class Check:
 
 
 @dataclass(frozen=True, eq=False)
-class LinkedText:
-    """An alignment and its text.
+class LinkedText(LinkedWords):
+    """An alignment and its text, M pairs of words.
 
     Attributes:
-        bitext: M pairs of words.
-        links: of these pairs.
         evidence: of all links that there could be.
         words: bool (N_src,) and (N_tgt,), whether each token is a word; the others are punctuation.
     """
 
-    bitext: Bitext
-    links: Links
     evidence: Evidence
     words: tuple[np.ndarray, np.ndarray]
 
@@ -77,8 +73,8 @@ class LinkedText:
     def degrees(self) -> tuple[np.ndarray, np.ndarray]:
         """int64 (N_src,) and (N_tgt,): the number of links of each token."""
         source, target = (
-            np.bincount(side.offsets[self.keys["m"]] + self.keys[name], minlength=len(side.tokens))
-            for side, name in zip(self.sides, ("s", "t"), strict=True)
+            np.bincount(places, minlength=len(side.tokens))
+            for side, places in zip(self.sides, self.places, strict=True)
         )
         return source, target
 
@@ -131,10 +127,7 @@ def _links_likely_missing(text: LinkedText) -> Check:
 
 def _punctuation_linked_to_words(text: LinkedText) -> Check:
     keys = text.keys
-    source, target = (
-        mask[side.offsets[keys["m"]] + keys[name]]
-        for mask, side, name in zip(text.words, text.sides, ("s", "t"), strict=True)
-    )
+    source, target = (mask[places] for mask, places in zip(text.words, text.places, strict=True))
     return Check("links of punctuation with words", text.per_pair(keys["m"][source != target]), len(keys))
 
 

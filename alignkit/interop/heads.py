@@ -300,8 +300,8 @@ def heads_from_cross_attentions(
         raise AlignkitError(
             "the model gave no cross_attentions: call it with output_attentions=True and eager attention"
         )
-    kept = range(len(_layers(cross_attentions))) if layers is None else list(layers)
     found = _layers(cross_attentions)
+    kept = range(len(found)) if layers is None else list(layers)
     if any(layer >= len(found) for layer in kept):
         raise AlignkitError(f"there is no layer {max(kept)}; there are {len(found)}, counted from 0")
     stack = np.stack([found[layer] for layer in kept], axis=1)

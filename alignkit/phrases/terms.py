@@ -7,7 +7,7 @@ from itertools import combinations, product
 import numpy as np
 import pandas as pd
 
-from alignkit.phrases.counting import PART, count_phrases
+from alignkit.phrases.counting import count_phrases
 from alignkit.phrases.extraction import PHRASE_PAIR, PhraseText
 from alignkit.phrases.settings import FUNCTION_WORDS, LEAST_COUNT
 from alignkit.text.bitext import Corpus
@@ -19,7 +19,6 @@ def find_terms(
     least: int = LEAST_COUNT,
     function_words: float = FUNCTION_WORDS,
     best: int | None = None,
-    part: int = PART,
 ) -> pd.DataFrame:
     """The terms of a text, ranked by log-likelihood ratio, times the mean probability of their links if known.
 
@@ -31,7 +30,6 @@ def find_terms(
         least: the least count of a term.
         function_words: a word that there is more often than in this share of the sentence pairs is one.
         best: the number of terms; None: all.
-        part: as in :func:`alignkit.phrases.counting.count_phrases`; raises what that raises.
 
     Returns:
         a row for each term: source, target, count, log_likelihood (:func:`log_likelihood_ratios`), probability
@@ -40,7 +38,7 @@ def find_terms(
     """
     content = [_content_words(side.corpus, function_words) for side in text.sides]
     parts, total = [np.empty(0, PHRASE_PAIR)], 0
-    for pairs in count_phrases(text, part):
+    for pairs in count_phrases(text):
         total += int(pairs["count"].sum())
         chosen = (pairs["count"] >= least) & (np.maximum(pairs["source_size"], pairs["target_size"]) > 1)
         for side, words in zip(text.sides, content, strict=True):
