@@ -154,12 +154,9 @@ def save_arrays(
             entry = zipfile.ZipInfo(f"{name}.npy", EPOCH)
             entry.compress_type = method
             with archive.open(entry, "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, _little_endian(array), allow_pickle=False)
-
-
-def _little_endian(array: np.ndarray) -> np.ndarray:
-    """The array in C order with its lowest byte first, so that every machine writes the same file."""
-    return np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+                # In C order with the lowest byte first, so that every machine writes the same file.
+                ordered = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+                np.lib.format.write_array(member, ordered, allow_pickle=False)
 
 
 def arrays_fingerprint(arrays: Mapping[str, np.ndarray]) -> str:

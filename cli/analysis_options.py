@@ -9,7 +9,7 @@ import click
 
 from alignkit.metrics.protocol import MetricSettings
 from alignkit_cli.options import setting_option
-from alignkit_cli.parameter_types import PERCENT, SEED, Device, NamedInputPath, ScoresPath
+from alignkit_cli.parameter_types import PERCENT, SEED, Device, NamedInputPath
 
 Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -50,4 +50,4 @@ def scores_option(what: str) -> Option:
         f"{what}: .npz, .parquet, JSON lines, Marian's soft alignments, inseq's JSON or Pharaoh links; one of "
         "several heads as FILE:LAYER.HEAD. May be given several times."
     )
-    return click.option("--scores", multiple=True, type=NamedInputPath(ScoresPath()), help=text)
+    return click.option("--scores", multiple=True, type=NamedInputPath(), help=text)

@@ -145,16 +145,10 @@ class ScoresPath(InputPath):
 
 
 class NamedInputPath(click.ParamType):
-    """NAME=FILE, a file that is there and can be read.
-
-    Args:
-        kind: the type of the file.
-    """
+    """NAME=FILE, a file of scores that is there and can be read."""
 
     name = "name=file"
-
-    def __init__(self, kind: InputPath | None = None) -> None:
-        self.kind = kind or InputPath()
+    kind = ScoresPath()
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
         name, equals, path = value.partition("=")

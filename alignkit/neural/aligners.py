@@ -18,13 +18,14 @@ from alignkit.neural.checkpoints import (
     NETWORK,
     PROXY,
     load_payload,
+    network_with_weights,
     readable,
     save_payload,
     weights_of,
 )
 from alignkit.neural.devices import pick_device
-from alignkit.neural.networks.base import TranslationNetwork, build_network
-from alignkit.neural.networks.classifier import Classifier, build_classifier
+from alignkit.neural.networks.base import TranslationNetwork, new_network
+from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.proxy import proxy_of_record
 from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores
 from alignkit.neural.scoring.evaluation import translation_log_probabilities
@@ -79,7 +80,7 @@ class TrainedAligner(Aligner):
     ending = ".pt"
     KIND: ClassVar[str]  #: of its checkpoints
     SETTINGS: ClassVar[type[Any]]
-    BUILD: ClassVar[Callable[..., Any]]  #: makes the network of settings and weights
+    BUILD: ClassVar[Callable[..., Any]]  #: makes the network of its settings
 
     def to(self: A, device: str) -> A:
         """This aligner with its network moved to the device (``auto``: a GPU where there is one)."""
@@ -104,7 +105,7 @@ class TrainedAligner(Aligner):
     def read(cls: type[A], content: Record, device: torch.device) -> A:
         """The aligner of a checkpoint's content; what fails there is the file's fault."""
         settings = from_dict(cls.SETTINGS, content.value("settings"))
-        network = cls.BUILD(settings.network, content.value("weights"))
+        network = network_with_weights(lambda: cls.BUILD(settings.network), content.value("weights"))
         tokenizer = tokenizer_from_state(content.value("tokenizer"))
         if len(tokenizer.vocabulary) != settings.network.vocabulary:
             raise ValueError("the vocabularies of tokenizer and network differ in size")
@@ -127,7 +128,7 @@ class NeuralAligner(TrainedAligner):
     settings: RunSettings
     KIND: ClassVar[str] = NETWORK
     SETTINGS: ClassVar[type[Any]] = RunSettings
-    BUILD: ClassVar[Callable[..., Any]] = staticmethod(build_network)
+    BUILD: ClassVar[Callable[..., Any]] = staticmethod(new_network)
     predicts = ("target",)
     descriptions: ClassVar = {
         "alpha": (
@@ -202,7 +203,7 @@ class ClassifierAligner(TrainedAligner):
     labels: tuple[str, str]
     KIND: ClassVar[str] = CLASSIFIER
     SETTINGS: ClassVar[type[Any]] = ClassifierRunSettings
-    BUILD: ClassVar[Callable[..., Any]] = staticmethod(build_classifier)
+    BUILD: ClassVar[Callable[..., Any]] = Classifier
     kinds = ("alpha", "beta", "delta", "loo")
     descriptions: ClassVar = {
         "alpha": ("Attention", "How strongly the classifier looks at each word."),

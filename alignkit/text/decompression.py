@@ -80,11 +80,6 @@ FORMATS = (
 )
 
 
-def compressed_format(data: bytes) -> CompressedFormat | None:
-    """The format of a file that starts with ``data``; None if it is not compressed."""
-    return next((known for known in FORMATS if data.startswith(known.starts)), None)
-
-
 def decompressed(path: PathLike, chunks: Iterable[bytes]) -> Iterator[bytes]:
     """The content of a file in chunks, decompressed if its first bytes say that it is compressed.
 
@@ -102,7 +97,7 @@ def decompressed(path: PathLike, chunks: Iterable[bytes]) -> Iterator[bytes]:
         # Wait for more only if this may start a compressed file: a typed line must not wait for the next.
         if len(first) >= _LONGEST_START or not any(s.startswith(first) for known in FORMATS for s in known.starts):
             break
-    known = compressed_format(first)
+    known = next((each for each in FORMATS if first.startswith(each.starts)), None)
     content = chain([first], waiting) if first else waiting
     if known is None:
         yield from content

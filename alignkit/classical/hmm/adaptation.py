@@ -28,7 +28,9 @@ from alignkit.parallel import blocks, thread_count
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 
-#: Of an adaptation: iterations with transitions only, until the links settle as in a fit.
+#: Of an adaptation: iterations with transitions only, until the links settle as in a fit. Pseudo-counts are these,
+#: also for a model that was fitted without: with none, nothing new could be learned. The model's own are the
+#: probability of NULL, and whether words are compared by their spelling, and there is fertility.
 ADAPTATION_SETTINGS = replace(JOINT_SETTINGS, lexical_iterations=0)
 
 
@@ -37,18 +39,13 @@ class Adapter:
 
     Args:
         model: as :func:`alignkit.classical.hmm.joint.fit_joint` returns it, or loaded.
-        settings: of the adaptation. The model's own are the probability of NULL, and whether words are compared by
-            their spelling, and there is fertility. Pseudo-counts are these, also for a model that was fitted
-            without: with none, nothing new could be learned.
         threads: all there are by default; no result depends on it.
     """
 
-    def __init__(
-        self, model: JointHMM, settings: HMMSettings = ADAPTATION_SETTINGS, threads: int | None = None
-    ) -> None:
+    def __init__(self, model: JointHMM, threads: int | None = None) -> None:
         self.model, self.threads = model, threads
         self.settings = [
-            _settings_of_model(settings_of_view(settings, view), each)
+            _settings_of_model(settings_of_view(ADAPTATION_SETTINGS, view), each)
             for view, each in zip(model.views, model.models, strict=True)
         ]
         self.backgrounds = [

@@ -411,8 +411,7 @@ def spliced_scores(is_first: np.ndarray, shapes: np.ndarray, first: Scores, seco
 
 def unchosen(bitext: Bitext, chosen: np.ndarray) -> Bitext:
     """The pairs of a bitext that are not chosen, bool (M,)."""
-    rest = np.flatnonzero(~chosen)
-    return Bitext(bitext.source.take(rest), bitext.target.take(rest))
+    return bitext.take(np.flatnonzero(~chosen))
 
 
 def _parts(corpus: Corpus, sentences: np.ndarray, low: np.ndarray, high: np.ndarray) -> Corpus:

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor, nn
 
 from alignkit.errors import AlignkitError
-from alignkit.neural.checkpoints import network_with_weights
 from alignkit.neural.settings import NetworkSettings, Reading
 from alignkit.packages import imported
 
@@ -152,8 +151,3 @@ def new_network(settings: NetworkSettings) -> TranslationNetwork:
     """A network with random weights, drawn from torch's global generator."""
     network: TranslationNetwork = imported(settings.place)(settings)
     return network
-
-
-def build_network(settings: NetworkSettings, weights: object) -> TranslationNetwork:
-    """A network of these settings and weights, in evaluation mode; raises as :func:`network_with_weights`."""
-    return network_with_weights(lambda: new_network(settings), weights)

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from alignkit.errors import AlignkitError
 from alignkit.neural.batching import to_device
-from alignkit.neural.checkpoints import network_with_weights
 from alignkit.neural.devices import one_thread
 from alignkit.neural.networks.attention import new_text_attention, uniform_weights
 from alignkit.neural.settings import ClassifierSettings
@@ -121,7 +120,8 @@ class Classifier(nn.Module):
             raise AlignkitError("a classifier needs the size of its vocabulary")
         self.settings = settings
         self.embedding = nn.Embedding(settings.vocabulary, settings.embedding)
-        self.encoder = new_text_encoder(settings)
+        kind = TEXT_ENCODERS[settings.encoder]
+        self.encoder = kind(settings.embedding, settings.hidden, settings.layers)
         width = self.encoder.width
         self.attention = new_text_attention(settings.attention, width, settings.attention_hidden)
         self.output = nn.Linear(width, 1)
@@ -171,14 +171,3 @@ class Classifier(nn.Module):
         h, mask = self.encode(words, lengths)
         with one_thread(h.device):
             return self.judge(h, mask)[0]
-
-
-def new_text_encoder(settings: ClassifierSettings) -> TextEncoder:
-    """The encoder of these settings, with random weights."""
-    kind = TEXT_ENCODERS[settings.encoder]
-    return kind(settings.embedding, settings.hidden, settings.layers)
-
-
-def build_classifier(settings: ClassifierSettings, weights: object) -> Classifier:
-    """A classifier of these settings and weights, in evaluation mode; raises as :func:`network_with_weights`."""
-    return network_with_weights(lambda: Classifier(settings), weights)

@@ -42,40 +42,34 @@ def beam_search(
         tokens int64 (B, k, T), the best first, padded with PAD after EOS; log probabilities (B, k).
     """
     with evaluation_mode(network):
-        return _search(network, source, lengths, beam, steps)
-
-
-def _search(
-    network: TranslationNetwork, source: Tensor, lengths: np.ndarray, beam: int, steps: int
-) -> tuple[Tensor, Tensor]:
-    encoding = network.encode(source, lengths)
-    batch, vocabulary, device = source.shape[1], network.settings.vocabulary, source.device
-    state = tuple(part.repeat_interleave(beam, dim=1) for part in encoding.start)
-    tokens = torch.full((batch, beam, steps), PAD, device=device)
-    last = torch.full((batch, beam), BOS, device=device)
-    # All k hypotheses are equal at first, so that only one of them may continue.
-    total = torch.full((batch, beam), float("-inf"), device=device)
-    total[:, 0] = 0.0
-    ended = torch.zeros((batch, beam), dtype=torch.bool, device=device)
-    # A hypothesis that has ended can be continued by PAD only, at no cost.
-    stay = torch.full((vocabulary,), float("-inf"), device=device)
-    stay[PAD] = 0.0
-    first = (torch.arange(batch, device=device) * beam).unsqueeze(1)
-    for step in range(steps):
-        features, _, state = network.decode(last.view(1, -1), encoding, state)
-        gains = torch.log_softmax(network.output(features.view(batch, beam, -1)), dim=2)
-        gains = torch.where(ended.unsqueeze(2), stay, gains)
-        total, places = (total.unsqueeze(2) + gains).view(batch, -1).topk(beam, dim=1)
-        origin, last = places // vocabulary, places % vocabulary
-        tokens = tokens.gather(1, origin.unsqueeze(2).expand(-1, -1, steps))
-        tokens[:, :, step] = last
-        ended = ended.gather(1, origin) | (last == EOS)
-        rows = (first + origin).view(-1)
-        state = tuple(part.index_select(1, rows) for part in state)
-        # Log probabilities only fall, so that none that goes on can do better than the best.
-        if (device.type == "cpu" or step % CHECK_EVERY == 0) and bool(ended[:, 0].all()):
-            break
-    return tokens, total
+        encoding = network.encode(source, lengths)
+        batch, vocabulary, device = source.shape[1], network.settings.vocabulary, source.device
+        state = tuple(part.repeat_interleave(beam, dim=1) for part in encoding.start)
+        tokens = torch.full((batch, beam, steps), PAD, device=device)
+        last = torch.full((batch, beam), BOS, device=device)
+        # All k hypotheses are equal at first, so that only one of them may continue.
+        total = torch.full((batch, beam), float("-inf"), device=device)
+        total[:, 0] = 0.0
+        ended = torch.zeros((batch, beam), dtype=torch.bool, device=device)
+        # A hypothesis that has ended can be continued by PAD only, at no cost.
+        stay = torch.full((vocabulary,), float("-inf"), device=device)
+        stay[PAD] = 0.0
+        first = (torch.arange(batch, device=device) * beam).unsqueeze(1)
+        for step in range(steps):
+            features, _, state = network.decode(last.view(1, -1), encoding, state)
+            gains = torch.log_softmax(network.output(features.view(batch, beam, -1)), dim=2)
+            gains = torch.where(ended.unsqueeze(2), stay, gains)
+            total, places = (total.unsqueeze(2) + gains).view(batch, -1).topk(beam, dim=1)
+            origin, last = places // vocabulary, places % vocabulary
+            tokens = tokens.gather(1, origin.unsqueeze(2).expand(-1, -1, steps))
+            tokens[:, :, step] = last
+            ended = ended.gather(1, origin) | (last == EOS)
+            rows = (first + origin).view(-1)
+            state = tuple(part.index_select(1, rows) for part in state)
+            # Log probabilities only fall, so that none that goes on can do better than the best.
+            if (device.type == "cpu" or step % CHECK_EVERY == 0) and bool(ended[:, 0].all()):
+                break
+        return tokens, total
 
 
 def translate(

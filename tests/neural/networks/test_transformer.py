@@ -9,7 +9,8 @@ import torch
 from alignkit.errors import AlignkitError
 from alignkit.neural.aligners import load_checkpoint
 from alignkit.neural.batching import Batcher
-from alignkit.neural.networks.base import TranslationNetwork, build_network
+from alignkit.neural.checkpoints import network_with_weights
+from alignkit.neural.networks.base import TranslationNetwork, new_network
 from alignkit.neural.networks.transformer import Transformer
 from alignkit.neural.scoring.evaluation import beam_search, translate
 from alignkit.neural.scoring.translation import (
@@ -264,7 +265,7 @@ def test_it_is_trained_saved_and_translates(bitext, tokenizer, tmp_path, changes
     for kind in found.kinds:
         assert np.array_equal(again.score(few, kind).values, found.score(few, kind).values)
     assert translate(again.network, few.source, 3) == translate(found.network, few.source, 3)
-    same = build_network(found.settings.network, found.network.state_dict())
+    same = network_with_weights(lambda: new_network(found.settings.network), found.network.state_dict())
     assert isinstance(same, Transformer)
 
 
