@@ -81,8 +81,8 @@ def abbreviated(text: str, length: int = 40) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """The first line of what another library's error says, or the error's type if it says nothing."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    """The first line of what another library's error says, without its full stop, or the error's type."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].removesuffix(".")
 
 
 def check_type(given: object, kinds: Any, what: str) -> None:

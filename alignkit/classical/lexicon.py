@@ -147,7 +147,7 @@ def lexicon_files(
     """
     if file_format == "eflomal":
         if counts is None:
-            raise AlignkitError("eflomal's priors are counts of links, which a model has not; give SRC TGT LINKS")
+            raise AlignkitError("eflomal's priors are counts of links, which no model has; give SRC TGT LINKS")
         return {"": eflomal(counts, best)}
     if reverse is not None:
         if file_format == "shortlist":

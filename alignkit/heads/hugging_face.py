@@ -56,6 +56,7 @@ def load_pretrained(
     if (os.path.exists(model) or _is_path(model)) and not os.path.exists(os.path.join(model, "config.json")):
         raise InputError(model, "has no config.json, so it is no model of transformers", remedy=remedy)
     try:
+        from huggingface_hub.utils import logging as hub_logging
         from transformers import (
             AutoConfig,
             AutoModelForCausalLM,
@@ -68,6 +69,7 @@ def load_pretrained(
         raise missing("transformers") from error
     more = {"src_lang": source_language, "tgt_lang": target_language}
     logging.disable_progress_bar()
+    hub_logging.set_verbosity_error()  # without a network, a line for every retry
     try:
         with warnings.catch_warnings(action="ignore"):  # of packages that the tokenizer would like to have
             tokenizer = AutoTokenizer.from_pretrained(model, **{k: v for k, v in more.items() if v is not None})

@@ -37,7 +37,8 @@ from alignkit.kernels.hmm_rows import (
 from alignkit.kernels.machine import part
 
 # Logarithms are taken of products of several numbers above TINY, before the product leaves the range of float64.
-SMALL_PRODUCT = 1e-250
+# The numbers may be above 1: fertility and likeness are factors of the emissions.
+SMALL_PRODUCT, LARGE_PRODUCT = 1e-250, 1e250
 # A pair of sentences with more steps than this (T L L) is aligned without transitions: no other cost is quadratic.
 # Two sentences of 2,048 tokens have as many; pairs of more elements than these are cut.
 MOST_STEPS = float(2048**3)
@@ -118,7 +119,7 @@ def lexical_posteriors(T, L, e, e_null, p0):
         null = p0 * e_null[t]
         whole = max(null + share * sum_row(row), TINY)
         product *= whole
-        if product < SMALL_PRODUCT:
+        if not SMALL_PRODUCT < product < LARGE_PRODUCT:
             likelihood += math.log(product)
             product = 1.0
         scale_row(row, share / whole, row)
@@ -147,7 +148,7 @@ def forward_pass(T, L, e, e_null, transitions, space):
         whole = max(emit(row, part(e, here, after)) + stay, TINY)  # what is before, and at the start, sums to 1
         space.scales[t] = whole
         product *= whole
-        if product < SMALL_PRODUCT:
+        if not SMALL_PRODUCT < product < LARGE_PRODUCT:
             likelihood += math.log(product)
             product = 1.0
         share = ONE / whole

@@ -70,7 +70,10 @@ class LabelledText:
             AlignkitError: a target sentence is not one word.
         """
         if (bitext.target.lengths != 1).any():
-            raise AlignkitError("a labelled text has one label, and so one target word, per text")
+            raise AlignkitError(
+                "a classifier is for labelled texts, each with one label as its target sentence; "
+                "to align sentences, give a model of `alignkit align` or a run of `alignkit train`"
+            )
         return cls(bitext.source, bitext.target.tokens, tuple(bitext.target.vocabulary.tokens))
 
     def without_words(self, marks: Sequence[np.ndarray]) -> LabelledText:

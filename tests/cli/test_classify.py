@@ -43,7 +43,7 @@ def leave_threads():
     torch.set_num_threads(before)
 
 
-def test_one_command_trains_and_prints_the_row(alignkit, write, tmp_path):
+def test_one_command_trains_and_prints_the_row(alignkit, failure, write, tmp_path):
     call = ["classify", write("d.tsv", data()), "-o", tmp_path / "runs", *QUICK]
     first = alignkit(*call)
     assert first.code == 0, first.err
@@ -59,6 +59,8 @@ def test_one_command_trains_and_prints_the_row(alignkit, write, tmp_path):
     assert {path.name for path in (tmp_path / "runs").iterdir()} == {
         *("standard", "second", "uniform", "frozen", "proxy.pt")
     }
+    text = write("x", "a b\n"), write("y", "c d\n")
+    failure(alignkit("align", "--model", tmp_path / "runs" / "standard", *text), "a run of `alignkit train`")
     again = alignkit(*call, "--json")
     found = json.loads(again.out)
     assert [line.split("  ")[0] for line in rows] == [found["row"][0]["quantity"]] * 2

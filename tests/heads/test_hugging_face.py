@@ -278,6 +278,27 @@ def test_a_path_without_a_folder(monkeypatch, tmp_path):
         load_pretrained("folder")
 
 
+def test_without_a_network_the_retries_are_not_shown(monkeypatch):
+    import logging
+
+    import transformers
+
+    from alignkit.heads.hugging_face import load_pretrained
+
+    logger = logging.getLogger("huggingface_hub")
+    monkeypatch.setattr(logger, "level", logging.WARNING)
+    shown = []
+
+    def fail(*_, **options):
+        shown.append(logger.isEnabledFor(logging.WARNING))
+        raise OSError("no network.")
+
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", fail)
+    with pytest.raises(AlignkitError, match="that translates: no network; give a folder"):
+        load_pretrained("org/name")
+    assert shown == [False]
+
+
 def test_without_transformers(monkeypatch, tmp_path):
     import sys
 

@@ -300,6 +300,12 @@ def test_unequal_counts_name_both(tmp_path):
             function(x, y)
 
 
+def test_unequal_counts_name_standard_input(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\nb\nc\n")))
+    with pytest.raises(AlignkitError, match=r"^standard input has 3 lines, .*y has 2"):
+        read_bitext("-", write(tmp_path / "y", "a\nb\n"))
+
+
 # One file with both sides.
 
 
