@@ -284,7 +284,7 @@ class PairFiles:
 
     def _check_counts(self, source: int, target: int) -> None:
         if source != target:
-            first, second = ("standard input" if path == "-" else path for path in map(os.fspath, self.paths))
+            first, second = (InputError(path, "").path for path in self.paths)
             raise AlignkitError(
                 f"{first} has {counted(source, 'line')}, {second} has {target:,}; "
                 "line n of one must belong to line n of the other"
