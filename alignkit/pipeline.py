@@ -264,7 +264,9 @@ def _gold(linking: LinkSettings, bitext: Bitext) -> GoldLinks | None:
         return None
     from alignkit.taught.taught import annotated
 
-    gold = gold if isinstance(gold, GoldLinks) else read_gold(gold, shapes=bitext.shapes)
+    if not isinstance(gold, GoldLinks):
+        check_type(gold, str | os.PathLike, "gold links must be GoldLinks, as read_gold gives, or their file")
+        gold = read_gold(gold, shapes=bitext.shapes)
     annotated(gold)
     return gold
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from alignkit.errors import AlignkitError, check_known
+from alignkit.errors import AlignkitError, check_known, check_list
 
 if TYPE_CHECKING:
     import numpy as np
@@ -104,6 +104,7 @@ class LinkedPair:
 
     def project(self, span: Span) -> ProjectedSpan | None:
         """The projection of a span of source tokens; None if it has none. See :func:`project_spans`."""
+        check_list(span, "a span must be a range (start, end)", "give a list of them for each sentence pair")
         first, last = span
         if not 0 <= first <= last:
             raise AlignkitError(f"{span} is no span: it must be a range (start, end) of token numbers")

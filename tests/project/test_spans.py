@@ -69,6 +69,8 @@ def test_what_is_no_span():
     for span in ((2, 1), (-1, 2)):
         with pytest.raises(AlignkitError, match="no span"):
             project(span, "0-0")
+    with pytest.raises(AlignkitError, match=r"a span must be a range .*, not '0'; give a list of them for each"):
+        project_spans([(0, 1)], Links.from_strings(["0-0"]))  # a pair's spans are a list
     with pytest.raises(AlignkitError, match="spans of 2 sentence pairs, links of 1"):
         project_spans([[], []], Links.from_strings(["0-0"]))
     with pytest.raises(AlignkitError, match="0 probabilities of 1 links"):

@@ -132,6 +132,11 @@ def test_what_it_refuses(options, message):
         align(bitext, gold=gold, threads=1, **options)
 
 
+def test_gold_links_as_strings_are_refused():
+    with pytest.raises(AlignkitError, match=r"must be GoldLinks, as read_gold gives, or their file, not .*0-0"):
+        align(text(pairs=20)[0], gold=["0-0"], threads=1)
+
+
 def test_possible_links_are_all_that_a_loop_finds():
     rng = np.random.default_rng(1)
     bitext = bitext_of([(["a"] * L, ["b"] * T) for T, L in [(3, 4), (1, 1), (5, 2)]])
