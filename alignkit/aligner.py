@@ -18,7 +18,7 @@ import numpy as np
 
 from alignkit.errors import AlignkitError, InputError, check_list, check_type
 from alignkit.links.formats import Alignment
-from alignkit.links.from_scores import OTHER_PAIRS, best_links, link_places
+from alignkit.links.from_scores import OTHER_PAIRS, best_links, link_places, links_above
 from alignkit.links.heuristics import DEFAULT_METHOD, DEFAULT_THRESHOLD, HEURISTICS, find_heuristic
 from alignkit.links.links import Links
 from alignkit.links.symmetrization import symmetrize, symmetrize_scores
@@ -286,6 +286,12 @@ def scores_of_links(links: Links, scores: Scores, *, transposed: bool = False) -
         places = link_places(links.block(low, high), scores.shapes[low:high], transposed=transposed)
         found[offsets[low] : offsets[high]] = scores.values[scores.offsets[low] + places]
     return found
+
+
+def linked_above(scores: Scores, threshold: float, threads: int | None = None) -> tuple[Links, np.ndarray]:
+    """Links as of :func:`alignkit.links.from_scores.links_above`, and the score of each, float64 (K,)."""
+    links = links_above(scores, threshold, threads)
+    return links, scores_of_links(links, scores)
 
 
 def per_word(totals: np.ndarray, shapes: np.ndarray) -> np.ndarray:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
+
+Value = TypeVar("Value")
 
 
 class AlignkitError(Exception):
@@ -95,6 +97,12 @@ def check_known(name: object, known: Iterable[str], what: str) -> None:
     """Raise AlignkitError, with the names there are, unless a name is one of them; ``what`` is what it names."""
     if name not in (names := list(known)):
         raise AlignkitError(f"unknown {what} {name!r}; known are {', '.join(names)}")
+
+
+def find_known(name: str, known: Mapping[str, Value], what: str) -> Value:
+    """What has a name; raises AlignkitError as :func:`check_known`."""
+    check_known(name, known, what)
+    return known[name]
 
 
 def check_list(given: object, what: str, remedy: str = "") -> None:

@@ -27,7 +27,7 @@ from alignkit.classical.priors import LexiconPrior, read_prior
 from alignkit.classical.word_pairs import bags_of
 from alignkit.embeddings.find import find_embeddings
 from alignkit.embeddings.levels import Embeddings
-from alignkit.errors import AlignkitError, InputError, abbreviated, check_known, check_list, check_type
+from alignkit.errors import AlignkitError, InputError, abbreviated, check_list, check_type, find_known
 from alignkit.links.formats import OUTPUT_FORMATS, Alignment, render, sentence_score_lines
 from alignkit.links.gold import read_gold
 from alignkit.links.heuristics import DEFAULT_METHOD
@@ -740,8 +740,7 @@ def write_alignments(
     Raises:
         AlignkitError: there is no such format, or a file cannot be written.
     """
-    check_known(output_format, OUTPUT_FORMATS, "format")
-    chosen, scored = OUTPUT_FORMATS[output_format], sentence_scores is not None
+    chosen, scored = find_known(output_format, OUTPUT_FORMATS, "format"), sentence_scores is not None
     counts = np.zeros(len(Written()), np.int64)
     with (
         _opened(output) as links,

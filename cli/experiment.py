@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from alignkit.errors import find_known
 from alignkit.packages import is_here, missing, need
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import note, quiet_option, set_option, write_output
@@ -64,11 +65,11 @@ def command(
     """
     import dataclasses
 
-    from alignkit.experiments.registry import find_experiment
+    from alignkit.experiments.registry import EXPERIMENTS
 
     if name is None:
         raise click.UsageError("Missing argument NAME (--list shows all).")
-    experiment = find_experiment(name)
+    experiment = find_known(name, EXPERIMENTS, "experiment")
     settings = experiment.settings(quick, assignments)
     if show:
         values = dataclasses.asdict(settings).items()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from alignkit.errors import find_known
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import note, quiet_option, write_output
 from alignkit_cli.parameter_types import OutputFolder
@@ -27,7 +28,7 @@ def command(name: str | None, folder: str | None, quiet: bool) -> None:
     Without NAME, prints the names. Files come as their publishers have them, at a fixed Git commit; how the
     benchmarks convert them is in docs/data-sets.md. Files that are there already are checked and stay.
     """
-    from alignkit.datasets.catalogue import DATA_SETS, find_data_set
+    from alignkit.datasets.catalogue import DATA_SETS
     from alignkit.datasets.download import SUMS, fetch
 
     if name is None:
@@ -37,7 +38,7 @@ def command(name: str | None, folder: str | None, quiet: bool) -> None:
         lines = (f"{each.name:<{width}}  {each.title}\n" for each in DATA_SETS.values())
         write_output("".join(lines).encode(), None)
         return
-    data, place = find_data_set(name), folder if folder is not None else name
+    data, place = find_known(name, DATA_SETS, "data set"), folder if folder is not None else name
     note(describe(data), quiet)
     with ProgressBar(name, quiet) as bar:
         paths = fetch(data, place, bar)

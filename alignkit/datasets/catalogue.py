@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from alignkit.errors import check_known
-
 _RAW = "https://raw.githubusercontent.com"
 _TATOEBA = "Tatoeba sentences (export of manythings.org/anki): CC BY 2.0 France, to be attributed to tatoeba.org"
 #: books of the Old Testament; Genesis, Psalms, Isaiah and Ezekiel were not used
@@ -149,13 +147,3 @@ _SETS = (
 )
 #: All data sets by name.
 DATA_SETS: dict[str, DataSet] = {each.name: each for each in _SETS}
-
-
-def find_data_set(name: str) -> DataSet:
-    """The data set of that name.
-
-    Raises:
-        AlignkitError: there is none.
-    """
-    check_known(name, DATA_SETS, "data set")
-    return DATA_SETS[name]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from alignkit.errors import AlignkitError, check_known
+from alignkit.errors import AlignkitError, find_known
 from alignkit.experiments.curves import follow
 from alignkit.experiments.protocol import ExperimentSettings
 from alignkit.neural.aligners import NeuralAligner
@@ -83,7 +83,7 @@ class NetworkPlan(ExperimentSettings):
 
     def settings(self) -> RunSettings:
         """The settings of text, network and training; raises AlignkitError if there is no such preset."""
-        check_known(self.preset, PRESETS, "preset")
+        preset = find_known(self.preset, PRESETS, "preset")
         training = {
             "epochs": self.epochs or None,
             "warmup": None if self.warmup < 0 else self.warmup,
@@ -93,7 +93,7 @@ class NetworkPlan(ExperimentSettings):
             "bleu": "never",
         }
         text = {"pieces": self.pieces or None}
-        return PRESETS[self.preset].change(text=text, network={"output": self.output}, training=training)
+        return preset.change(text=text, network={"output": self.output}, training=training)
 
 
 @dataclass(frozen=True, eq=False)

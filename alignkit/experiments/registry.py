@@ -8,7 +8,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alignkit.errors import check_known
 from alignkit.types import Progress, assigned, no_progress
 
 if TYPE_CHECKING:
@@ -205,9 +204,3 @@ _ALL = (
     ),
 )
 EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
-
-
-def find_experiment(name: str) -> Experiment:
-    """The experiment of that name; raises AlignkitError, with the names there are, if there is none."""
-    check_known(name, EXPERIMENTS, "experiment")
-    return EXPERIMENTS[name]

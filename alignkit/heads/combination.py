@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from alignkit.aligner import Aligner, scores_of_links
+from alignkit.aligner import Aligner, linked_above
 from alignkit.errors import AlignkitError
 from alignkit.heads.quantities import WEIGHTS
 from alignkit.interop.heads import AttentionHeads
@@ -80,9 +80,7 @@ class HeadCombination(Aligner):
 
     def links_and_probabilities(self, bitext: Bitext) -> tuple[Links, np.ndarray]:
         """Links whose probability reaches the threshold, and their probabilities, float64 (K,)."""
-        alpha = self.score(bitext)
-        links = links_above(alpha, self.threshold)
-        return links, scores_of_links(links, alpha)
+        return linked_above(self.score(bitext), self.threshold)
 
     def links(self, bitext: Bitext) -> Links:
         """Links whose probability reaches the threshold."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from alignkit.errors import AlignkitError, check_known
+from alignkit.errors import AlignkitError, find_known
 from alignkit.types import brief_repr
 
 if TYPE_CHECKING:
@@ -184,8 +184,7 @@ def render(alignment: Alignment, output_format: str, first: int = 1) -> bytes:
     Raises:
         AlignkitError: an unknown format, or the alignment lacks what the format needs.
     """
-    check_known(output_format, OUTPUT_FORMATS, "format")
-    chosen = OUTPUT_FORMATS[output_format]
+    chosen = find_known(output_format, OUTPUT_FORMATS, "format")
     if chosen.needs_probabilities and alignment.probabilities is None:
         raise AlignkitError(f"the format {output_format} needs the probabilities of the links")
     if chosen.needs_words and len(alignment.source) != len(alignment.links):

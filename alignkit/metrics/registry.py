@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
-from alignkit.errors import check_known, check_type
+from alignkit.errors import check_type, find_known
 from alignkit.metrics.aer import AER
 from alignkit.metrics.agreement import AGREEMENT
 from alignkit.metrics.kendall import TAU
@@ -31,9 +31,7 @@ def find_metric(name: str) -> Metric:
     Raises:
         AlignkitError: there is none.
     """
-    known = {metric.name: metric for metric in SCORE_METRICS}
-    check_known(name, known, "metric of two sets of scores")
-    return known[name]
+    return find_known(name, {metric.name: metric for metric in SCORE_METRICS}, "metric of two sets of scores")
 
 
 def prefixed(metric: Metric, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from alignkit.aligner import Aligner, Around, load_nested, save_nested, scores_of_links
+from alignkit.aligner import Aligner, Around, linked_above, load_nested, save_nested
 from alignkit.classical.hmm.joint import JointHMM
 from alignkit.errors import AlignkitError
 from alignkit.links.from_scores import links_above
@@ -86,9 +86,7 @@ class Taught(Around):
 
     def links_and_probabilities(self, bitext: Bitext) -> tuple[Links, np.ndarray]:
         """Links whose probability reaches the threshold, and their probabilities, float64 (K,)."""
-        alpha = self.score(bitext)
-        links = links_above(alpha, self.threshold, self.threads)
-        return links, scores_of_links(links, alpha)
+        return linked_above(self.score(bitext), self.threshold, self.threads)
 
     def links(self, bitext: Bitext) -> Links:
         """Links whose probability reaches the threshold."""

@@ -10,10 +10,9 @@ from urllib.request import Request
 import numpy as np
 import pytest
 
-from alignkit.datasets import catalogue
-from alignkit.datasets.catalogue import DATA_SETS, DataSet, RemoteFile, find_data_set
+from alignkit.datasets.catalogue import DATA_SETS, DataSet, RemoteFile
 from alignkit.datasets.download import SUMS, _Redirects, fetch
-from alignkit.errors import AlignkitError
+from alignkit.errors import AlignkitError, find_known
 from tests.datasets.server import Server
 
 CONTENT = np.random.default_rng(0).bytes(300_000)
@@ -163,6 +162,6 @@ def test_the_catalogue():
             assert any(len(part.removesuffix(".zip")) == 40 for part in each.url.split("/"))
             assert (each.sha256 is None) == (each.size is None)
             assert each.sha256 is None or len(bytes.fromhex(each.sha256)) == 32
-    assert find_data_set("multi30k") is catalogue.DATA_SETS["multi30k"]
+    assert find_known("multi30k", DATA_SETS, "data set") is DATA_SETS["multi30k"]
     with pytest.raises(AlignkitError, match="unknown data set 'x'; known are multi30k"):
-        find_data_set("x")
+        find_known("x", DATA_SETS, "data set")

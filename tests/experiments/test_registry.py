@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from alignkit.errors import AlignkitError
+from alignkit.errors import AlignkitError, find_known
 from alignkit.experiments.copying import QUICK, CopyingSettings
-from alignkit.experiments.registry import EXPERIMENTS, find_experiment
+from alignkit.experiments.registry import EXPERIMENTS
 
 
 def test_settings_come_as_text():
-    copying = find_experiment("copying")
+    copying = EXPERIMENTS["copying"]
     assert copying.settings() == CopyingSettings()
     assert copying.settings(quick=True) == QUICK
     changes = ["seeds=3", "learning-rate=0.5", "kinds=subset,mixture", "products=bfloat16", "length = 9"]
@@ -21,7 +21,7 @@ def test_settings_come_as_text():
         QUICK, seeds=3, learning_rate=0.5, kinds=("subset", "mixture"), products="bfloat16", length=9
     )
     assert copying.settings(True, changes) == expected
-    found = find_experiment("deceptive-attention").settings(changes=["fresh=true", "weights=0,0.5"])
+    found = EXPERIMENTS["deceptive-attention"].settings(changes=["fresh=true", "weights=0,0.5"])
     assert (found.fresh, found.weights) == (True, (0.0, 0.5))
 
 
@@ -47,12 +47,12 @@ def test_settings_come_as_text():
 )
 def test_bad_settings(name, change, message):
     with pytest.raises(AlignkitError, match=message):
-        find_experiment(name).settings(True, [change])
+        EXPERIMENTS[name].settings(True, [change])
 
 
 def test_unknown_experiment():
     with pytest.raises(AlignkitError, match="unknown experiment 'nothing'"):
-        find_experiment("nothing")
+        find_known("nothing", EXPERIMENTS, "experiment")
 
 
 def test_the_size_is_the_papers_or_says_how_it_differs():

@@ -37,7 +37,7 @@ from typing import Any
 
 import numpy as np
 
-from alignkit.aligner import Aligner, scores_of_links
+from alignkit.aligner import Aligner, linked_above, scores_of_links
 from alignkit.classical.hmm.attachment import Attachment, unattached
 from alignkit.classical.hmm.estimation import HMMEstimation, estimate
 from alignkit.classical.hmm.inference import (
@@ -75,7 +75,6 @@ from alignkit.embeddings.levels import Embeddings
 from alignkit.errors import AlignkitError, check_known
 from alignkit.kernels.hmm_e_step import BOTH, FORWARD, REVERSE, Shares
 from alignkit.kernels.link_odds import NO_LINK
-from alignkit.links.from_scores import links_above
 from alignkit.links.links import Links
 from alignkit.parallel import thread_count
 from alignkit.records import Record
@@ -330,8 +329,7 @@ class JointHMM(Aligner):
         return self.fitted
 
     def _above(self, probabilities: Scores) -> Linked:
-        links = links_above(probabilities, self.threshold, self.threads)
-        return links, scores_of_links(links, probabilities)
+        return linked_above(probabilities, self.threshold, self.threads)
 
     def save(self, path: PathLike) -> None:
         """Writes the models; :func:`alignkit.load` reads them."""
