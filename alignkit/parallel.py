@@ -78,14 +78,13 @@ def blocks(work: np.ndarray, count: int) -> list[tuple[int, int]]:
     return [(low, high) for low, high in pairwise(bounds) if low < high]
 
 
-def blocks_of_size(offsets: np.ndarray, size: int, least: int = 1) -> list[tuple[int, int]]:
+def blocks_of_size(offsets: np.ndarray, size: int) -> list[tuple[int, int]]:
     """Ranges [low, high) of items with about ``size`` elements each.
 
     Args:
         offsets: int64 (N + 1,); item i has the elements from offsets[i] to offsets[i + 1].
-        least: how many ranges there are even if they are smaller.
     """
-    return blocks(np.diff(offsets), max(least, -(-int(offsets[-1]) // size)))
+    return blocks(np.diff(offsets), max(1, -(-int(offsets[-1]) // size)))
 
 
 _own = local()  # ``stop`` of it: the event after which a thread of :func:`run_side_by_side` begins nothing more

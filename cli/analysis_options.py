@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from alignkit.metrics.protocol import MetricSettings
-from alignkit_cli.options import setting_option
+from alignkit_cli.options import choice_option, setting_option
 from alignkit_cli.parameter_types import PERCENT, SEED, Device, NamedInputPath
 
 Option = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -35,8 +35,7 @@ def seed_option(what: str) -> Option:
 
 def preset_option(presets: Mapping[str, Any], what: str) -> Option:
     """--preset, by default the first of the presets."""
-    names = list(presets)
-    return click.option("--preset", type=click.Choice(names), default=names[0], show_default=True, help=what)
+    return choice_option("--preset", choices=presets, help=what)
 
 
 def json_option(what: str) -> Option:

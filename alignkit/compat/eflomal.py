@@ -22,11 +22,12 @@ from alignkit.classical.link_counts import LinkedWords, linked_around, table_of_
 from alignkit.classical.priors import LexiconPrior
 from alignkit.errors import AlignkitError, InputError, check_list, check_type, writing
 from alignkit.links.links import check_range, parse_links
-from alignkit.parallel import blocks
+from alignkit.parallel import blocks_of_size
 from alignkit.pipeline import align_blocks
 from alignkit.storage import check_writable
 from alignkit.text.pairs import read_text
 from alignkit.text.vocabulary import Vocabulary
+from alignkit.types import offsets_of
 
 __all__ = ["Aligner", "calculate_priors", "write_priors"]
 
@@ -186,7 +187,7 @@ def pair_scores(words: LinkedWords, prior: LexiconPrior | None = None) -> np.nda
     links = words.reversed  # in the order of the target words
     widths, first = (np.repeat(each, target.lengths) for each in (source.lengths, source.offsets[:-1]))
     costs = np.zeros(len(widths))
-    for low, high in blocks(widths, max(1, -(-int(widths.sum()) // BLOCK))):
+    for low, high in blocks_of_size(offsets_of(widths), BLOCK):
         starts = np.cumsum(widths[low:high]) - widths[low:high]
         t = np.repeat(np.arange(low, high), widths[low:high])
         s = np.arange(len(t)) - starts[t - low]

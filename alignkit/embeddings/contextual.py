@@ -13,7 +13,7 @@ from alignkit.embeddings.encoder import PREFIX, ContextEncoder
 from alignkit.embeddings.levels import LEVELS, STEP, TEMPERATURE, centred, fill_levels
 from alignkit.embeddings.model_file import PackedModel
 from alignkit.embeddings.pieces import CLOSING, PieceTokenizer
-from alignkit.parallel import blocks, run_blocks
+from alignkit.parallel import blocks_of_size, run_blocks
 from alignkit.scores import flat_offsets
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.vocabulary import Vocabulary
@@ -120,8 +120,8 @@ class ContextualEmbeddings:
         def vectors(text: Bitext) -> tuple[np.ndarray, np.ndarray]:
             return self.vectors(text.source, source, threads), self.vectors(text.target, target, threads)
 
-        levels, tokens = np.empty(offsets[-1], np.uint8), bitext.source.lengths + bitext.target.lengths
-        ranges = blocks(tokens, max(1, -(-int(tokens.sum()) // BLOCK)))
+        levels = np.empty(offsets[-1], np.uint8)
+        ranges = blocks_of_size(bitext.source.offsets + bitext.target.offsets, BLOCK)
         with _one_blas_thread():
             scale = None
             if len(ranges) > 1:

@@ -24,9 +24,10 @@ from alignkit.kernels.forward_backward import TransitionCounts
 from alignkit.kernels.hmm_e_step import BOTH
 from alignkit.kernels.hmm_emissions import DirectionArrays
 from alignkit.kernels.packed_links import clear_links, set_links
-from alignkit.parallel import blocks, thread_count
+from alignkit.parallel import blocks_of_size, thread_count
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
+from alignkit.types import offsets_of
 
 #: Of an adaptation: iterations with transitions only, until the links settle as in a fit. Pseudo-counts are these,
 #: also for a model that was fitted without: with none, nothing new could be learned. The model's own are the
@@ -126,7 +127,7 @@ class AdaptedEstimation(HMMEstimation):
         """
         elements, offsets = self.links.elements, self.links.offsets
         work = np.diff(offsets) * counted
-        for low, high in blocks(work, max(1, -(-int(work.sum()) // BLOCK_ELEMENTS))):
+        for low, high in blocks_of_size(offsets_of(work), BLOCK_ELEMENTS):
             chosen = np.flatnonzero(counted[low:high])
             own = model.expected_links(self.bitext.block(low, high).take(chosen).with_own_words(), self.threads)
             part = elements[offsets[low] : offsets[high]]

@@ -16,7 +16,7 @@ from alignkit.embeddings.levels import UNKNOWN
 from alignkit.errors import AlignkitError
 from alignkit.kernels.views import UnitCounts, fill_means, fill_merged, spread_values
 from alignkit.links.links import Links
-from alignkit.parallel import blocks, run_blocks
+from alignkit.parallel import blocks, blocks_of_size, run_blocks
 from alignkit.records import Record
 from alignkit.scores import Scores, flat_offsets
 from alignkit.storage import Fields
@@ -382,8 +382,7 @@ def sums_in_windows(bitext: Bitext, find: Callable[[Bitext], np.ndarray]) -> np.
 
 
 def _in_blocks(bitext: Bitext, find: Callable[[Bitext], Result]) -> list[Result]:
-    elements = bitext.source.lengths * bitext.target.lengths
-    ranges = blocks(elements, max(1, -(-int(elements.sum()) // BLOCK_ELEMENTS)))
+    ranges = blocks_of_size(flat_offsets(bitext.shapes), BLOCK_ELEMENTS)
     if len(ranges) <= 1:
         return [find(bitext)]
     return [find(bitext.block(low, high)) for low, high in ranges]
