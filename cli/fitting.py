@@ -215,7 +215,8 @@ def align_and_write(
         return
     if model is None:
         give_memory_back()
-    with ProgressBar("fitting", quiet, 1 if settings.linking.symmetrization is None else 2) as progress:
+    label = "fitting" if model is None else "aligning"
+    with ProgressBar(label, quiet, 1 if settings.linking.symmetrization is None else 2) as progress:
         trace = FitTrace(progress)
         how: dict[str, Any] = {"settings": settings, "model": model, "threads": threads, "progress": trace}
         if in_blocks:

@@ -207,11 +207,11 @@ def teach(aligner: Aligner, bitext: Bitext, gold: GoldLinks, threads: int | None
     chosen = min(better, key=lambda name: ways[name][1].aer, default="")
     rates = "".join(f", {100 * judged.aer:.1f} with {name}" for name, (_, judged) in ways.items())
     log.info(
-        "%d gold pairs; AER in cross-validation: %.1f with its own links%s; chosen: %s",
+        "%d gold pairs; AER in cross-validation: %.1f with the aligner's links%s; chosen: %s",
         len(known),
         100 * own.aer,
         rates,
-        chosen or "its own links",
+        chosen or "the aligner's links",
     )
     if chosen == "another threshold":
         return aligner.with_threshold(ways[chosen][0])

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from alignkit.errors import InputError, abbreviated, first_line
 from alignkit.packages import need
 from alignkit.text.reading import valid_text
-from alignkit.types import PathLike
+from alignkit.types import PathLike, counted
 
 #: The names that source and target may have where ``FILE:SOURCE,TARGET`` does not give them.
 NAMES = (("src", "tgt"), ("src", "trg"), ("source", "target"))
@@ -178,7 +178,7 @@ def _table(path: PathLike, lines: Iterator[str], delimiter: str) -> Iterator[dic
         names = [name.strip('" ') for name in next((row for row in rows if row), [])]
         for row in rows:
             if len(row) not in (0, len(names)):
-                raise csv.Error(f"{len(row)} values for {len(names)} columns")
+                raise csv.Error(f"{counted(len(row), 'value')} for {counted(len(names), 'column')}")
             yield dict(zip(names, row, strict=True)) if row else None
     except csv.Error as error:
         remedy = "the file was taken for a table, because its first line names columns"

@@ -14,6 +14,7 @@ import pytest
 import alignkit_data
 from alignkit.classical.hmm import views
 from alignkit.links.formats import OUTPUT_FORMATS
+from alignkit_cli import fitting
 
 from .conftest import DIAGONAL, SOURCE, TARGET
 
@@ -201,6 +202,20 @@ def test_model_aligns_new_text(alignkit, text, write, tmp_path):
     new = write("s2", "d c\nunseen a\n\n"), write("t2", "D C\nA new\nA\n")
     outcome = alignkit("align", "-q", "--model", tmp_path / "m", *new)
     assert (outcome.code, outcome.lines) == (0, ["0-0 1-1", "1-0", ""])
+
+
+def test_progress_with_a_model_is_no_fit(alignkit, text, tmp_path, monkeypatch):
+    names = []
+
+    class Named(fitting.ProgressBar):
+        def __init__(self, label, *arguments):
+            names.append(label)
+            super().__init__(label, *arguments)
+
+    monkeypatch.setattr(fitting, "ProgressBar", Named)
+    assert alignkit("ibm1", *text, "--save-model", tmp_path / "m").code == 0
+    assert alignkit("align", "--model", tmp_path / "m", *text).code == 0
+    assert names == ["fitting", "aligning"]
 
 
 def test_align_without_model(alignkit, text):

@@ -92,7 +92,7 @@ def test_fields_are_chosen_by_name(tmp_path):
         ("x", '{"src": "a", "tgt": "b"}\na b\n', "line 2: is not JSON: .*; the file was taken for JSON lines"),
         ("x", '{"src": "a", "tgt": "\\ud83d"}\n', "line 1: is not valid UTF-8"),
         ("x", b'{"src": "a", "tgt": "b"}\n{"src": "\xff", "tgt": "b"}\n', "line 2: is not valid UTF-8"),
-        ("x", "src,tgt\na,b\na\n", "line 3: 1 values for 2 columns; the file was taken for a table"),
+        ("x", "src,tgt\na,b\na\n", "line 3: 1 value for 2 columns; the file was taken for a table"),
         ("x", 'src,tgt\n"a" b,c\n', "line 2: .*expected after"),
         ("x.csv.gz", "de,en\na,b\n", r"line 1: is a table by its name \(.csv\), but names no columns"),
         ("x", b"PAR1", "cannot be read|need pyarrow"),
