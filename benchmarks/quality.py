@@ -64,6 +64,7 @@ ABLATION: dict[str, dict[str, Any]] = {
     "no back-off to classes by first and last letters": {"back_off": 0.0},
     "no fertility": {"fertility": 0.0},
     "a link's own part not taken out of its counts": {"leave_one_out": False},
+    "in the last E-step, too, only as far as the link is expected": {"least_own": 0.0},
     "neither fertility nor back-off": {"fertility": 0.0, "back_off": 0.0},
     "no evidence from spelling": {"spelling": 0.0},
     "punctuation is linked like any word": {"punctuation": 1.0},

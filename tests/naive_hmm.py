@@ -97,13 +97,14 @@ def posteriors_by_matrices(emission, null, transition, initial, p0):
     return np.log(scales).sum(), posterior[:, :L], posterior[:, L:].sum(axis=1), moved
 
 
-def lexical_em(pairs, iterations, p0, types, prior=0.0, exclude=0.0):
+def lexical_em(pairs, iterations, p0, types, prior=0.0, exclude=0.0, least=0.0):
     """IBM Model 1 with a fixed NULL probability: ({(i, o): probability}, {o: NULL's}, log-likelihoods).
 
     Args:
         types: size of the target vocabulary.
         prior: pseudo-count of each pair that meets, and of each word of NULL's.
         exclude: the share of a link's own expectation, and of its copies', that is taken out of what judges it.
+        least: the expectation is taken to be this or more in the last iteration.
     """
     pairs = [(tuple(x), tuple(y)) for x, y in pairs if x and y]
     counts, totals, null_counts, likelihoods, links = {}, {}, {}, [], {}
@@ -115,7 +116,8 @@ def lexical_em(pairs, iterations, p0, types, prior=0.0, exclude=0.0):
             for t, o in enumerate(y):
                 weights = []
                 for j, i in enumerate(x):
-                    own = copies * links.get((m, t, j), 0.0)
+                    own = copies * max(links.get((m, t, j), 0.0), least if iteration == iterations - 1 else 0)
+                    own = min(own, counts[i, o]) if iteration else 0
                     value = (counts[i, o] - own + prior) / (totals[i] - own) if iteration else 1 / types
                     weights.append((1 - p0) / len(x) * value)
                 own = copies * links.get((m, t, None), 0.0)
@@ -227,7 +229,7 @@ def count_departures(f, g, leave, coming, least, departures):
 
 
 def emission(pseudo_counts, links, counts, own, totals, beyond, factors, above, below):
-    excluded = np.minimum(own * links, counts)
+    excluded = np.minimum(own, counts)
     others, nothing = np.minimum(beyond - links, np.float32(1)), np.float32(0)
     fertility = factors + np.maximum(others, nothing) * above + np.minimum(others, nothing) * below
     return (counts - excluded + pseudo_counts) / np.maximum(totals - excluded, np.float32(1e-30)) * fertility

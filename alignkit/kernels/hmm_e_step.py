@@ -36,7 +36,7 @@ from alignkit.kernels.hmm_emissions import (
     state_space,
 )
 from alignkit.kernels.hmm_pairs import SEGMENT_BITS, PairPlaces, pair_starts
-from alignkit.kernels.hmm_rows import padded
+from alignkit.kernels.hmm_rows import ZERO, padded
 from alignkit.kernels.lanes import LANES
 from alignkit.kernels.machine import part, prefetch
 from alignkit.kernels.mixed_links import finish_links, mix_links
@@ -84,6 +84,7 @@ class Shares(NamedTuple):
     reverse: float
     as_log_odds: bool = False  # in the last E-step: whether it is the mean of log-odds (:mod:`.link_odds`)
     is_last: bool = False  # whether the elements become float32 numbers, and transitions are not counted
+    least_own: float = 0.0  # in the last E-step: the least link that is taken out of the counts that judge it
     counted: int = 1  # before: transitions are counted in every so many pairs
 
 
@@ -206,7 +207,8 @@ def expect_block(low, high, text, links, directions, shares, space, likelihood):
         expect_numbers(T, L, own_elements, matrices, source, target)
         prepare_states(x, forward, source)
         prepare_states(y, reverse, target)
-        owns = own_share(forward, copies[m]), own_share(reverse, copies[m])
+        least = np.float32(shares.least_own) if shares.is_last else ZERO
+        owns = own_share(forward, copies[m]), own_share(reverse, copies[m]), least
         own_likeness = Likeness(own_levels, likeness.ratios)
         emissions(T, L, numbers.numbers, links.evidence, own_likeness, owns, source, target, matrices)
         is_counted = not shares.is_last and m % shares.counted == 0

@@ -138,7 +138,7 @@ def emissions(T, L, numbers, evidence, likeness, owns, source, target, matrices)
     Args:
         numbers: uint32 (T * L,), the word pair of each element; evidence: of :class:`.hmm_e_step.LinkArrays`.
         likeness: :class:`.hmm_e_step.Likeness` of the pair.
-        owns: :func:`own_share` of both directions.
+        owns: :func:`own_share` of both directions, and the least link that is taken out.
         source, target: :class:`States` of both sides; matrices: :class:`PairMatrices`.
     """
     links, forward, turned, counts, backward = matrices

@@ -196,11 +196,11 @@ def emission(pseudo_count, link, count, own, total, beyond, factor, above, below
     """Emission probabilities of eight elements; see :class:`.hmm_emissions.States`.
 
     Args:
-        own: which part of a link is its own evidence. Counts of a word with punctuation are a small part of their
+        own: what the link may have counted for itself. Counts of a word with punctuation are a small part of their
             links, so that all of them may be less than that.
     """
     nothing = splat(ZERO)
-    excluded = smaller(own * link, count)
+    excluded = smaller(own, count)
     others = smaller(beyond - link, splat(ONE))
     fertility = factor + larger(others, nothing) * above + smaller(others, nothing) * below
     return (count - excluded + pseudo_count) / larger(total - excluded, splat(TINY)) * fertility
@@ -211,10 +211,10 @@ def emission_rows(t, forward, reverse, links, counts, owns, source, target):
     """Emission probabilities of target token t in both directions, in the place of the pseudo-counts.
 
     Args:
-        owns: float32, how much of a link is its own evidence, in each direction.
+        owns: float32, how much of a link is its own evidence, in each direction, and the least link for that.
         source, target: the :class:`.hmm_emissions.States` of both sides.
     """
-    own, reverse_own = splat(owns[0]), splat(owns[1])
+    own, reverse_own, least = splat(owns[0]), splat(owns[1]), splat(owns[2])
     total, beyond, factor = splat(target.totals[t]), splat(target.beyond[t]), splat(target.factors[t])
     above, below = splat(target.above[t]), splat(target.below[t])
     for j in range(0, len(links), LANES):
@@ -225,10 +225,10 @@ def emission_rows(t, forward, reverse, links, counts, owns, source, target):
             load(source.beyond, j),
         )
         factors, more, less = load(source.factors, j), load(source.above, j), load(source.below, j)
-        store(forward, j, emission(load(forward, j), link, count, own, totals, others, factors, more, less))
-        store(
-            reverse, j, emission(load(reverse, j), link, count, reverse_own, total, beyond, factor, above, below)
-        )
+        own_link = larger(link, least)
+        by_forward, by_reverse = own * own_link, reverse_own * own_link
+        store(forward, j, emission(load(forward, j), link, count, by_forward, totals, others, factors, more, less))
+        store(reverse, j, emission(load(reverse, j), link, count, by_reverse, total, beyond, factor, above, below))
 
 
 @kernel

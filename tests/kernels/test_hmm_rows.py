@@ -95,17 +95,18 @@ def test_steps_of_the_two_passes(stride):
 
 
 @STRIDES
-@pytest.mark.parametrize("own", [0, 1, 3])
-def test_emissions_of_a_row(stride, own):
+@pytest.mark.parametrize(("own", "least"), [(0, 0), (1, 0), (1, 0.3), (3, 1)])
+def test_emissions_of_a_row(stride, own, least):
     """In the forward direction each column has its state, in the reverse one all have that of the row."""
     forward, reverse, links, counts, *source = draw(stride, 9)
-    states, t, owns = States(*source), 2, (np.float32(own), np.float32(own + 1))
+    states, t, owns = States(*source), 2, tuple(np.float32([own, own + 1, least]))
     target = States(*draw(stride, 5)[::-1])
+    own_links = np.maximum(links, np.float32(least))
     found = forward.copy(), reverse.copy()
     rows.emission_rows(t, *found, links, counts, owns, states, target)
-    assert np.array_equal(found[0], naive.emission(forward, links, counts, owns[0], *source))
+    assert np.array_equal(found[0], naive.emission(forward, links, counts, owns[0] * own_links, *source))
     of_row = [numbers[t] for numbers in target]
-    assert np.array_equal(found[1], naive.emission(reverse, links, counts, owns[1], *of_row))
+    assert np.array_equal(found[1], naive.emission(reverse, links, counts, owns[1] * own_links, *of_row))
 
 
 @pytest.mark.parametrize("expected", [0.0, 0.4, 1.0, 1.7, 3.2, 9.5])
@@ -119,7 +120,7 @@ def test_factors_are_interpolated_between_whole_numbers_of_other_links(expected)
     links = np.linspace(0, min(expected, 1), 8, dtype=np.float32)
     _, *of_state = (numbers[0] for numbers in states)
     one, zero = np.ones(8, np.float32), np.zeros(8, np.float32)
-    found = naive.emission(one, links, zero, np.float32(0), np.float32(1), *of_state)
+    found = naive.emission(one, links, zero, zero, one, *of_state)
     assert np.allclose(found, np.interp(expected - links, range(5), factors[0]), atol=1e-6)
 
 

@@ -532,7 +532,8 @@ def fit_view(
     # Each direction explains the tokens of one side: where that is the longer one, it says more.
     sizes = len(text.source.tokens), len(text.target.tokens)
     share = (sizes[1] + 1) / (sum(sizes) + 2)
-    estimate(estimation, progress, last_shares=Shares(share, 1 - share, as_log_odds=True))
+    shares = Shares(share, 1 - share, as_log_odds=True, least_own=settings.least_own)
+    estimate(estimation, progress, last_shares=shares)
     return model_and_log_odds(estimation, viewed, chosen)
 
 
@@ -608,6 +609,8 @@ def _plans(
         views = _views_by_size(text, quality, share_of_text)
     if not views:
         views = (View(fold_case=chosen.fold_case),)
+    if len(views) > 1 and matrix_elements(text) < SMALL_TEXT * share_of_text:
+        chosen = replace(chosen, least_own=0.0)
     return [(view, settings_of_view(chosen, view)) for view in views]
 
 
@@ -640,6 +643,7 @@ def settings_of_view(settings: HMMSettings, view: View) -> HMMSettings:
     return replace(
         settings,
         spelling=settings.spelling if view.is_spelled else 0.0,
+        least_own=settings.least_own if view.has_words else 0.0,
         iterations=min(settings.iterations, SUBWORD_ITERATIONS) if view.subwords else settings.iterations,
     )
 

@@ -34,6 +34,8 @@ class HMMSettings:
         leave_one_out: judge a link by the evidence of other places (kernels.hmm_emissions.emissions), as far as
             the text repeats its words (:func:`alignkit.classical.hmm.evidence.leave_one_out_share`); copies of its
             sentence pair do not count as other places.
+        least_own: in the last E-step, the least link that is its own evidence: 1: all that it may be. Of whole
+            words only, and not where a small text is looked at in several ways.
         spelling: pseudo-count of a pair of identical words; pairs that are spelled alike get a part of it
             (:func:`alignkit.classical.hmm.evidence.spelling_counts`). 0: none.
         punctuation: factor of the evidence for each pair of a word that has a letter or digit with one that has
@@ -58,6 +60,7 @@ class HMMSettings:
     fertility: float = 0.0
     fertility_prior: float = 2.0
     leave_one_out: bool = False
+    least_own: float = 0.0
     spelling: float = 0.0
     punctuation: float = 1.0
     tolerance: float = 0.0
@@ -95,6 +98,8 @@ class HMMSettings:
         for exponent in (self.likeness, self.co_training):
             if not 0 <= exponent <= 2:
                 raise AlignkitError(f"exponents of evidence for single links must lie in [0, 2], not {exponent}")
+        if not 0 <= self.least_own <= 1:
+            raise AlignkitError(f"the least link that is taken out must lie in [0, 1], not {self.least_own}")
         if not 0 < self.punctuation <= 1:
             raise AlignkitError(f"the factor for punctuation must lie in (0, 1], not {self.punctuation}")
 
@@ -113,6 +118,7 @@ JOINT_SETTINGS = HMMSettings(
     affixes=(3, 5),
     fertility=0.8,
     leave_one_out=True,
+    least_own=1.0,
     spelling=1.0,
     punctuation=0.05,
     fold_case=True,

@@ -75,6 +75,19 @@ def test_without_transitions_it_is_ibm_model_1_with_a_fixed_null(prior, exclude)
     assert model.log_likelihood == pytest.approx(history[-1], rel=1e-5)
 
 
+@pytest.mark.parametrize("least", [0.0, 0.4, 1.0])
+def test_the_last_e_step_takes_out_a_larger_own_part(least):
+    """Whatever was expected of the link, but no more than was counted."""
+    pairs = random_pairs(5, pairs=60)
+    pairs += pairs[:20]
+    settings = HMMSettings(null_probability=0.2, lexical_prior=0.3, null_prior=0.3, leave_one_out=True)
+    bitext, model = estimation_of(pairs, settings, lexical=3)
+    share = leave_one_out_share(bitext)
+    *_, history = naive.lexical_em(pairs, 4, 0.2, len(bitext.target.vocabulary), 0.3, share, least)
+    model.last_e_step(FORWARD._replace(least_own=least))
+    assert model.log_likelihood == pytest.approx(history[-1], rel=1e-5)
+
+
 def test_counts_are_sums_of_links():
     bitext, model = estimation_of(random_pairs(3), HMMSettings(), BOTH, lexical=1, iterations=1)
     model.e_step()

@@ -18,6 +18,7 @@ from alignkit.errors import AlignkitError
         {"lexical_prior": float("nan")},
         {"lexical_prior": float("inf")},
         {"reach": float("inf")},
+        {"least_own": 1.5},
     ],
 )
 def test_settings_outside_their_range_are_errors(wrong):

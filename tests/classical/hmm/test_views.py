@@ -105,7 +105,7 @@ def test_views_find_links_of_rare_forms():
     words = evaluate(gold, fit_joint(bitext, views=(View(),)).fitted_links).aer
     views = fit_joint(bitext, views=(View(), View(letters=4), View(subwords=60)))
     assert len(views.models) == 3
-    assert evaluate(gold, views.fitted_links).aer < words - 0.01
+    assert evaluate(gold, views.fitted_links).aer < words - 0.005
 
 
 def test_threads_change_nothing_and_files_keep_everything(tmp_path):
@@ -144,7 +144,8 @@ def test_views_of_a_small_text_learn_from_each_other_one_after_another(monkeypat
     seen = View(), View(letters=3), View(letters=5)
     model = fit_joint(bitext, views=seen, threads=2)
     viewed = [ViewedText(view, bitext) for view in seen]
-    taught = replace(JOINT_SETTINGS, likeness=0.8, tolerance=0.06)
+    settings = replace(JOINT_SETTINGS, least_own=0.0)
+    taught = replace(settings, likeness=0.8, tolerance=0.06)
     odds, found = {}, {}
     for n in (0, 1, 2, 0):
         if odds:
@@ -152,7 +153,7 @@ def test_views_of_a_small_text_learn_from_each_other_one_after_another(monkeypat
             level = np.where(mean <= HARDLY, 31, np.minimum(4 * np.log1p(np.exp(-mean)), 31)).astype(np.uint8)
             found[n] = fit_view(viewed[n], replace(taught, lexical_iterations=2), 1, levels=level)[1]
         else:
-            found[n] = fit_view(viewed[n], replace(JOINT_SETTINGS, iterations=1), 1)[1]
+            found[n] = fit_view(viewed[n], replace(settings, iterations=1), 1)[1]
         odds[n] = found[n].values.astype(np.float64)
     for m in range(len(bitext)):
         mean = np.mean([each[m] for each in found.values()], axis=0, dtype=np.float64)
@@ -160,9 +161,11 @@ def test_views_of_a_small_text_learn_from_each_other_one_after_another(monkeypat
 
     alone = fit_joint(bitext, views=seen, threads=1, co_training=0.0)
     monkeypatch.setattr(joint, "SMALL_TEXT", matrix_elements(bitext))
-    large = fit_joint(bitext, views=seen, threads=1)
+    large = fit_joint(bitext, settings, views=seen, threads=1)
     assert large.fitted_probabilities.values.tobytes() == alone.fitted_probabilities.values.tobytes()
-    each = [fit_view(text, JOINT_SETTINGS, 1)[1].values for text in viewed]
+    judged = fit_joint(bitext, views=seen, threads=1)  # words by all that a link may have given to itself
+    assert judged.fitted_probabilities.values.tobytes() != large.fitted_probabilities.values.tobytes()
+    each = [fit_view(text, settings, 1)[1].values for text in viewed]
     whole = Scores(np.mean(each, axis=0), alone.fitted_probabilities.offsets, bitext.shapes)
     for m in range(len(bitext)):
         assert alone.fitted_probabilities[m] == pytest.approx(naive.judged(whole[m]), abs=1e-3)
