@@ -7,7 +7,7 @@ proposes it: :mod:`alignkit.diagnose.expected_aer` takes this as evidence where 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -109,7 +109,9 @@ def vote(
     total, support = Scores.zeros(head.shapes), Scores.zeros(head.shapes)
     votes = np.zeros(len(total.values), np.uint8)
     views, agreement = trained_views(views, text), float("nan")
-    plans = [settings_of_view(JOINT_SETTINGS, view) for view in views]
+    # As a small text's views are fitted, whatever the size: the estimates' numbers were chosen for that.
+    settings = replace(JOINT_SETTINGS, least_own=0.0)
+    plans = [settings_of_view(settings, view) for view in views]
     levels = None if embeddings is None else embeddings.levels(text, thread_count(threads), progress)
     kinds = [bool(view.subwords) for view in views]
     attachment = bonds = None
