@@ -33,7 +33,8 @@ def align(source: str, target: str, addresses: str) -> None:
     from alignkit.kernels.compile import Kernel
     from alignkit_cli.main import run
 
-    run(["align", source, target, "--threads", "1", "-q", "-o", f"{addresses}.links"])
+    if code := run(["align", source, target, "--threads", "1", "-q", "-o", f"{addresses}.links"]):
+        raise SystemExit(code)
     found = {}
     for kernel in gc.get_objects():
         if isinstance(kernel, Kernel) and kernel._dispatcher is not None:
@@ -51,7 +52,7 @@ def counted(lines: list[list[str]], folder: Path) -> dict[str, int]:
     child = [sys.executable, __file__, "--run", *map(str, sides), str(addresses)]
     for tool in (["--tool=none"], ["--tool=callgrind", f"--callgrind-out-file={profile}"]):
         if subprocess.run(["valgrind", "-q", *tool, *child]).returncode:
-            fail("valgrind failed")
+            fail("valgrind, or the program that it ran, failed")
     listing = ["callgrind_annotate", "--inclusive=yes", "--threshold=100", "--show-percs=no", str(profile)]
     output = subprocess.run(listing, check=True, capture_output=True, text=True).stdout
     names, found = json.loads(addresses.read_text()), Counter[str]()
