@@ -610,7 +610,7 @@ def _plans(
     if not views:
         views = (View(fold_case=chosen.fold_case),)
     if len(views) > 1 and matrix_elements(text) < SMALL_TEXT * share_of_text:
-        chosen = replace(chosen, least_own=0.0)  # views correct each other, and would lose rare words by it
+        chosen = replace(chosen, least_own=0.0)  # several views lose by what one gains by (dev parts)
     return [(view, settings_of_view(chosen, view)) for view in views]
 
 
