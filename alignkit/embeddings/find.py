@@ -64,7 +64,8 @@ class KeptLevels:
         folder = base_folder() / "embeddings"
         if os.environ.get(SWITCH) == "0" or make_writable(folder) is not None:
             return self.inner.levels(bitext, threads, progress)
-        place, size = folder / f"{self._key(bitext)}.levels", int(flat_offsets(bitext.shapes)[-1])
+        key = sha256(f"{self.about} {bitext.fingerprint()}".encode()).hexdigest()
+        place, size = folder / f"{key}.levels", int(flat_offsets(bitext.shapes)[-1])
         with suppress(OSError):
             data = read_checked(place)
             if data is not None and len(data) == size:
@@ -76,13 +77,6 @@ class KeptLevels:
                 write_checked(place, levels.tobytes())
                 _bound(folder)
         return levels
-
-    def _key(self, bitext: Bitext) -> str:
-        digest = sha256(self.about.encode())
-        for side in (bitext.source, bitext.target):
-            for values in (side.vocabulary.text, side.vocabulary.offsets, side.tokens, side.offsets):
-                digest.update(f"{values.dtype} {len(values)}\n".encode() + values.tobytes())
-        return digest.hexdigest()
 
 
 def _bound(folder: Path) -> None:

@@ -15,14 +15,14 @@ seed. "Fails" is as in ``copying``: a token accuracy below ``learned`` at the la
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
 
-from alignkit.experiments.ensemble import CONFIRMED, MemberRun, SequencePlan, copying_settings
+from alignkit.experiments.ensemble import CONFIRMED, MemberRun, Parameters, SequencePlan, copying_settings
 from alignkit.experiments.protocol import Claim, Figure, Result
 from alignkit.experiments.sequences import Sequences, color_of, curves, failure_difference, summary
 from alignkit.neural.batching import Batch
@@ -69,17 +69,16 @@ class CopyingMechanismsSettings(SequencePlan):
 QUICK = CopyingMechanismsSettings(seeds=4, length=10, hidden=32, batch=32)
 
 
-@dataclass(frozen=True, eq=False)
-class AttentionRun:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AttentionRun(MemberRun):
     """A network's training, and what its attention left out.
 
-    Attributes:
-        run: its measurements, without parameters.
+    Attributes (others are those of :class:`MemberRun`; the parameters are not kept):
         outside: (N,), per measured step the share of target tokens whose own source token has a weight of 0.
         support: (N,), the mean number of source tokens with a weight above 0.
     """
 
-    run: MemberRun
+    parameters: Parameters = field(default_factory=dict)
     outside: np.ndarray
     support: np.ndarray
 
@@ -94,10 +93,9 @@ def run_copying_mechanisms(settings: CopyingMechanismsSettings, progress: Progre
                 runs.append(train_mechanism(name, seed, settings))
                 progress(sum(map(len, found.values())), total, name)
     rows = pd.concat([_rows(name, runs) for name, runs in found.items()], ignore_index=True)
-    measured = {name: [one.run for one in runs] for name, runs in found.items()}
     return Result(
         pd.DataFrame([_row(name, runs, settings) for name, runs in found.items()]),
-        tuple(copying_mechanisms_claims(measured, settings)),
+        tuple(copying_mechanisms_claims(found, settings)),
         {"accuracy": rows},
         lambda figure: _draw(figure, found, settings),
     )
@@ -125,7 +123,7 @@ def train_mechanism(name: str, seed: int, settings: CopyingMechanismsSettings) -
     optimiser = adam(network.parameters(), settings.learning_rate)
     descend(optimiser, lambda _: batch_loss(network.train(), batch), settings.steps, measure=measure, seed=seed)
     steps, accuracy, loss, outside, support = map(np.array, zip(*measured, strict=True))
-    return AttentionRun(MemberRun(steps, accuracy, loss, {}), outside, support)
+    return AttentionRun(steps, accuracy, loss, outside=outside, support=support)
 
 
 def _batch(sequences: Sequences, generator: np.random.Generator, count: int) -> Batch:
@@ -152,17 +150,17 @@ def _measure(network: EncoderDecoder, batch: Batch) -> tuple[float, float, float
 
 
 def _rows(name: str, runs: Sequence[AttentionRun]) -> pd.DataFrame:
-    frame = curves([one.run for one in runs], mechanism=name)
+    frame = curves(runs, mechanism=name)
     frame["outside"] = np.concatenate([one.outside for one in runs]).round(4)
     frame["support"] = np.concatenate([one.support for one in runs]).round(2)
     return frame
 
 
 def _row(name: str, runs: Sequence[AttentionRun], settings: CopyingMechanismsSettings) -> dict[str, object]:
-    start = [one.outside[np.searchsorted(one.run.steps, min(20, settings.steps))] for one in runs]
+    start = [one.outside[np.searchsorted(one.steps, min(20, settings.steps))] for one in runs]
     return {
         "mechanism": name,
-        **summary([one.run for one in runs], settings.learned),
+        **summary(runs, settings.learned),
         "own token outside at step 20": float(np.mean(start)),
         "at the end": float(np.mean([one.outside[-1] for one in runs])),
         "support at the end": float(np.mean([one.support[-1] for one in runs])),
@@ -193,8 +191,8 @@ def _draw(
     axes = figure.subplots(2, len(found), sharex=True, sharey=True, squeeze=False)
     for column, (name, runs) in enumerate(found.items()):
         for one in runs:
-            for row, values in enumerate((one.run.accuracy, one.outside)):
-                axes[row, column].plot(one.run.steps, values, color=color_of(one.run, settings), lw=0.8, alpha=0.7)
+            for row, values in enumerate((one.accuracy, one.outside)):
+                axes[row, column].plot(one.steps, values, color=color_of(one, settings), lw=0.8, alpha=0.7)
         axes[0, column].set(title=name, xlim=(0, settings.steps), ylim=(0, 1.02))
         axes[1, column].set_xlabel("step")
     axes[0, 0].set_ylabel("token accuracy")

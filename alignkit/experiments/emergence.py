@@ -142,12 +142,9 @@ class Bench:
         self, name: str, dose: float, starts: list[Parameters], frozen: tuple[str, ...] = ()
     ) -> Condition:
         runs = self.train(starts, self.narrow, self.settings.steps, name, frozen)
-        return Condition(name, dose, self.known(starts, self.narrow), runs)
-
-    def known(self, starts: list[Parameters], sequences: Sequences) -> np.ndarray:
-        """float64 (seeds,): the share of words of which beta is largest at their own state."""
         generator = np.random.default_rng([self.settings.seeds, self.settings.length])
-        return known_words(sequences, starts, self.shape, sequences.bitext(generator, self.settings.pairs))
+        pairs = self.narrow.bitext(generator, self.settings.pairs)
+        return Condition(name, dose, known_words(self.narrow, starts, self.shape, pairs), runs)
 
 
 def with_words_erased(start: Parameters, seed: int) -> Parameters:

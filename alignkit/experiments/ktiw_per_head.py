@@ -147,8 +147,7 @@ class HalfWays:
 
     def _over(self, steps: np.ndarray) -> np.ndarray:
         both = np.isfinite(self.alpha) & np.isfinite(steps) & (steps > 0)
-        safe = np.broadcast_to(np.where(np.isfinite(steps) & (steps > 0), steps, 1), self.alpha.shape)
-        return np.where(both, np.where(both, self.alpha, 1) / safe, np.nan)
+        return np.divide(self.alpha, steps, out=np.full(self.alpha.shape, np.nan), where=both)
 
     def rows(self) -> pd.DataFrame:
         """A row per head: its half-way steps, and their ratios with 95 % intervals."""

@@ -148,7 +148,9 @@ def gammas(log_odds: np.ndarray, place: np.ndarray) -> dict[str, float]:
 
 def run_locality(settings: LocalitySettings, progress: Progress = no_progress) -> Result:
     """Trains under uniform attention and measures gamma."""
-    rows = train(settings, progress)
+    parts = [named_progress(progress, "", seed, settings.seeds) for seed in range(settings.seeds)]
+    found = [row for seed, part in enumerate(parts) for row in train(settings, seed, part)]
+    rows = pd.DataFrame(found).sort_values(["step", "run"], ignore_index=True)
     curve = rows.groupby("step")[[*PLACES, "accuracy"]].mean()
     early = early_steps(rows, settings)
     at_early = rows.merge(early, on=["run", "step"])
@@ -166,15 +168,8 @@ def run_locality(settings: LocalitySettings, progress: Progress = no_progress) -
     )
 
 
-def train(settings: LocalitySettings, progress: Progress = no_progress) -> pd.DataFrame:
-    """Rows (run, step, accuracy, loss, gamma at each of :data:`PLACES`) of every network."""
-    rows = []
-    for seed in range(settings.seeds):
-        rows += _train_one(settings, seed, named_progress(progress, "", seed, settings.seeds))
-    return pd.DataFrame(rows).sort_values(["step", "run"], ignore_index=True)
-
-
-def _train_one(settings: LocalitySettings, seed: int, progress: Progress) -> list[dict[str, float]]:
+def train(settings: LocalitySettings, seed: int, progress: Progress = no_progress) -> list[dict[str, float]]:
+    """A row (run, step, accuracy, loss, gamma at each of :data:`PLACES`) per measured step of one network."""
     network, stream = KeywordNetworks(settings, seed), np.random.default_rng([seed, 0])
     words, place, positive = draw_sequences(np.random.default_rng([seed, 1]), settings.measured, settings)
     rows: list[dict[str, float]] = []

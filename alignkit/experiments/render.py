@@ -41,10 +41,10 @@ def result_text(experiment: Experiment, result: Result, size: str) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def facts(experiment: Experiment, settings: Any, result: Result, size: str) -> dict[str, Any]:
-    """The result without its raw rows, in plain values for JSON."""
+def result_json(experiment: Experiment, settings: Any, result: Result, size: str) -> str:
+    """The result without its raw rows as JSON."""
     claims = [{**dataclasses.asdict(claim), "verdict": str(claim.verdict)} for claim in result.claims]
-    return {
+    facts = {
         "experiment": experiment.name,
         "source": experiment.source,
         "size": size,
@@ -54,17 +54,7 @@ def facts(experiment: Experiment, settings: Any, result: Result, size: str) -> d
         "remarks": list(result.remarks),
         "versions": versions(),
     }
-
-
-def result_json(experiment: Experiment, settings: Any, result: Result, size: str) -> str:
-    """:func:`facts` as JSON."""
-    return json.dumps(facts(experiment, settings, result, size), indent=1, allow_nan=False, default=_plain)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"{type(value).__name__} is not allowed in JSON")
+    return json.dumps(facts, indent=1, allow_nan=False, default=np.generic.item)  # of NumPy's numbers
 
 
 def save(folder: Path, experiment: Experiment, settings: Any, result: Result, size: str) -> list[Path]:

@@ -31,7 +31,7 @@ from alignkit.errors import AlignkitError
 from alignkit.experiments.networks import EncodedText, NetworkPlan, take_pairs, train_network
 from alignkit.experiments.protocol import Claim, Figure, Result, averaged, claim
 from alignkit.neural.aligners import NeuralAligner
-from alignkit.scores import Scores
+from alignkit.scores import Scores, flat_offsets, tokens_of_elements
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs
 from alignkit.text.tokenization import UNK, encode_bitext, learn_words
@@ -86,18 +86,10 @@ def alignment_entropy(bitext: Bitext, scores: Scores | None = None) -> np.ndarra
         NaN for a word that does not occur with any other.
     """
     shape = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
-    rows, columns, counts = [], [], []
-    for m, (source, target) in enumerate(zip(bitext.source, bitext.target, strict=True)):
-        if not len(source) or not len(target):
-            continue
-        rows.append(np.tile(source, len(target)))
-        columns.append(np.repeat(target, len(source)))
-        even = np.full(len(source) * len(target), 1 / len(source))
-        counts.append(even if scores is None else scores[m].ravel().astype(np.float64))
-    if not rows:
-        return np.full(shape[1], np.nan)
-    places = np.concatenate(rows), np.concatenate(columns)
-    table = coo_matrix((np.concatenate(counts), places), shape).tocsc()
+    sizes = np.diff(flat_offsets(bitext.shapes))
+    counts = 1 / np.repeat(bitext.source.lengths, sizes) if scores is None else scores.values
+    words = tokens_of_elements(bitext, np.arange(sizes.sum()))
+    table = coo_matrix((counts.astype(np.float64), words), shape).tocsc()
     sums = np.asarray(table.sum(0)).ravel()
     share = table.data / np.repeat(np.where(sums > 0, sums, 1), np.diff(table.indptr))
     terms = -share * np.log(np.where(share > 0, share, 1.0))

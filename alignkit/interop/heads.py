@@ -193,7 +193,7 @@ class AttentionHeads:
             raise AlignkitError(f"there is no head {choice}; there are {self.described}")
         flat = self.values[rows[0]] if len(rows) == 1 else self.values[rows].mean(axis=0, dtype=np.float64)
         found = Scores(np.ascontiguousarray(flat, np.float32), self.offsets, self.shapes)
-        return shift_rows(found) if choice.shifted else found
+        return AttentionHeads.from_scores(found).shifted.scores(HeadChoice(0, 0)) if choice.shifted else found
 
     def word_scores(self, choice: HeadChoice) -> Scores:
         """:meth:`scores`, between words: shifted first if the choice says so, then merged."""
@@ -265,12 +265,6 @@ def _grouping(fields: Fields, side: str, sizes: np.ndarray) -> list[tuple[np.nda
         raise ValueError(f"{side}_words do not fit the shapes")
     parts = np.split(flat.astype(np.int64), np.cumsum(sizes, dtype=np.int64)[:-1]) if len(sizes) else []
     return list(zip(parts, counts.tolist(), strict=True))
-
-
-def shift_rows(scores: Scores) -> Scores:
-    """The scores with the row after its own for each target token, zeros for the last one."""
-    moved = AttentionHeads.from_scores(scores).shifted
-    return Scores(moved.values[0], scores.offsets, scores.shapes)
 
 
 def heads_from_cross_attentions(

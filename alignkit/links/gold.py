@@ -122,8 +122,8 @@ def _from_one(path: PathLike, links: Links) -> Links:
 
 def _naacl_gold(path: PathLike, lines: Sequence[str], base: int) -> GoldFile:
     """Sentences always count from 1. With base 1, position 0 is NULL, and a line with it is not a link."""
-    rows: list[tuple[int, int, int]] = []
-    marks: list[bool] = []
+    sure: dict[int, list[tuple[int, int]]] = {}
+    possible: dict[int, list[tuple[int, int]]] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -133,19 +133,11 @@ def _naacl_gold(path: PathLike, lines: Sequence[str], base: int) -> GoldFile:
             raise InputError(path, f"{line.strip()[:40]!r} is not a link", line=number, remedy=remedy)
         m, s, t = (int(match[i]) for i in (1, 2, 3))
         if min(s, t) >= base:
-            rows.append((m - 1, s - base, t - base))
-            marks.append(match[4] != "P")
-    table = np.array(rows, np.int64).reshape(-1, 3)
-    sure = np.array(marks, bool)
-    count = int(table[:, 0].max(initial=-1)) + 1
-    return GoldFile(GoldLinks(_links_of_rows(table[sure], count), _links_of_rows(table, count)), base)
-
-
-def _links_of_rows(rows: np.ndarray, count: int) -> Links:
-    """Links of ``count`` pairs from rows (sentence, s, t) in any order, with repetitions."""
-    rows = np.unique(rows, axis=0)
-    offsets = np.searchsorted(rows[:, 0], np.arange(count + 1)).astype(np.int64)
-    return Links(rows[:, 1:].astype(np.int32), offsets)
+            for kind in (possible, sure) if match[4] != "P" else (possible,):
+                kind.setdefault(m, []).append((s - base, t - base))
+    sentences = range(1, max(possible, default=0) + 1)
+    both = (Links.from_lists(kind.get(m, ()) for m in sentences) for kind in (sure, possible))
+    return GoldFile(GoldLinks(*both), base)
 
 
 CHUNK = 1 << 24  # bytes read at a time
@@ -183,7 +175,8 @@ def _links_of(text: np.ndarray) -> Links | None:
         return None
     if not (np.array_equal(ends[::2] + 1, starts[1::2]) and dashes[ends[::2]].all()):
         return None
-    numbers = _numbers(text, digit, starts, ends).reshape(-1, 2)
+    spaced = text.tobytes().replace(b"-", b" ")
+    numbers = np.fromstring(spaced, np.int64, len(starts), sep=" ").reshape(-1, 2)
     newlines = np.flatnonzero(text == _NEWLINE)
     lines = len(newlines) + int(text[-1] != _NEWLINE)
     widths = (numbers.max(axis=0, initial=0) + 1).tolist()
@@ -191,16 +184,6 @@ def _links_of(text: np.ndarray) -> Links | None:
         return None
     keys = (np.searchsorted(newlines, starts[::2]) * widths[0] + numbers[:, 0]) * widths[1] + numbers[:, 1]
     return links_of_keys(keys, widths, lines)
-
-
-def _numbers(text: np.ndarray, digit: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """int64: the numbers in the runs [start, end) of digits."""
-    if not len(starts):
-        return np.zeros(0, np.int64)
-    sizes = ends - starts
-    places = np.repeat(ends, sizes) - np.flatnonzero(digit) - 1
-    values = (text[digit] - ord("0")).astype(np.int64) * (10 ** np.arange(_LONGEST, dtype=np.int64))[places]
-    return np.add.reduceat(values, np.cumsum(sizes) - sizes)
 
 
 def read_links(path: PathLike) -> Links:

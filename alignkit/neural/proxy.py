@@ -27,8 +27,8 @@ from alignkit.neural.scoring.translation import finite_scores
 from alignkit.neural.settings import ProxySettings, from_dict
 from alignkit.neural.training.loop import adam, batch_at, descend
 from alignkit.records import Record
-from alignkit.scores import Scores, flat_offsets
-from alignkit.text.bitext import Bitext, Corpus
+from alignkit.scores import Scores, flat_offsets, tokens_of_elements
+from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import UNKNOWN, Vocabulary
 from alignkit.types import PathLike, Progress, no_progress
 
@@ -76,12 +76,12 @@ class ProxyAligner(Aligner):
             AlignkitError: there is no such kind.
         """
         self.check_kind(kind)
-        source = _known(bitext.source, self.source)
-        target = _known(bitext.target, self.target)
         shapes = bitext.shapes
         offsets = flat_offsets(shapes)
-        x, y = _elements(bitext, source, target, shapes)
         values = np.zeros(offsets[-1], np.float32)
+        x, y = tokens_of_elements(bitext, np.arange(len(values)))
+        x = self.source.translate(bitext.source.vocabulary)[x]
+        y = self.target.translate(bitext.target.vocabulary)[y]
         known = np.flatnonzero((x != UNKNOWN) & (y != UNKNOWN))
         with torch.inference_mode():
             values[known] = self._pairs(x[known], y[known])
@@ -117,26 +117,6 @@ class ProxyAligner(Aligner):
             "weights": {name: tensor.cpu().contiguous() for name, tensor in weights.items()},
         }
         save_payload(path, PROXY, payload)
-
-
-def _known(corpus: Corpus, vocabulary: Vocabulary) -> np.ndarray:
-    """int64 (N,): the ids of a corpus in that vocabulary, UNKNOWN where it has none."""
-    if corpus.vocabulary == vocabulary:
-        return corpus.tokens.astype(np.int64)
-    return vocabulary.translate(corpus.vocabulary)[corpus.tokens].astype(np.int64)
-
-
-def _elements(
-    bitext: Bitext, source: np.ndarray, target: np.ndarray, shapes: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """The source and target id of every matrix element, pair by pair and row by row."""
-    tall, wide = shapes.astype(np.int64).T
-    width = np.repeat(wide, tall)  # L of the pair of each target token
-    y = np.repeat(target, width)
-    starts = np.repeat(bitext.source.offsets[:-1], tall)
-    ends = np.cumsum(width)
-    within = np.arange(len(y)) - np.repeat(ends - width, width)
-    return source[np.repeat(starts, width) + within], y
 
 
 class _Bags:

@@ -22,9 +22,9 @@ def test_the_softmax_network_is_that_of_copying():
     expected = train_networks(Sequences("permutation", 5, 5), SMALL, 2, no_progress)
     for seed, other in enumerate(expected):
         found = experiment.train_mechanism("softmax", seed, SMALL)
-        assert found.run.steps.tolist() == other.steps.tolist()
-        np.testing.assert_allclose(found.run.loss, other.loss, rtol=1e-4)
-        np.testing.assert_allclose(found.run.accuracy, other.accuracy, atol=0.03)
+        assert found.steps.tolist() == other.steps.tolist()
+        np.testing.assert_allclose(found.loss, other.loss, rtol=1e-4)
+        np.testing.assert_allclose(found.accuracy, other.accuracy, atol=0.03)
 
 
 def test_what_is_outside_of_the_support():
@@ -36,13 +36,13 @@ def test_what_is_outside_of_the_support():
     assert 1 < sparse.support[-1] <= 6
     assert 0 < sparse.outside[-1] < 1
     again = experiment.train_mechanism("reinforce", 0, SMALL)
-    np.testing.assert_array_equal(again.run.loss, runs["reinforce"].run.loss)
+    np.testing.assert_array_equal(again.loss, runs["reinforce"].loss)
 
 
 def test_a_network_that_copies_stops():
     """With all the luck of short sequences, softmax learns to copy, and is measured twice before it stops."""
     easy = experiment.CopyingMechanismsSettings(length=3, hidden=32, batch=64, steps=400, every=20)
-    found = experiment.train_mechanism("softmax", 0, easy).run
+    found = experiment.train_mechanism("softmax", 0, easy)
     assert found.steps[-1] < 400
     assert (found.accuracy[-2:] >= easy.solved).all()
     assert found.accuracy[0] < 0.6

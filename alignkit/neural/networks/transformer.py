@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -105,20 +104,6 @@ class TransformerEncoderLayer(nn.Module):
         return states
 
 
-class Looked(NamedTuple):
-    """What a decoder layer gives.
-
-    Attributes:
-        x: (N, T, E), its states.
-        weights: (N, K, T, L), its attention to the source.
-        cache: (N, S, 2 E), keys and values of its self-attention so far.
-    """
-
-    x: Tensor
-    weights: Tensor
-    cache: Tensor
-
-
 class _DecoderLayer(nn.Module):
     def __init__(self, settings: TransformerSettings) -> None:
         super().__init__()
@@ -129,29 +114,35 @@ class _DecoderLayer(nn.Module):
         self.feed_forward = feed_forward_network(settings)
         self.residuals = nn.ModuleList(ResidualConnection(settings) for _ in range(3))
 
-    def forward(self, x: Tensor, encoding: Encoding, cache: Tensor, uniform: bool) -> Looked:
-        """New states of states x (N, T, E) that follow those in the cache (N, S - T, 2 E)."""
+    def forward(
+        self, x: Tensor, encoding: Encoding, cache: Tensor, uniform: bool
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """New states of states x (N, T, E) that follow those in the cache (N, S - T, 2 E).
+
+        Returns:
+            the states; the attention to the source (N, K, T, L); the cache of all states so far, (N, S, 2 E).
+        """
         rows, before = x.shape[1], cache.shape[1]
         future = (
             torch.ones(rows, before + rows, dtype=torch.bool, device=x.device).triu(before + 1)
             if rows > 1
             else None
         )
-        seen: list[Tensor] = []
+        weights = x
 
         def to_itself(x: Tensor) -> Tensor:
-            out, now = self.attention(x, future, cache)
-            seen.append(now)
+            nonlocal cache
+            out, cache = self.attention(x, future, cache)
             return out
 
         def to_source(x: Tensor) -> Tensor:
+            nonlocal weights
             context, weights = self.look(x, encoding, uniform)
-            seen.append(weights)
             return self.out(context)
 
         x = self.residuals[0](x, to_itself)
         x = self.residuals[1](x, to_source)
-        return Looked(self.residuals[2](x, self.feed_forward), seen[1], seen[0])
+        return self.residuals[2](x, self.feed_forward), weights, cache
 
     def look(self, x: Tensor, encoding: Encoding, uniform: bool) -> tuple[Tensor, Tensor]:
         """Contexts (N, T, E) and weights (N, K, T, L) of states x (N, T, E)."""

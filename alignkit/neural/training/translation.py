@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -93,11 +93,9 @@ class TranslationTask(Task[TranslationNetwork, NeuralAligner]):
         """As :meth:`Task.loss`, the mean over the batch's target tokens."""
         training = self.settings.training
         uniform = step < training.warmup * self.epoch_steps
-        guided = None
-        if self.guide is not None and training.guide_weight and not uniform:
-            guided = Guided(self.guide, training.guide_weight)
-        smoothing, pairs = training.label_smoothing, self._batcher(batch)
-        return batch_loss(network, pairs, training.word_dropout, uniform, smoothing=smoothing, guided=guided)
+        guide = None if uniform or not training.guide_weight else self.guide
+        more = {"smoothing": training.label_smoothing, "guide": guide, "guide_weight": training.guide_weight}
+        return batch_loss(network, self._batcher(batch), training.word_dropout, uniform, **more)
 
     def pinned(self, network: TranslationNetwork) -> bool:
         return network.pinned
@@ -130,13 +128,6 @@ class TranslationTask(Task[TranslationNetwork, NeuralAligner]):
         return NeuralAligner(network, self.tokenizer, self.settings, step, metrics, fingerprint)
 
 
-class Guided(NamedTuple):
-    """Guided training: the links, and the weight of their loss."""
-
-    guide: Guide
-    weight: float
-
-
 def batch_loss(
     network: TranslationNetwork,
     batch: Batch,
@@ -144,7 +135,8 @@ def batch_loss(
     uniform: bool = False,
     *,
     smoothing: float = 0.0,
-    guided: Guided | None = None,
+    guide: Guide | None = None,
+    guide_weight: float = 0.0,
 ) -> Tensor:
     """Mean loss over the target tokens of a batch, nats; padding does not reach the output layer.
 
@@ -152,16 +144,16 @@ def batch_loss(
         network: in training mode.
         batch: pairs of the training text.
         word_dropout: the share of the decoder's input that is replaced by unk, except BOS.
-        uniform: use uniform attention, 1/L, in place of the learned one; without ``guided``.
+        uniform: use uniform attention, 1/L, in place of the learned one; without ``guide``.
         smoothing: of the labels.
-        guided: adds the loss of the attention towards links.
+        guide, guide_weight: links towards which attention is pulled by a further loss, and its weight.
     """
     previous = batch.previous
     if word_dropout:
         hidden = torch.rand(previous.shape, device=previous.device) < word_dropout
         previous = previous.masked_fill(hidden & (previous != BOS), UNK)
     encoding = network.encode(batch.source, batch.source_lengths)
-    if guided is not None:
+    if guide is not None:
         x, weights = _guided_pass(network, encoding, batch, previous)
     else:
         x = network.decode(previous, encoding, encoding.start, uniform).features
@@ -172,8 +164,8 @@ def batch_loss(
     if any(True for _ in samplers(network)):
         losses = cross_entropy(network.output(x.detach()), batch.targets, reduction="none")
         loss = loss + score_function_loss(network, losses, batch.places)
-    if guided is not None:
-        loss = loss + guided.weight * guide_loss(weights, guided.guide.matrices(batch))
+    if guide is not None:
+        loss = loss + guide_weight * guide_loss(weights, guide.matrices(batch))
     return loss
 
 

@@ -13,7 +13,7 @@ from alignkit.neural.networks.base import new_network
 from alignkit.neural.settings import Reading
 from alignkit.neural.training.guidance import guide_loss, word_guide
 from alignkit.neural.training.trainer import Trainer
-from alignkit.neural.training.translation import Guided, TranslationTask, batch_loss, train_translation
+from alignkit.neural.training.translation import TranslationTask, batch_loss, train_translation
 from alignkit.text.pairs import LinePairs
 from alignkit.text.tokenization import encode_bitext, train_subwords
 
@@ -52,7 +52,7 @@ def test_shifted_guidance_in_one_pass_has_the_gradients_of_two(architecture, tok
         network = new_network(small_settings().change(network=sizes).network)
     guide = word_guide(BACKWARDS, TEXT, bitext, tokenizer)
     batch = Batcher(bitext, torch.device("cpu"))(np.arange(8))
-    batch_loss(network, batch, guided=Guided(guide, 0.7)).backward()
+    batch_loss(network, batch, guide=guide, guide_weight=0.7).backward()
     found = [None if p.grad is None else p.grad.clone() for p in network.parameters()]
     network.zero_grad()
     encoding = network.encode(batch.source, batch.source_lengths)
