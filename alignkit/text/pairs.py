@@ -100,12 +100,14 @@ def _id(line: bytes) -> Any:
 
 
 def pair_format(parts: Iterable[bytes]) -> SeparatedLines:
-    """The form of a file's lines, told by all of its parts, as ``|||`` may come late.
+    """The form of a file's lines, told by the first that has one separator and not the other.
 
     Args:
         parts: the file without byte order mark, cut after line ends only.
     """
-    return BARS if any(map(BARS.recognizes, parts)) else TAB
+    lines = (line[0] for part in parts for line in _LINE.finditer(part))
+    forms = ([form for form in (BARS, TAB) if form.recognizes(line)] for line in lines)
+    return next((found[0] for found in forms if len(found) == 1), BARS)
 
 
 class LinePairs(NamedTuple):
@@ -152,7 +154,7 @@ class PairFiles:
         tokenize: find the words of raw text (:mod:`alignkit.text.raw_text`); not for ``lines``.
 
     All methods raise InputError for unreadable, empty, damaged or invalid input, with file and line, and
-    AlignkitError for unequal numbers of lines.
+    AlignkitError for unequal numbers of lines, or for what is no path.
     """
 
     source: PathLike
@@ -160,6 +162,10 @@ class PairFiles:
     encoding_errors: str = "strict"
     lowercase: bool = False
     tokenize: bool = False
+
+    def __post_init__(self) -> None:
+        for path in self.paths:
+            check_type(path, str | os.PathLike, "a text must be a file, or sentences in Bitext.from_sentences")
 
     @property
     def how(self) -> tuple[str, bool]:

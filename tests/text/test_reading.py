@@ -322,6 +322,9 @@ def test_unequal_counts_name_standard_input(tmp_path, monkeypatch):
         ("a b\tc d\r\ne\tf", [("a b", "c d"), ("e", "f")]),
         ("\tb\na\t\n\t\n\n", [("", "b"), ("a", ""), ("", ""), ("", "")]),
         ("a|||b\tc\n", [("a|||b", "c")]),
+        ("a ||| b\tc\nd\te\n", [("a ||| b", "c"), ("d", "e")]),
+        ("a\tb\nc\td ||| e\n", [("a", "b"), ("c", "d ||| e")]),
+        ("a\t||| c\nd ||| e\n", [("a", "c"), ("d", "e")]),
         ("\ufeffa\u2028 ||| b\u0085c\n", [("a\u2028", "b\u0085c")]),
     ],
 )
@@ -341,7 +344,7 @@ def test_joined_file(tmp_path, data, pairs):
         ("a ||| b ||| c\n", r"line 1: has 2 separators \(\|\|\|\)"),
         ("a ||| ||| c\n", r"line 1: has 2 separators \(\|\|\|\)"),
         ("a\tb\nb\tc\td\n", r"line 2: has 2 separators \(tab\)"),
-        ("just text\n", r"line 1: has 0 separators \(tab\)"),
+        ("just text\n", r"line 1: has 0 separators \(\|\|\|\)"),
     ],
 )
 def test_joined_file_with_a_wrong_line(tmp_path, data, message):
