@@ -35,7 +35,6 @@ def folder(request, tmp_path_factory):
         script.parent.mkdir(exist_ok=True)
         script.write_text(f'#!/bin/sh\nexec "{sys.executable}" {program}\n')
         script.chmod(script.stat().st_mode | stat.S_IXUSR)
-    paths = [str(place / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]
     script = ""
     for kind, needed, name, text in _BLOCK.findall((GUIDES / f"{request.param}.md").read_text(encoding="utf-8")):
         if kind == "file":
@@ -45,12 +44,18 @@ def folder(request, tmp_path_factory):
     result = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],
         cwd=place,
-        env=os.environ | {"PATH": os.pathsep.join(paths)},
+        env=with_programs(place),
         capture_output=True,
         text=True,
     )
     assert result.returncode == 0, result.stderr
     return place
+
+
+def with_programs(place):
+    """The environment with the programs of a folder."""
+    paths = [str(place / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]
+    return os.environ | {"PATH": os.pathsep.join(paths)}
 
 
 def lines(place, name):
@@ -176,6 +181,10 @@ def test_pipelines(folder):
     answers = [json.loads(line) for line in lines(folder, "answers.jsonl")]
     assert [answer["id"] for answer in answers] == list(range(len(lines(folder, "corpus.de"))))
     assert [" ".join(answer["src"]) for answer in answers] == lines(folder, "corpus.de")
+    for side in ("de", "en"):  # fewer lines than workers
+        (folder / f"corpus.{side}").write_text(f"{lines(folder, f'corpus.{side}')[0]}\n", encoding="utf-8")
+    subprocess.run([folder / "bin" / "python", "pool.py"], cwd=folder, check=True, env=with_programs(folder))
+    assert len(lines(folder, "answers.jsonl")) == 1
 
 
 @pytest.mark.slow
