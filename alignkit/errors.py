@@ -49,7 +49,7 @@ def of_file(path: str | os.PathLike[str]) -> Iterator[None]:
     """
     try:
         yield
-    except InputError:
+    except (InputError, ImportError):
         raise
     except AlignkitError as error:
         raise InputError(path, str(error)) from error

@@ -27,7 +27,7 @@ from alignkit.classical.priors import LexiconPrior, read_prior
 from alignkit.classical.word_pairs import bags_of
 from alignkit.embeddings.find import find_embeddings
 from alignkit.embeddings.levels import Embeddings
-from alignkit.errors import AlignkitError, InputError, abbreviated, check_list, check_type, find_known
+from alignkit.errors import AlignkitError, InputError, abbreviated, check_list, check_type, find_known, of_file
 from alignkit.links.formats import OUTPUT_FORMATS, Alignment, render, sentence_score_lines
 from alignkit.links.gold import read_gold
 from alignkit.links.heuristics import DEFAULT_METHOD
@@ -264,11 +264,14 @@ def _gold(linking: LinkSettings, bitext: Bitext) -> GoldLinks | None:
         return None
     from alignkit.taught.taught import annotated
 
-    if not isinstance(gold, GoldLinks):
-        check_type(gold, str | os.PathLike, "gold links must be GoldLinks, as read_gold gives, or their file")
-        gold = read_gold(gold, shapes=bitext.shapes)
-    annotated(gold)
-    return gold
+    if isinstance(gold, GoldLinks):
+        annotated(gold)
+        return gold
+    check_type(gold, str | os.PathLike, "gold links must be GoldLinks, as read_gold gives, or their file")
+    with of_file(gold):
+        found = read_gold(gold, shapes=bitext.shapes)
+        annotated(found)
+    return found
 
 
 def _taught(aligner: Aligner, bitext: Bitext, gold: GoldLinks, threads: int) -> AlignedText:
@@ -689,7 +692,9 @@ def load(path: PathLike, threads: int | None = None) -> Aligner | Scores | Bitex
 
     Raises:
         InputError: the file is missing, damaged, or none of these.
+        AlignkitError: ``path`` is no path.
     """
+    check_type(path, str | os.PathLike, "what is loaded must be a file or folder")
     header = (read_header(path) if Path(path).is_file() else None) or {}
     loader = _LOADERS.get(str(header.get("kind")))
     return load_aligner(path, threads) if loader is None else loader(path)

@@ -123,7 +123,9 @@ def with_options(settings: Settings, options: dict[str, Any]) -> Settings:
     Raises:
         AlignkitError: there is no such field, or a value is of another type or refused by the dataclass.
     """
-    known = [field.name for field in fields(settings)]  # type: ignore[arg-type]
+    if not is_dataclass(settings):
+        raise AlignkitError(f"{abbreviated(repr(settings))} is no settings; give a single one by its name")
+    known = [field.name for field in fields(settings)]
     for name in options:
         if name not in known:
             raise AlignkitError(f"{type(settings).__name__} has no option {name!r}; it has {', '.join(known)}")
@@ -235,7 +237,7 @@ def _value(name: str, text: str, kind: Any) -> Any:
         return tuple(_value(name, part.strip(), kinds[0]) for part in text.split(",") if part.strip())
     value: Any = text
     with suppress(ValueError, OverflowError, RecursionError):
-        value = json.loads(text)
+        value = json.loads(f"0{text}" if text.startswith(".") else text)
         value = float(value) if type(value) is int and float in kinds else value
     if type(value) not in kinds or (type(value) is float and not isfinite(value)):
         wanted = " or ".join(_WANTED[each] for each in kinds)

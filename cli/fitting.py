@@ -250,9 +250,11 @@ def fit_command(method: str, what: str) -> click.Command:
     knowledge = [knowledge_options] if METHODS[method].takes >= KNOWLEDGE else []
 
     def run(**options: Any) -> None:
-        for name in OWN:
-            if any(text.partition("=")[0].strip() == name for text in options["assignments"]):
-                raise click.UsageError(f"--set {name} has an option of its own; use that.")
+        names = {text.partition("=")[0].strip().replace("-", "_") for text in options["assignments"]}
+        for name in names.intersection(OWN):
+            raise click.UsageError(f"--set {name} has an option of its own; use that.")
+        if "null_probability" in names and not options.get("null", True):
+            raise click.UsageError("--set null_probability does not go with --no-null.")
         given = {name: options[name] for name in OWN if name in options}
         fitted = assigned(replace(estimation, **given), options["assignments"])
         align_and_write(align_settings(options, method=method, estimation=fitted, iterations=None), options)

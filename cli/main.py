@@ -32,7 +32,7 @@ class Stopped(KeyboardInterrupt):
 def main(arguments: list[str] | None = None) -> None:
     """Run the program and exit: 0 done, 2 usage or input error, 130 interrupted, 128 + N ended by signal N.
 
-    Each but the first comes with one line on standard error.
+    Each but the first comes with one line on standard error, except 141: the reader of the output has closed it.
     """
     received: list[int] = []
     gc.set_threshold(RARELY)
@@ -143,6 +143,10 @@ def run(arguments: list[str] | None = None) -> int:
 
     try:
         cli.main(args=arguments, prog_name="alignkit", standalone_mode=False)
+    except SystemExit as error:
+        if error.code != 1:  # click's, where the reader of the output has closed it
+            raise
+        return 141  # as if SIGPIPE had ended it
     except click.ClickException as error:
         return _usage_error(error)
     except AlignkitError as error:

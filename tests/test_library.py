@@ -196,6 +196,12 @@ def test_lists_are_links(aligned):
         (lambda a: alignkit.Links.from_lists([[(10**12, 1)]]), "whole numbers from 0"),
         (lambda a: alignkit.agreement([[1]], [[1]], seed="a"), "seed must be int, not 'a'"),
         (lambda a: alignkit.compare([[1]]), "scores must be a dict"),
+        (lambda a: alignkit.load(3), "must be a file or folder, not 3"),
+        (lambda a: alignkit.read_bitext(SOURCE, TARGET), "or sentences in Bitext.from_sentences, not "),
+        (lambda a: alignkit.read_links(["0-0"]), "given by its path, not "),
+        (lambda a: alignkit.fit_ibm1(a.bitext, 3), "3 is no settings; give a single one by its name"),
+        (lambda a: alignkit.symmetrize(a.links, a.links, 3), "cannot symmetrize by 3"),
+        (lambda a: alignkit.remap_links(a.links, SOURCE, TARGET), "a text must be a Bitext"),
     ],
 )
 def test_what_is_wrong_is_said(aligned, call, message):

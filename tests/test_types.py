@@ -10,8 +10,9 @@ from alignkit.types import assigned
 
 
 def test_values_are_json_or_text():
-    found = assigned(DiagonalSettings(), ["dirichlet=null", "tension = 2", "optimize_tension=false", "prune=1e-4"])
-    assert found == DiagonalSettings(dirichlet=None, tension=2.0, optimize_tension=False, prune=1e-4)
+    texts = ["dirichlet=null", "tension = 2", "optimize_tension=false", "prune=1e-4", "null_probability=.5"]
+    found = DiagonalSettings(dirichlet=None, tension=2.0, optimize_tension=False, prune=1e-4, null_probability=0.5)
+    assert assigned(DiagonalSettings(), texts) == found
     assert assigned(HMMSettings(), ["affixes=2,4"]).affixes == (2, 4)
     assert assigned(IBM1Settings(), []) == IBM1Settings()
 

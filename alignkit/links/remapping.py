@@ -9,7 +9,7 @@ import numpy as np
 from alignkit.errors import AlignkitError, InputError
 from alignkit.links.gold import read_links
 from alignkit.links.links import Links, check_range, links_of_keys
-from alignkit.text.bitext import Bitext
+from alignkit.text.bitext import Bitext, check_bitext
 from alignkit.text.pairs import read_bitext
 from alignkit.text.token_maps import TokenMap, first_difference, token_map
 from alignkit.types import PathLike, counted, offsets_of
@@ -36,6 +36,8 @@ def remap_links(links: Links, old: Bitext, new: Bitext) -> Links:
     Raises:
         AlignkitError: a sentence has other characters in ``new`` than in ``old``, or a link is outside its pair.
     """
+    for text in (old, new):
+        check_bitext(text)
     check_range("links", links, old.shapes)
     if not len(links) == len(old) == len(new):
         raise AlignkitError(f"{len(links)} lines of links, {len(old)} old and {len(new)} new sentence pairs")

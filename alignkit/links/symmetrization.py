@@ -52,7 +52,7 @@ def symmetrize(
     >>> symmetrize(["0-0 1-1 1-2"], ["0-0 1-1 2-2"], "intersection").to_strings()
     ['0-0 1-1']
     """
-    heuristic = find_heuristic(method, needs_scores=False) if isinstance(method, str) else method
+    heuristic = method if isinstance(method, Heuristic) else find_heuristic(method, needs_scores=False)
     forward, reverse = as_links(forward), as_links(reverse)
     if len(forward) != len(reverse):
         raise AlignkitError(f"{counted(len(forward), 'pair')} in one alignment, {len(reverse):,} in the other")

@@ -15,7 +15,7 @@ from typing import IO
 
 import numpy as np
 
-from alignkit.errors import AlignkitError, InputError, reading
+from alignkit.errors import AlignkitError, InputError, check_type, reading
 from alignkit.text.bitext import Corpus
 from alignkit.text.decompression import decompressed
 from alignkit.text.vocabulary import Vocabulary
@@ -37,6 +37,7 @@ _REMEDIES = {
 @contextmanager
 def open_input(path: PathLike) -> Iterator[IO[bytes]]:
     """A file, or standard input for "-"; raises InputError if it cannot be opened."""
+    check_type(path, str | os.PathLike, "a file must be given by its path")
     if os.fspath(path) == "-":
         yield sys.stdin.buffer
         return

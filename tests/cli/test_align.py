@@ -372,7 +372,7 @@ def test_gold_links_teach_what_is_saved_and_streamed(alignkit, write, tmp_path):
     [
         ("0-0\n" * 25, "gold: has links for 25 pairs, the text has 24"),
         ("0-9\n" * 12, "gold, line 1: link 0-9 points outside a pair of 3 source and 3 target tokens"),
-        ("0-0\n\n0-0\n", "gold links of 2 pairs are too few to learn from; give 10 or more"),
+        ("0-0\n\n0-0\n", "gold: gold links of 2 pairs are too few to learn from; give 10 or more"),
     ],
 )
 def test_gold_links_that_are_not_of_the_text(alignkit, write, links, message):

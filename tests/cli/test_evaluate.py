@@ -34,8 +34,12 @@ def test_question_marks_are_possible_links(alignkit, write):
 
 
 def test_nothing_is_null_in_json(alignkit, write):
-    outcome = alignkit("evaluate", write("gold", "\n"), write("links", "\n"), "--json")
-    assert json.loads(outcome.out)["aer"] is None
+    outcome = alignkit("evaluate", write("gold", "0-0\n"), write("links", "\n"), "--json")
+    assert json.loads(outcome.out)["precision"] is None
+
+
+def test_nothing_is_no_gold(alignkit, write, failure):
+    failure(alignkit("evaluate", write("gold", "\n"), write("links", "0-0\n")), "gold: has no links")
 
 
 def test_nothing_right_is_f1_0(alignkit, write):

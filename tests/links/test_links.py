@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alignkit.errors import InputError
+from alignkit.links.formats import Alignment, render
 from alignkit.links.links import GoldLinks, Links, check_range, parse_links
 
 LISTS = [[(2, 0), (0, 1), (2, 0)], [], [(10, 9), (9, 10), (1234567, 0)]]
@@ -128,6 +129,14 @@ def test_what_is_not_a_link_is_named_with_its_line(item):
     with pytest.raises(InputError) as caught:
         parse_links("gold.txt", ["0-0", "", f"1-1 {item} 2-2"])
     assert str(caught.value) == f"gold.txt, line 3: {item!r} is not a link; links look like 0-1, 0p1 or 0?1"
+
+
+@pytest.mark.parametrize(("output_format", "name"), [("json", "JSON"), ("giza", "the format of GIZA\\+\\+")])
+def test_other_formats_of_links_are_named(output_format, name):
+    alignment = Alignment(Links.from_strings(["0-0"]), [["a"]], [["b"]], np.ones(1))
+    lines = render(alignment, output_format).decode().splitlines()
+    with pytest.raises(InputError, match=f"x, line 1: .*, but this is {name}; --format pharaoh writes links"):
+        parse_links("x", lines)
 
 
 def test_a_long_item_is_shown_in_part():
