@@ -237,8 +237,7 @@ class Aligner(ABC):
             AlignkitError: the aligner has no translation table.
         """
         check_type(word, str, "a word must be text")
-        found: list[tuple[str, float]] = imported("alignkit.classical.lexicon:translations")(self, word, best)
-        return found
+        return imported("alignkit.classical.lexicon:translations")(self, word, best)
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields, which are pickled; not what cached properties hold."""
@@ -322,8 +321,7 @@ def load_aligner(path: PathLike, threads: int | None = None) -> Aligner:
     if Path(path).is_dir() or os.fspath(path).endswith(".pt"):
         need("torch")
         imported(TORCH_THREADS)(threads)
-        network: Aligner = imported(NEURAL_LOADER)(path)
-        return network
+        return imported(NEURAL_LOADER)(path)
     header = read_header(path)
     if header is None:
         raise InputError(path, "not a saved aligner, or damaged", remedy="give a file that --save-model wrote")

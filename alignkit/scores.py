@@ -106,16 +106,8 @@ class Scores(OneAfterAnother):
         """A tidy data frame with the columns sentence, t, s and value, and a row for every element."""
         import pandas as pd
 
-        elements = np.diff(self.offsets)
-        place = np.arange(len(self.values)) - np.repeat(self.offsets[:-1], elements)
-        width = np.repeat(self.shapes[:, 1].astype(np.int64), elements)
-        columns = {
-            "sentence": np.repeat(np.arange(len(self)), elements),
-            "t": place // np.maximum(width, 1),
-            "s": place % np.maximum(width, 1),
-            "value": self.values,
-        }
-        return pd.DataFrame(columns)
+        m, t, s = elements_at(self.shapes, np.arange(len(self.values)))
+        return pd.DataFrame({"sentence": m, "t": t, "s": s, "value": self.values})
 
     @classmethod
     def from_frame(cls, frame: pd.DataFrame, shapes: np.ndarray | None = None) -> Scores:
@@ -302,8 +294,7 @@ def merge_matrix(matrix: np.ndarray, rows: tuple[np.ndarray, int], columns: tupl
     """One matrix (..., T, L) of :func:`merge_to_words`."""
     by_row = _indicator(*rows)
     by_row /= np.maximum(by_row.sum(axis=1, keepdims=True), 1)
-    merged: np.ndarray = by_row @ matrix @ _indicator(*columns).T
-    return merged
+    return by_row @ matrix @ _indicator(*columns).T
 
 
 def spread_to_tokens(scores: Scores, rows: Grouping, columns: Grouping) -> Scores:

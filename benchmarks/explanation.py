@@ -20,8 +20,8 @@ import click
 from classification import SETS, DataSet, versions
 from inputs import machine, run_benchmark
 
-from alignkit.explain.explain import explanation_table, subject_of_run
 from alignkit.explain.registry import EXPLANATION_TESTS, ExplanationSettings
+from alignkit.explain.subject import explanation_table, subject_of_run
 from alignkit.neural.devices import set_threads
 from alignkit.neural.settings import CLASSIFIER_PRESETS
 from alignkit.neural.training.classification import ClassifierRun, train_classifier

@@ -68,7 +68,7 @@ def command(**options: Any) -> None:
     Further tests train networks beside the classifier: adversaries, networks guided by its attention, and networks
     that must not attend to given words.
     """
-    from alignkit.explain.explain import explanation_table, subject_of_run
+    from alignkit.explain.subject import explanation_table, subject_of_run
     from alignkit.neural.devices import set_threads
 
     named = options["tests"]

@@ -58,8 +58,7 @@ COMMANDS = {name: line for group in GROUPS.values() for name, line in group.item
 
 def load_command(name: str) -> click.Command:
     """The command of that name, from its module."""
-    command: click.Command = import_module(f"alignkit_cli.{name}").command
-    return command
+    return import_module(f"alignkit_cli.{name}").command
 
 
 class LazyGroup(click.Group):

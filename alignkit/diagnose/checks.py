@@ -11,7 +11,7 @@ import numpy as np
 from alignkit.classical.link_counts import LinkedWords
 from alignkit.diagnose.expected_aer import CALIBRATION, Evidence
 from alignkit.metrics.aer import link_keys
-from alignkit.metrics.error_classes import tokens_at
+from alignkit.metrics.error_classes import linked_words
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.vocabulary import punctuation_types
 
@@ -84,13 +84,9 @@ class LinkedText(LinkedWords):
 
     def tokens_per_pair(self, chosen: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
         """int64 (M,): how many tokens of each pair are chosen, given bool (N_src,) and (N_tgt,)."""
-        return sum(
-            (
-                self.per_pair(np.repeat(np.arange(len(side)), side.lengths)[mask])
-                for side, mask in zip(self.sides, chosen, strict=True)
-            ),
-            np.zeros(len(self.bitext), np.int64),
-        )
+        sides = zip(self.sides, chosen, strict=True)
+        pairs = [np.repeat(np.arange(len(side)), side.lengths)[mask] for side, mask in sides]
+        return self.per_pair(np.concatenate(pairs))
 
 
 def word_tokens(bitext: Bitext) -> tuple[np.ndarray, np.ndarray]:
@@ -243,10 +239,7 @@ def likeness_of_linked_words(bitext: Bitext, keys: np.ndarray) -> np.ndarray:
         np.array([word.casefold() for word in side.vocabulary], object) for side in (bitext.source, bitext.target)
     ]
     digits = [np.array([any(letter.isdigit() for letter in word) for word in each], bool) for each in words]
-    source, target = (
-        tokens_at(side, keys["m"], keys[name])
-        for side, name in zip((bitext.source, bitext.target), ("s", "t"), strict=True)
-    )
+    source, target = linked_words(bitext, keys)
     if not len(keys):
         return np.zeros(0, np.int64)
     equal, numbers = words[0][source] == words[1][target], digits[0][source] & digits[1][target]

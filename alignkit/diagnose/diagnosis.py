@@ -43,7 +43,13 @@ from alignkit.links.from_scores import links_above
 from alignkit.links.gold import is_naacl, parse_gold
 from alignkit.links.links import GoldLinks, Links, check_range, parse_probabilities
 from alignkit.metrics.aer import evaluate
-from alignkit.metrics.error_classes import Partition, WordFacts, probability_partition, text_partitions
+from alignkit.metrics.error_classes import (
+    Partition,
+    WordFacts,
+    class_rows,
+    probability_partition,
+    text_partitions,
+)
 from alignkit.parallel import thread_count
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import Side, read_text
@@ -279,34 +285,15 @@ def _class_table(
     scores = text.evidence.probabilities.values
     right = calibration.right(scores[text.evidence.places(text.links)])
     keys, weights = text.evidence.likely_links(calibration)
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for part in parts:
         found, size = part.find(text.keys), len(part.classes)
-        per_class = [
-            np.bincount(found, minlength=size),
-            np.bincount(found, right, size),
-            np.bincount(part.find(keys), weights, size),
-        ]
-        rows += _class_rows(part, *per_class)
+        links, correct = np.bincount(found, minlength=size), np.bincount(found, right, size)
+        gold, zeros = np.bincount(part.find(keys), weights, size), np.zeros(size)
+        measures = ExpectedCounts(links, correct, gold, zeros, zeros, zeros).measures()
+        errors = {"wrong": links - correct, "missed": np.maximum(gold - correct, 0)}
+        rows += class_rows(part, (links > 0) | (gold >= 0.5), measures, links=links, gold=gold, **errors)
     return pd.DataFrame(rows, columns=list(CLASS_COLUMNS))
-
-
-def _class_rows(part: Partition, links: np.ndarray, right: np.ndarray, gold: np.ndarray) -> list[dict[str, Any]]:
-    zeros = np.zeros(len(links))
-    measures = ExpectedCounts(links, right, gold, zeros, zeros, zeros).measures()
-    wrong, missed = links - right, np.maximum(gold - right, 0)
-    errors = max(float((wrong + missed).sum()), 1e-30)
-    rows = []
-    for k, name in enumerate(part.classes):
-        if links[k] == 0 and gold[k] < 0.5:
-            continue
-        row: dict[str, Any] = {"by": part.by, "class": name}
-        row |= {key: float(measures[key][k]) for key in ("aer", "precision", "recall")}
-        if not part.comparable:
-            row |= {"aer": float("nan"), "recall": float("nan")}
-        row |= {"links": int(links[k]), "gold": float(gold[k]), "wrong": float(wrong[k])}
-        rows.append({**row, "missed": float(missed[k]), "share_of_errors": float(wrong[k] + missed[k]) / errors})
-    return rows
 
 
 def _findings(checks: list[Check], pairs: np.ndarray) -> pd.DataFrame:

@@ -211,5 +211,4 @@ def _one_blas_thread() -> AbstractContextManager[object]:
         return nullcontext()
     from threadpoolctl import threadpool_limits
 
-    limits: AbstractContextManager[object] = threadpool_limits(1, user_api="blas")
-    return limits
+    return threadpool_limits(1, user_api="blas")

@@ -147,8 +147,7 @@ def _compare(name: str, seed: int, split: Split, now: Measured, own: Measured) -
 
 
 def _per_seed(raw: pd.DataFrame, name: str, column: str) -> pd.Series:
-    values: pd.Series = raw[raw["lambda"] == name].groupby("seed")[column].mean()
-    return values
+    return raw[raw["lambda"] == name].groupby("seed")[column].mean()
 
 
 def deceptive_attention_claims(raw: pd.DataFrame) -> Iterator[Claim]:

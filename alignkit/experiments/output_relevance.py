@@ -117,8 +117,7 @@ def run_output_relevance(settings: OutputRelevanceSettings, progress: Progress =
 def per_sentence(raw: pd.DataFrame, u: str, v: str) -> np.ndarray:
     """Kendall's tau of each sentence, mean over the seeds; intervals are over sentences."""
     some = raw[(raw.u == u) & (raw.v == v)]
-    means: np.ndarray = some.groupby("sentence").tau.mean().to_numpy()
-    return means
+    return some.groupby("sentence").tau.mean().to_numpy()
 
 
 def output_relevance_claims(raw: pd.DataFrame, counts: pd.DataFrame) -> Iterator[Claim]:

@@ -141,27 +141,24 @@ class Model:
     trained: bool
 
 
-def draw_sentences(
-    topics: int, per_topic: int, others: int, dictionary: int, sentences: int, seeds: range
-) -> Sentences:
+def draw_sentences(settings: TopicWordsSettings, seeds: range) -> Sentences:
     """Draws the synthetic task: a sentence has a topic word, which decides its label, and ``others`` other words.
 
     Args:
-        topics: J; topic words have ids 0 to J * per_topic - 1, word w belonging to topic w // per_topic.
-        per_topic: topic words of a topic.
-        others: m, non-topic words in a sentence, drawn with replacement.
-        dictionary: number of non-topic words.
-        sentences: N; the numbers of occurrences of two topic words differ by at most one.
+        settings: J topics, whose words have ids 0 to J * per_topic - 1, word w belonging to topic w // per_topic;
+            the others are drawn with replacement. The numbers of occurrences of two topic words differ by at most
+            one.
         seeds: one text is drawn from each.
     """
-    topical, drawn = topics * per_topic, []
+    topical, drawn = settings.topics * settings.per_topic, []
+    types, shape = topical + settings.dictionary, (settings.sentences, settings.others)
     for seed in seeds:
         rng = np.random.default_rng([seed, 12])
-        told = rng.permutation(np.arange(sentences) % topical)[:, None]
-        drawn.append(np.hstack([told, rng.integers(topical, topical + dictionary, (sentences, others))]))
+        told = rng.permutation(np.arange(settings.sentences) % topical)[:, None]
+        drawn.append(np.hstack([told, rng.integers(topical, types, shape)]))
     words = torch.from_numpy(np.stack(drawn))
     mask = torch.ones_like(words, dtype=torch.bool)
-    return Sentences(words, mask, words[:, :, 0] // per_topic, topical + dictionary, topics)
+    return Sentences(words, mask, words[:, :, 0] // settings.per_topic, types, settings.topics)
 
 
 def initial_model(
@@ -272,8 +269,7 @@ def predicted_scores(norms: np.ndarray, others: float | np.ndarray, query: float
     """
     goal = query * (norms - norms[0]) + 1 / others - np.log(others)
     # x + e^x = goal for x = s - log m, so e^x is Wright's omega of it.
-    scores: np.ndarray = np.log(others * wrightomega(goal))
-    return scores
+    return np.log(others * wrightomega(goal))
 
 
 def as_sentences(text: LabelledText, seeds: int) -> Sentences:
@@ -408,9 +404,7 @@ def trajectory(
         progress: of the steps.
     """
     seeds, topical = range(settings.seeds), settings.topics * settings.per_topic
-    text = draw_sentences(
-        settings.topics, settings.per_topic, settings.others, settings.dictionary, settings.sentences, seeds
-    )
+    text = draw_sentences(settings, seeds)
     model = initial_model(text.types, settings.topics, settings.width, settings.scale, classifier, seeds)
     kept = set(_kept(settings.steps, 150).tolist())
     times = np.concatenate([[0], np.cumsum(settings.rate * settings.growth ** np.arange(settings.steps))])
@@ -452,15 +446,13 @@ def _first_pull(model: Model, settings: TopicWordsSettings) -> np.ndarray:
     """
     rows = model.weights[0]
     along = (rows - rows.mean(1, keepdim=True)).repeat_interleave(settings.per_topic, 1)
-    result: np.ndarray = (model.v[:, : along.shape[1]] * along).sum(2).double().numpy()
-    return result
+    return (model.v[:, : along.shape[1]] * along).sum(2).double().numpy()
 
 
 def _errors(part: pd.DataFrame) -> pd.Series:
     """Per seed, the largest |score - predicted| of any topic word, over the largest |score|."""
     gap = (part.score - part.predicted).abs().groupby(part.seed).max()
-    errors: pd.Series = gap / part.score.abs().groupby(part.seed).max()
-    return errors
+    return gap / part.score.abs().groupby(part.seed).max()
 
 
 def _table(raw: pd.DataFrame) -> pd.DataFrame:

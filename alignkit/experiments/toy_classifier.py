@@ -79,8 +79,7 @@ def linear_flow(state: np.ndarray) -> np.ndarray:
 def linear_loss(state: np.ndarray) -> np.ndarray:
     """p (beta0 - beta1), (K,)."""
     beta0, beta1, p = state
-    result: np.ndarray = p * (beta0 - beta1)
-    return result
+    return p * (beta0 - beta1)
 
 
 def solve_linear(start: np.ndarray, time: np.ndarray) -> np.ndarray:
@@ -121,14 +120,12 @@ def loss(state: np.ndarray) -> np.ndarray:
 
 def invariant(state: np.ndarray) -> np.ndarray:
     """a + e^a - beta1^2 / 2, constant by equation (1) if beta0 = 0."""
-    result: np.ndarray = state[2] + np.exp(state[2]) - state[1] ** 2 / 2
-    return result
+    return state[2] + np.exp(state[2]) - state[1] ** 2 / 2
 
 
 def attention_logit(beta1: np.ndarray, constant: float) -> np.ndarray:
     """The a for which a + e^a - beta1^2 / 2 is that constant."""
-    a: np.ndarray = np.log(wrightomega(constant + beta1**2 / 2))
-    return a
+    return np.log(wrightomega(constant + beta1**2 / 2))
 
 
 def integrate(

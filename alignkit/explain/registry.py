@@ -1,7 +1,6 @@
 """The registry of explanation tests, and their settings. Imports no torch.
 
-A test is a function of a :class:`alignkit.explain.subject.Subject` that returns rows, and a line of this
-module.
+A test is a function of a :class:`alignkit.explain.subject.Subject` that returns rows, and a line of this module.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The subject of explanation tests: a classifier with texts, what it does with them, and networks beside it.
+"""The subject of explanation tests, a classifier with texts and networks beside it, and the table of all tests.
 
-Rows of the table of tests: a mean over texts, its interval, and what it says.
+A row has a mean over texts, its interval, and what it says.
 """
 
 from __future__ import annotations
@@ -9,24 +9,28 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy.special import expit
 
+from alignkit.errors import AlignkitError
 from alignkit.explain.decisions import Decision, sums_to_one
-from alignkit.explain.registry import ExplanationSettings
+from alignkit.explain.registry import EXPLANATION_TESTS, ExplanationSettings
 from alignkit.metrics.intervals import mean_interval
 from alignkit.neural.aligners import ClassifierAligner
 from alignkit.neural.devices import device_of
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores
 from alignkit.neural.settings import ClassifierRunSettings
-from alignkit.neural.training.classification import ClassificationTask
+from alignkit.neural.training.classification import ClassificationTask, ClassifierRun
 from alignkit.neural.training.trainer import Trainer
+from alignkit.packages import imported
 from alignkit.scores import Scores
 from alignkit.text.labelled import LabelledText
-from alignkit.types import Progress, no_progress
+from alignkit.types import PathLike, Progress, no_progress
 
 
 @dataclass(eq=False)
@@ -111,6 +115,50 @@ class Subject:
         return found.network if best else trainer.network.eval()
 
 
+def subject_of_run(
+    run: PathLike,
+    others: Sequence[PathLike] = (),
+    settings: ExplanationSettings | None = None,
+    *,
+    progress: Progress = no_progress,
+    device: str = "auto",
+) -> Subject:
+    """Load the best classifier of a run and the texts with words among the first of its validation text.
+
+    Args:
+        run: the directory of a classifier's run.
+        others: those of other seeds on the same text: how far their attention lies from this one's is a yardstick
+            for adversaries.
+        settings: defaults if not given.
+        progress: called with (training steps done, steps of a network, its name) by tests that train networks.
+        device: as :func:`alignkit.neural.devices.pick_device`.
+
+    Raises:
+        AlignkitError: there is no such run, another one has another text, no text has words, or a word to avoid is
+            unknown.
+    """
+    settings = settings or ExplanationSettings()
+    own = ClassifierRun(Path(run))
+    classifier = own.load(device=device)
+    second = []
+    for path in others:
+        other = ClassifierRun(Path(path)).load(device=device)
+        if other.tokenizer.vocabulary != classifier.tokenizer.vocabulary:
+            raise AlignkitError(
+                f"{path}: this classifier has other words; give a run of another seed on the same text"
+            )
+        second.append(other)
+    vocabulary = set(classifier.tokenizer.vocabulary.tokens)
+    unknown = [word for word in settings.avoid if word not in vocabulary]
+    if unknown:
+        raise AlignkitError(f"the word {unknown[0]!r} to avoid is not in the classifier's vocabulary")
+    with_words = np.flatnonzero(own.valid.corpus.lengths > 0)[: settings.limit]
+    if not len(with_words):
+        raise AlignkitError("no text has words to explain")
+    text = LabelledText.from_bitext(own.valid.bitext.take(with_words))
+    return Subject(classifier, text, own.train, settings, second, progress)
+
+
 def decisions(network: Classifier, text: LabelledText) -> list[Decision]:
     """What each decision of a classifier rests on; all texts have words."""
     alpha = classifier_scores(network, text, "alpha")
@@ -130,9 +178,8 @@ def network_probabilities(network: Classifier, text: LabelledText) -> np.ndarray
     return np.asarray(expit(logits))
 
 
-Row = dict[str, Any]  #: test, value, low, high, n (how many the mean is over), meaning
 COLUMNS = ("group", "test", "value", "low", "high", "n", "meaning")  #: of the table; group is the test's name
-
+Row = dict[str, Any]  #: test, value, low, high, n (how many the mean is over), meaning
 Bounds = tuple[float, float]  #: of the values that there can be
 SHARES: Bounds = (0, 1)
 DIFFERENCES: Bounds = (-1, 1)  #: of two shares
@@ -153,3 +200,21 @@ def mean_row(test: str, values: Any, meaning: str, bounds: Bounds = SHARES) -> R
     low, high = mean_interval(known, *bounds)
     value = float(known.mean()) if len(known) else float("nan")
     return {"test": test, "value": value, "low": low, "high": high, "n": len(known), "meaning": meaning}
+
+
+def explanation_table(subject: Subject) -> pd.DataFrame:
+    """Run all tests that the subject's settings name.
+
+    Returns:
+        rows ``group`` (the name of the test), ``test``, ``value``, its 95 % interval ``low`` and ``high`` over
+        texts, ``n`` (how many texts the mean is over), and ``meaning``.
+
+    Raises:
+        AlignkitError: a test that trains networks cannot be made for this classifier or text.
+    """
+    rows = [
+        {"group": name, **row}
+        for name in subject.settings.tests
+        for row in imported(EXPLANATION_TESTS[name].rows)(subject)
+    ]
+    return pd.DataFrame(rows, columns=COLUMNS)

@@ -227,7 +227,10 @@ def rank_heads(
     of_heads, of_positions = slice(0, 2 * count), slice(2 * count, -1)
     table = pd.DataFrame([{**each, **values} for each, values in zip(facts, rows, strict=False)])
     hits = np.array([row["hits"] for row in rows])
-    against = [_p_better(hits, draws, of_heads, 2 * count + k) for k in range(len(alone))]
+    against = [
+        adjusted_p(hits[of_heads] - hits[other], draws[:, of_heads] - draws[:, [other]])
+        for other in range(2 * count, 2 * count + len(alone))
+    ]
     table["p_chance"], table["p_positions"] = against[0], np.max(against[1:], axis=0)
     order = np.argsort(-np.nan_to_num(hits[of_heads], nan=-1), kind="stable")
     best = int(order[0])
@@ -244,11 +247,6 @@ def rank_heads(
         len(bitext),
         dict(heads.made),
     )
-
-
-def _p_better(hits: np.ndarray, draws: np.ndarray, heads: slice, other: int) -> np.ndarray:
-    """The adjusted p of each head against column ``other``."""
-    return adjusted_p(hits[heads] - hits[other], draws[:, heads] - draws[:, [other]])
 
 
 def _references(

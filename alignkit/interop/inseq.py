@@ -71,8 +71,7 @@ def _attributes(value: Any) -> dict[str, Any]:
     """The fields of an object, which may be wrapped with its type."""
     if not isinstance(value, dict):
         raise TypeError(f"an object was expected, not {type(value).__name__}")
-    fields: dict[str, Any] = value.get("attributes", value)
-    return fields
+    return value.get("attributes", value)
 
 
 def _tensor(text: str) -> np.ndarray:

@@ -160,6 +160,6 @@ SCORE_FORMATS = {
     "npz": ScoreFormat(lambda file: file.data.startswith(b"PK\x03\x04"), read_npz),
     "inseq": ScoreFormat(is_inseq, read_inseq),
     "json": ScoreFormat(lambda file: file.first_line.startswith(("[", "{")), read_json_lines),
-    "links": ScoreFormat(lambda file: is_links(file.first_alignment), read_link_lines),
+    "links": ScoreFormat(is_links, read_link_lines),
     "soft": ScoreFormat(lambda file: True, read_soft_alignments),
 }

@@ -85,11 +85,6 @@ class ScoreFile:
         """The first line that is not blank, without the space around it."""
         return next((line.strip() for line in self.lines if line.strip()), "")
 
-    @property
-    def first_alignment(self) -> str:
-        """The same of ``alignments``."""
-        return next((line.strip() for line in self.alignments if line.strip()), "")
-
 
 def words_of_tokens(source: Sequence[Sequence[str]], target: Sequence[Sequence[str]]) -> tuple[Grouping, Grouping]:
     """The words of subwords with marks, of the source and of the target."""
@@ -189,8 +184,9 @@ _LINK = re.compile(r"\s*\d+[-p?]\d+(:[0-9.e+-]+)?(\s|\Z)", re.ASCII)
 _NUMBER = re.compile(r"\d+\t", re.ASCII)
 
 
-def is_links(first: str) -> bool:
-    """True if the first line that is not blank is one of links, or there is none."""
+def is_links(file: ScoreFile) -> bool:
+    """True if the first of ``alignments`` that is not blank is one of links, or there is none."""
+    first = next((line.strip() for line in file.alignments if line.strip()), "")
     return not first or _LINK.match(_NUMBER.sub("", first, count=1) or "0-0") is not None
 
 

@@ -64,8 +64,7 @@ def symmetrize(
     if max(length, height) > MOST_TOKENS:
         raise AlignkitError(f"a link has the token index {max(length, height) - 1}; no sentence is that long")
     if heuristic.steps is None:
-        found: Links = heuristic.load()(forward, reverse)
-        return found
+        return heuristic.load()(forward, reverse)
     most = forward.offsets + reverse.offsets  # where the links of each pair would start if all were kept
     size = max(int(np.diff(most).max()), min(height, _FEWEST_BLOCKS)) + 2
     sizes = np.zeros(len(forward), np.int64)

@@ -145,10 +145,6 @@ def _work(scores: ScorePair) -> np.ndarray:
     return np.empty(int(scores.shapes[:, 1].max(initial=0)) + 1, np.float32)
 
 
-def _count(u: ScoresLike, v: ScoresLike, settings: MetricSettings) -> AgreementCounts:
-    return count_agreement(u, v, settings.percent, settings.threads)
-
-
 def _values(sums: AgreementCounts) -> dict[str, Any]:
     return {
         "agreement": ratio(sums.hits, sums.rows),
@@ -166,7 +162,7 @@ AGREEMENT = Metric(
     reference="scores",
     symmetric=False,
     share=True,
-    count=_count,
+    count=lambda u, v, settings: count_agreement(u, v, settings.percent, settings.threads),
     values=_values,
     whole=("rows",),
 )

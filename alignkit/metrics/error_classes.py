@@ -8,14 +8,14 @@ not proposed has none.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from alignkit.links.links import GoldLinks, Links
-from alignkit.metrics.aer import LinkCounts, count_links_by, link_keys
+from alignkit.metrics.aer import AER, count_links_by, link_keys
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.vocabulary import punctuation_types
 
@@ -33,9 +33,9 @@ NOT_PROPOSED = "not proposed"
 COLUMNS = ("by", "class", "aer", "precision", "recall", "links", "sure", "wrong", "missed", "share_of_errors")
 
 
-def band_names(ends: tuple[int, ...]) -> list[str]:
-    """Names of the bands up to and above these ends: 0, 1-3, 4-10, ..., more."""
-    names, low = [], 0
+def band_names(ends: tuple[int, ...], low: int = 0) -> list[str]:
+    """Names of the bands from ``low`` on, up to and above these ends: 0, 1-3, 4-10, ..., more."""
+    names = []
     for end in ends:
         names.append(f"{low:,}" if low == end else f"{low:,}\N{EN DASH}{end:,}")
         low = end + 1
@@ -119,24 +119,33 @@ def error_table(
     rows = []
     for partition in partitions(gold, links, facts, probabilities):
         counts = count_links_by(gold, links, partition.find, len(partition.classes))
-        rows += _rows(partition, counts, empty)
+        errors = {"wrong": counts.found - counts.in_possible, "missed": counts.sure - counts.in_sure}
+        shown = (counts.found > 0) | (counts.possible > 0) | empty
+        rows += class_rows(partition, shown, AER.values(counts), links=counts.found, sure=counts.sure, **errors)
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def _rows(partition: Partition, counts: LinkCounts, empty: bool) -> list[dict[str, object]]:
-    wrong, missed = counts.found - counts.in_possible, counts.sure - counts.in_sure
-    errors = max(int((wrong + missed).sum()), 1)
-    rows: list[dict[str, object]] = []
-    for k, measures in enumerate(counts.each()):
-        if not empty and counts.found[k] == 0 and counts.possible[k] == 0:
-            continue
-        if not partition.comparable:
-            measures = replace(measures, aer=float("nan"), recall=float("nan"))
-        row: dict[str, object] = {"by": partition.by, "class": partition.classes[k], "aer": measures.aer}
-        row |= {"precision": measures.precision, "recall": measures.recall}
-        row |= {"links": int(counts.found[k]), "sure": int(counts.sure[k])}
-        row |= {"wrong": int(wrong[k]), "missed": int(missed[k])}
-        rows.append({**row, "share_of_errors": float(wrong[k] + missed[k]) / errors})
+def class_rows(
+    partition: Partition, shown: np.ndarray, measures: Mapping[str, np.ndarray], **counts: np.ndarray
+) -> list[dict[str, object]]:
+    """The rows of a table of classes.
+
+    Args:
+        partition: of K classes.
+        shown: bool (K,), those that get a row.
+        measures: (K,) each, ``aer``, ``precision``, ``recall``, and others, which are left out.
+        counts: (K,) each, the columns of numbers, ``wrong`` and ``missed`` among them.
+    """
+    errors = counts["wrong"] + counts["missed"]
+    shares = errors / max(errors.sum(), 1e-30)
+    left_out = () if partition.comparable else ("aer", "recall")
+    rows = []
+    for k in np.flatnonzero(shown).tolist():
+        row: dict[str, object] = {"by": partition.by, "class": partition.classes[k]}
+        for name in ("aer", "precision", "recall"):
+            row[name] = float("nan") if name in left_out else float(measures[name][k])
+        row |= {name: values[k].item() for name, values in counts.items()}
+        rows.append({**row, "share_of_errors": float(shares[k])})
     return rows
 
 
@@ -158,16 +167,17 @@ def text_partitions(facts: WordFacts) -> list[Partition]:
     return [_by_frequency(facts), _by_punctuation(facts.bitext), _by_length(facts.bitext)]
 
 
-def tokens_at(corpus: Corpus, sentences: np.ndarray, positions: np.ndarray) -> np.ndarray:
-    """The token at a position of a sentence, for each link."""
-    return corpus.tokens[corpus.offsets[sentences] + positions]
+def linked_words(bitext: Bitext, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """int32 (K,) each: the source and the target word of links, keys as of ``link_keys``."""
+    source, target = bitext.source, bitext.target
+    m = keys["m"]
+    return source.tokens[source.offsets[m] + keys["s"]], target.tokens[target.offsets[m] + keys["t"]]
 
 
 def _by_frequency(facts: WordFacts) -> Partition:
     def find(keys: np.ndarray) -> np.ndarray:
-        sides = zip((facts.bitext.source, facts.bitext.target), facts.counts, ("s", "t"), strict=True)
-        source, target = (counts[tokens_at(side, keys["m"], keys[name])] for side, counts, name in sides)
-        return np.searchsorted(np.array(FREQUENCIES), np.minimum(source, target), side="left")
+        words = zip(facts.counts, linked_words(facts.bitext, keys), strict=True)
+        return np.searchsorted(np.array(FREQUENCIES), np.minimum(*(counts[own] for counts, own in words)))
 
     return Partition("frequency of the rarer word", tuple(band_names(FREQUENCIES)), find)
 
@@ -197,21 +207,16 @@ def _by_punctuation(bitext: Bitext) -> Partition:
     marks = [punctuation_types(side.vocabulary) for side in (bitext.source, bitext.target)]
 
     def find(keys: np.ndarray) -> np.ndarray:
-        sides = zip((bitext.source, bitext.target), marks, ("s", "t"), strict=True)
-        source, target = (mark[tokens_at(side, keys["m"], keys[name])] for side, mark, name in sides)
-        return source.astype(np.int64) + target
+        source, target = linked_words(bitext, keys)
+        return marks[0][source].astype(np.int64) + marks[1][target]
 
     return Partition("punctuation", PUNCTUATION, find)
 
 
 def _by_length(bitext: Bitext) -> Partition:
     longer = bitext.shapes.max(axis=1) if len(bitext) else np.zeros(0, np.int32)
-    names = band_names(LENGTHS)
-    names[0] = names[0].replace("0", "1", 1)  # a side with a link is not empty
-    ends = np.array(LENGTHS)
-    return Partition(
-        "words on the longer side", tuple(names), lambda keys: np.searchsorted(ends, longer[keys["m"]])
-    )
+    names, ends = tuple(band_names(LENGTHS, 1)), np.array(LENGTHS)  # a side with a link is not empty
+    return Partition("words on the longer side", names, lambda keys: np.searchsorted(ends, longer[keys["m"]]))
 
 
 def probability_partition(links: Links, probabilities: np.ndarray) -> Partition:

@@ -136,8 +136,7 @@ class _Bags:
         if bias:  # is the weight of an input of 1
             x = torch.cat([x, x.new_ones(len(x), 1)], 1)
             output = torch.cat([output, bias[0].unsqueeze(1)], 1)
-        loss: Tensor = BagLoss.apply(x, output, rows, y)
-        return loss
+        return BagLoss.apply(x, output, rows, y)
 
     def total_loss(self, weights: list[Tensor]) -> float:
         """Mean loss of all target tokens, nats."""

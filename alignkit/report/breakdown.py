@@ -13,7 +13,7 @@ from alignkit.links.links import Links
 from alignkit.metrics.aer import count_links
 from alignkit.metrics.agreement import AgreementRows, agreement_rows
 from alignkit.metrics.error_classes import COLUMNS as CLASS_COLUMNS
-from alignkit.metrics.error_classes import band_names, error_table
+from alignkit.metrics.error_classes import LENGTHS, band_names, error_table
 from alignkit.metrics.intervals import percentile_interval, ratio, resampled_sums
 from alignkit.report.model import Report, ScoreSet
 from alignkit.scores import Scores, merge_to_words
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 #: upper ends of the bands of how often a source word occurs in the training text
 FREQUENCIES = (0, 3, 10, 30, 100, 300, 1000, 3000)
-#: upper ends of the bands of source words in a sentence
-LENGTHS = (5, 10, 15, 20, 30, 50)
 ENDS = "sentence ends"
 CLASSES = ("sentence start", "sentence end", "punctuation", "words")
 
@@ -47,9 +45,7 @@ def frequency_bands(report: Report, rows: AgreementRows) -> tuple[np.ndarray, li
 def length_bands(report: Report, rows: AgreementRows) -> tuple[np.ndarray, list[str]]:
     """The band of each row, by the number of source words in its sentence."""
     lengths = report.word_shapes[:, 1]
-    names = band_names((*LENGTHS,))
-    names[0] = names[0].replace("0", "1", 1)
-    return np.searchsorted(np.array(LENGTHS), lengths[rows.sentence], side="left"), names
+    return np.searchsorted(np.array(LENGTHS), lengths[rows.sentence], side="left"), band_names(LENGTHS, 1)
 
 
 def banded(

@@ -32,7 +32,7 @@ from alignkit.report.model import Report, ScoreSet, score_set
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import encode_bitext, split_words
-from alignkit.time_course import Network, TimeCourseSettings, time_course
+from alignkit.time_course import TimeCourseSettings, time_course
 from alignkit.types import PathLike, Progress, with_options
 from alignkit.version import versions
 
@@ -145,6 +145,7 @@ def build_report(inputs: ReportInputs | None = None, progress: Progress | None =
         sets = [replace(each, scores=crop(each.scores)) for each in sets]
         bitext, specials = without_specials(bitext), False
     named = {each.name: each.scores for each in sets}
+    words = (word_bitext(text, bool(scored.runs)) for text in (scored.bitext, scored.training))
     if not (shapes > 0).all(axis=1).any():
         raise AlignkitError(
             "no pair of the text has words on both sides, so there is nothing to show; give another text"
@@ -158,7 +159,7 @@ def build_report(inputs: ReportInputs | None = None, progress: Progress | None =
         time_course=_time_courses(inputs, scored, crop, progress),
         gold=read_gold(inputs.gold, shapes=shapes) if inputs.gold is not None else None,
         heads=ranked,
-        words=_word_facts(scored) if inputs.gold is not None else None,
+        words=WordFacts.of(*words) if inputs.gold is not None else None,
         specials=specials,
         marked=bool(scored.runs),
         facts=_facts(inputs, scored),
@@ -268,14 +269,11 @@ def _time_courses(
     if not followed:
         return None
     sets = {each.name: each.scores for each in scored.sets}
-
-    def cropped(network: Network, pairs: Bitext, kind: str) -> Scores:
-        return crop(network.score(pairs, kind))
-
     plan = TimeCourseSettings(
         percent=inputs.percent, resamples=0, kinds=("alpha", "beta"), metrics=(MAIN,), order="step"
     )
-    how: dict[str, Any] = {"device": inputs.device, "progress": progress, "score": cropped}
+    how: dict[str, Any] = {"device": inputs.device, "progress": progress}
+    how["score"] = lambda network, pairs, kind: crop(network.score(pairs, kind))
     reference = {"ibm1.beta": crop(sets["ibm1.beta"])}
     parts = [time_course(each.run, scored.bitext, reference, plan, **how) for each in followed]
     # The attention of every other seed is followed towards that of the first network.
@@ -322,12 +320,6 @@ def _model_sets(inputs: ReportInputs, scored: ScoredText) -> list[ScoreSet]:
             found = [("alpha", project_scores(alpha, scored.bitext, specials=True))]
         sets += [score_set(model, kind, scores, name=label, suffix=suffix) for kind, scores in found]
     return sets
-
-
-def _word_facts(scored: ScoredText) -> WordFacts:
-    """The words of the pairs, and how often the text that was learned from has each."""
-    specials = bool(scored.runs)
-    return WordFacts.of(*(word_bitext(text, specials) for text in (scored.bitext, scored.training)))
 
 
 def _facts(inputs: ReportInputs, scored: ScoredText) -> dict[str, Any]:

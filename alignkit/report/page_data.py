@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Mapping
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,8 +58,7 @@ def bands(table: pd.DataFrame, names: list[str]) -> dict[str, dict[str, list[Any
     """By ``frequency`` and ``length``, for each pair ``u,v`` (indices), rows [band, rows, agreement, chance, low,
     high]."""
     found: dict[str, dict[str, list[Any]]] = {"frequency": {}, "length": {}}
-    columns = ["by", "u", "v", "band", "rows", "agreement", "chance", "low", "high"]
-    for by, u, v, band, rows, *shares in table[columns].itertuples(index=False):
+    for by, u, v, band, rows, *shares in table.itertuples(index=False):
         key = f"{names.index(u)},{names.index(v)}"
         found[by].setdefault(key, []).append([band, int(rows), *(plain_number(x) for x in shares)])
     return found
@@ -145,10 +144,10 @@ def sentences(report: Report, limit: int) -> list[dict[str, Any]]:
     little-endian 16-bit floats in base64; ``h``, a hex string of which rows agree, ceil(T / 4) digits for each
     (u, v); and ``g``, gold links [s, t, 1 if sure]."""
     count = min(limit, len(report.bitext))
+    scores, pairs = [each.scores for each in report.sets], list(product(range(len(report.sets)), repeat=2))
     agreeing = {
-        (i, j): hits_by_sentence(agreement_rows(u.scores, v.scores, report.percent), len(report.bitext))
-        for i, u in enumerate(report.sets)
-        for j, v in enumerate(report.sets)
+        (i, j): hits_by_sentence(agreement_rows(scores[i], scores[j], report.percent), len(report.bitext))
+        for i, j in pairs
         if i != j
     }
     gold = None
@@ -157,13 +156,10 @@ def sentences(report: Report, limit: int) -> list[dict[str, Any]]:
     found = []
     for m in range(count):
         x, y = report.bitext.source.words(m), report.bitext.target.words(m)
-        record: dict[str, Any] = {"x": x, "y": y, "v": "", "h": ""}
-        record["v"] = encode_matrices([each.scores[m] for each in report.sets])
-        size = len(report.sets)
         nothing = np.zeros(len(y), bool)
-        for i in range(size):
-            for j in range(size):
-                record["h"] += hex_bits(agreeing[i, j][m] if i != j and len(x) else nothing)
+        rows = (agreeing[pair][m] if pair in agreeing and x else nothing for pair in pairs)
+        matrices = encode_matrices([each.scores[m] for each in report.sets])
+        record: dict[str, Any] = {"x": x, "y": y, "v": matrices, "h": "".join(map(hex_bits, rows))}
         if gold is not None and m < len(gold[0]):
             sure = set(gold[1][m])
             record["g"] = [[s, t, int((s, t) in sure)] for s, t in gold[0][m]]

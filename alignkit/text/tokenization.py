@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 
@@ -31,29 +31,6 @@ def split_words(line: str) -> list[str]:
     return [word for word in line.replace("\t", " ").split(" ") if word]
 
 
-class Tokenizer(Protocol):
-    """Lines of text to ids and back, with one vocabulary for both sides of a bitext."""
-
-    @property
-    def vocabulary(self) -> Vocabulary: ...
-
-    def encode(self, line: str) -> list[int]:
-        """The ids of a line, without BOS and EOS."""
-        ...
-
-    def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids; specials are left out."""
-        ...
-
-    def words(self, line: str) -> list[int]:
-        """The index of the whitespace word that each id of :meth:`encode` belongs to."""
-        ...
-
-    def state(self) -> dict[str, Any]:
-        """The state that :func:`tokenizer_from_state` takes: strings, numbers and bytes."""
-        ...
-
-
 @dataclass(frozen=True)
 class WordTokenizer:
     """A tokenizer of whitespace words; those not in the vocabulary are unk."""
@@ -61,17 +38,21 @@ class WordTokenizer:
     vocabulary: Vocabulary
 
     def encode(self, line: str) -> list[int]:
+        """The ids of a line, without BOS and EOS."""
         ids = self.vocabulary.ids
         # Text that happens to spell a special is unknown: only the encoder adds BOS, EOS and padding.
         return [UNK if word in SPECIALS else ids.get(word, UNK) for word in split_words(line)]
 
     def decode(self, ids: Iterable[int]) -> str:
+        """The text of ids; specials are left out."""
         return " ".join(self.vocabulary[i] for i in ids if i not in (PAD, BOS, EOS))
 
     def words(self, line: str) -> list[int]:
+        """The index of the whitespace word that each id of :meth:`encode` belongs to."""
         return list(range(len(split_words(line))))
 
     def state(self) -> dict[str, Any]:
+        """The state that :func:`tokenizer_from_state` takes: strings, numbers and bytes."""
         return {"tokens": "words", "vocabulary": list(self.vocabulary.tokens)}
 
 
@@ -128,7 +109,7 @@ class SubwordTokenizer:
         return found or [WORD_START]
 
     def encode(self, line: str) -> list[int]:
-        """The ids of a line, encoded word by word.
+        """The ids of a line, without BOS and EOS, encoded word by word.
 
         Subwords never cross a space, so they are those that SentencePiece finds in the line; but each distinct
         word is encoded only once, and the word of each subword is known.
@@ -136,15 +117,20 @@ class SubwordTokenizer:
         return [i for word in split_words(line) for i in self._encode_word(word)]
 
     def decode(self, ids: Iterable[int]) -> str:
+        """The text of ids; specials are left out."""
         return self._processor.DecodeIds([int(i) for i in ids if i not in (PAD, BOS, EOS)])
 
     def words(self, line: str) -> list[int]:
+        """The index of the whitespace word that each id of :meth:`encode` belongs to."""
         return [index for index, word in enumerate(split_words(line)) for _ in self._encode_word(word)]
 
     def state(self) -> dict[str, Any]:
+        """The state that :func:`tokenizer_from_state` takes: strings, numbers and bytes."""
         return {"tokens": "subwords", "model": self.model}
 
 
+#: Lines of text to ids and back, with one vocabulary for both sides of a bitext.
+Tokenizer = WordTokenizer | SubwordTokenizer
 _LINES = "lines must be a list of sentences"
 
 
@@ -229,7 +215,7 @@ def learn_words(lines: Iterable[str], minimum: int = 1) -> WordTokenizer:
 
 
 def tokenizer_from_state(state: dict[str, Any]) -> Tokenizer:
-    """The tokenizer with this :meth:`Tokenizer.state`; raises AlignkitError if the state is damaged."""
+    """The tokenizer with this ``state``; raises AlignkitError if the state is damaged."""
     try:
         if state["tokens"] == "words":
             return WordTokenizer(Vocabulary.from_tokens(state["vocabulary"]))

@@ -15,7 +15,8 @@ from alignkit.text.labelled import LabelledText
 
 @pytest.fixture
 def text():
-    drawn = experiment.draw_sentences(3, 2, 4, 12, 24, range(2))
+    settings = experiment.TopicWordsSettings(topics=3, per_topic=2, others=4, dictionary=12, sentences=24)
+    drawn = experiment.draw_sentences(settings, range(2))
     mask = drawn.mask.clone()
     mask[:, ::3, -1] = False  # some sentences are shorter
     return experiment.Sentences(drawn.words, mask, drawn.labels, drawn.types, drawn.topics)
@@ -62,7 +63,8 @@ def test_the_flow_is_minus_the_gradient(text, classifier):
 
 def drift(rate: float, steps: int) -> float:
     """How far s + e^s/m - |q|^2 |v|^2/2 moves where other words are exactly nothing."""
-    text = experiment.draw_sentences(2, 1, 6, 30, 20, range(1))
+    settings = experiment.TopicWordsSettings(per_topic=1, others=6, dictionary=30, sentences=20)
+    text = experiment.draw_sentences(settings, range(1))
     model = experiment.initial_model(text.types, 2, 4, 1.0, "linear", range(1))
     topical = (torch.arange(text.types) < 2).double()
     v = model.v.double() * topical[:, None]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from alignkit.explain.explain import subject_of_run
 from alignkit.explain.registry import ExplanationSettings
+from alignkit.explain.subject import subject_of_run
 from alignkit.neural.settings import ClassifierRunSettings, ClassifierSettings, ClassifierTraining, TextSettings
 from alignkit.neural.training.classification import train_classifier
 from alignkit.text.labelled import LabelledLines

@@ -13,9 +13,8 @@ from scipy.spatial.distance import jensenshannon
 from scipy.special import expit
 
 from alignkit.errors import AlignkitError
-from alignkit.explain.explain import explanation_table, subject_of_run
 from alignkit.explain.registry import UNTRAINED, ExplanationSettings
-from alignkit.explain.subject import Subject, decisions
+from alignkit.explain.subject import Subject, decisions, explanation_table, subject_of_run
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.training.classification import ClassifierRun
 from alignkit.text.labelled import LabelledText

@@ -65,8 +65,7 @@ class _Softmax(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Tensor:
         (weights,) = ctx.saved_tensors
-        found: Tensor = weights * (grads[0] - (grads[0] * weights).sum(-1, keepdim=True))
-        return found
+        return weights * (grads[0] - (grads[0] * weights).sum(-1, keepdim=True))
 
 
 def dot_product_attention(query: Tensor, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -175,7 +174,7 @@ class MultiHeadAttention(Attention):
 
     Args:
         state: H, the size of a decoder state.
-        encoding: D, the size of an encoder state, a multiple of K (:func:`check_heads`).
+        encoding: D, the size of an encoder state, a multiple of K.
         score: the score function of all heads, of states and encoder states of D/K numbers; None for uniform
             weights.
         normalizer: for K heads.
@@ -195,18 +194,11 @@ class MultiHeadAttention(Attention):
             return uniform_weights(h, mask).unsqueeze(1).expand(-1, self.heads, s.shape[1], -1)
         queries, keys = (of_heads(x, self.heads).flatten(0, 1) for x in (self.query(s), self.key(h)))
         repeated = None if mask is None else mask.repeat_interleave(self.heads, 0)
-        weights: Tensor = self.normalizer(self.score(queries, keys, repeated).unflatten(0, (-1, self.heads)), mask)
-        return weights
+        return self.normalizer(self.score(queries, keys, repeated).unflatten(0, (-1, self.heads)), mask)
 
     def forward(self, s: Tensor, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         weights = self.head_weights(s, h, mask)
         return contexts_of_heads(weights, self.value(h)), weights.mean(1)
-
-
-def check_heads(size: int, heads: int) -> None:
-    """Raise AlignkitError if states of this size cannot be divided among this number of heads."""
-    if size % heads:
-        raise AlignkitError(f"network: encoder states of {size} numbers cannot be divided among {heads} heads")
 
 
 def of_heads(x: Tensor, heads: int) -> Tensor:
@@ -258,7 +250,8 @@ def new_attention(name: str, state: int, encoding: int, heads: int = 1) -> Atten
 
 def new_attention_of_heads(name: str, state: int, encoding: int, heads: int) -> MultiHeadAttention:
     """As :func:`new_attention`, with maps of its own also for a single head; ``uniform``, or a mechanism."""
-    check_heads(encoding, heads)
+    if encoding % heads:
+        raise AlignkitError(f"network: encoder states of {encoding} numbers cannot be divided among {heads} heads")
     if name == UNIFORM:
         return MultiHeadAttention(state, encoding, None, None, heads)
     mechanism, size = parse_mechanism(name), encoding // heads
@@ -285,11 +278,9 @@ def new_text_attention(name: str, encoding: int, hidden: int) -> ComposedAttenti
 
 def new_score_function(mechanism: Mechanism, state: int, encoding: int, hidden: int) -> ScoreFunction:
     """The mechanism's score function; the sizes as in :class:`ScoreFunction`."""
-    score: ScoreFunction = imported(SCORE_FUNCTIONS[mechanism.score])(state, encoding, hidden)
-    return score
+    return imported(SCORE_FUNCTIONS[mechanism.score])(state, encoding, hidden)
 
 
 def new_normalizer(mechanism: Mechanism, heads: int) -> Normalizer:
     """The mechanism's normalizer for this number of heads."""
-    normalizer: Normalizer = imported(NORMALIZERS[mechanism.normalizer].place)(heads, mechanism.parameter)
-    return normalizer
+    return imported(NORMALIZERS[mechanism.normalizer].place)(heads, mechanism.parameter)

@@ -149,5 +149,4 @@ class TranslationNetwork(nn.Module, ABC):
 
 def new_network(settings: NetworkSettings) -> TranslationNetwork:
     """A network with random weights, drawn from torch's global generator."""
-    network: TranslationNetwork = imported(settings.place)(settings)
-    return network
+    return imported(settings.place)(settings)

@@ -158,13 +158,11 @@ class Classifier(nn.Module):
     def judge_with(self, h: Tensor, alpha: Tensor) -> Tensor:
         """Logits (B,) if the attention were alpha (B, L), 0 at padding; h as :meth:`encode` gives it."""
         context = torch.bmm(alpha.unsqueeze(1), h).squeeze(1)
-        logits: Tensor = self.output(context).squeeze(1)
-        return logits
+        return self.output(context).squeeze(1)
 
     def lexical_logits(self, h: Tensor) -> Tensor:
         """(B, L): the logit of each text if the classifier saw h_l alone, W · h_l + b."""
-        logits: Tensor = self.output(h).squeeze(2)
-        return logits
+        return self.output(h).squeeze(2)
 
     def forward(self, words: Tensor, lengths: np.ndarray) -> Tensor:
         """(B,) logits of B texts; arguments as :meth:`encode`."""

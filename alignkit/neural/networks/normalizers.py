@@ -71,8 +71,7 @@ class _Entmax(Normalizer):
     def weights(self, scores: Tensor, mask: Tensor | None) -> Tensor:
         # Each iteration halves the interval of the threshold, which is at most 1 wide.
         iterations = 50 if scores.dtype == torch.float64 else 26
-        found: Tensor = entmax_bisect(without_padding(scores, mask), self.alpha, -1, iterations)
-        return found
+        return entmax_bisect(without_padding(scores, mask), self.alpha, -1, iterations)
 
     def pull_back(self, weights: Tensor, by_weight: Tensor) -> Tensor:
         """The Jacobian is diag(q) - q q' / sum(q) with q = p^(2 - alpha) on the support (Peters et al. 2019)."""
@@ -96,8 +95,7 @@ class Sparsemax(_Entmax):
     alpha = 2.0
 
     def weights(self, scores: Tensor, mask: Tensor | None) -> Tensor:
-        found: Tensor = sparsemax(without_padding(scores, mask), -1)
-        return found
+        return sparsemax(without_padding(scores, mask), -1)
 
 
 class Entmax15(_Entmax):
@@ -106,8 +104,7 @@ class Entmax15(_Entmax):
     alpha = 1.5
 
     def weights(self, scores: Tensor, mask: Tensor | None) -> Tensor:
-        found: Tensor = entmax15(without_padding(scores, mask), -1)
-        return found
+        return entmax15(without_padding(scores, mask), -1)
 
 
 class Entmax(_Entmax):

@@ -81,8 +81,7 @@ class GeneralScore(QueryScore):
             self.query = nn.Linear(state, encoding)
 
     def queries_of(self, s: Tensor) -> Tensor:
-        queries: Tensor = self.query(s)
-        return queries
+        return self.query(s)
 
     def pull_back(self, by_query: Tensor) -> Tensor:
         return by_query @ self.query.weight

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -100,8 +101,7 @@ class TransformerEncoderLayer(nn.Module):
         """New states (B, L, E) of states x; ``hidden`` as of :class:`SelfAttention`."""
         nothing = x.new_empty(len(x), 0, 2 * x.shape[2])
         x = self.residuals[0](x, lambda x: self.attention(x, hidden, nothing)[0])
-        states: Tensor = self.residuals[1](x, self.feed_forward)
-        return states
+        return self.residuals[1](x, self.feed_forward)
 
 
 class _DecoderLayer(nn.Module):
@@ -191,8 +191,7 @@ class Transformer(TranslationNetwork):
         x = self.embedding(tokens).transpose(0, 1) * self.settings.embedding**0.5
         if omega is not None:
             x = x * omega.t().unsqueeze(2)
-        embedded: Tensor = self.dropout(x + position_vectors(first, len(tokens), x))
-        return embedded
+        return self.dropout(x + position_vectors(first, len(tokens), x))
 
     def encode(self, source: Tensor, lengths: np.ndarray, omega: Tensor | None = None) -> Encoding:
         """As :meth:`TranslationNetwork.encode`."""
@@ -207,21 +206,15 @@ class Transformer(TranslationNetwork):
         start = tuple(x.new_empty(0, size, 2 * x.shape[2]) for _ in self.decoder)
         return Encoding(self.last_norms[0](x), start, mask)
 
-    def cross_values(self, h: Tensor) -> Tensor:
-        """(B, layers, K, L, E): what each head of the decoder adds to a state that attends to h_l alone."""
-        found = []
-        for layer in self.decoder:
-            assert isinstance(layer, _DecoderLayer)
-            found.append(values_of_heads(layer.out, layer.cross.value(h), layer.cross.heads))
-        return torch.stack(found, 1)
-
     def ov_features(self, h: Tensor, reading: Reading) -> Tensor:
         """As :meth:`TranslationNetwork.ov_features`, after the last layer normalization."""
-        values = self.cross_values(h)
-        layers = values[:, [reading.layer - 1]] if reading.layer else values
+        decoder: list[Any] = list(self.decoder)
+        chosen = [decoder[reading.layer - 1]] if reading.layer else decoder
+        # What each head adds to a state that attends to h_l alone, (B, K, L, E) in each layer.
+        values = [values_of_heads(one.out, one.cross.value(h), one.cross.heads) for one in chosen]
+        layers = torch.stack(values, 1)
         heads = layers[:, :, [reading.head - 1]] if reading.head else layers
-        features: Tensor = self.last_norms[1](heads.sum((1, 2)))
-        return features
+        return self.last_norms[1](heads.sum((1, 2)))
 
     def _decode(
         self, previous: Tensor, encoding: Encoding, state: State, uniform: bool

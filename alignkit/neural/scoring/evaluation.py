@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -96,25 +95,14 @@ def translate(
     return out
 
 
-@dataclass(frozen=True)
-class NetworkEvaluation:
-    """Means over all target tokens, EOS included.
-
-    Attributes:
-        loss: nats per token.
-        accuracy: share of tokens that are the most probable ones given the right tokens before them.
-        tokens: number of tokens.
-    """
-
-    loss: float
-    accuracy: float
-    tokens: int
-
-
 def evaluate_network(
     network: TranslationNetwork, bitext: Bitext, sizes: BatchSizes | None = None
-) -> NetworkEvaluation:
-    """Loss and token accuracy under teacher forcing, with dropout off."""
+) -> tuple[float, float]:
+    """Loss and token accuracy under teacher forcing, with dropout off: means over all target tokens, EOS included.
+
+    Returns:
+        nats per token; the share of tokens that are the most probable ones given the right tokens before them.
+    """
     device = device_of(network)
     loss = torch.zeros((), dtype=torch.float64, device=device)
     right = torch.zeros((), dtype=torch.int64, device=device)
@@ -126,7 +114,7 @@ def evaluate_network(
             loss += (torch.logsumexp(logits, 1) - chosen).sum(dtype=torch.float64)
             right += (logits.argmax(1) == y).sum()
             tokens += len(y)
-    return NetworkEvaluation(loss.item() / max(tokens, 1), right.item() / max(tokens, 1), tokens)
+    return loss.item() / max(tokens, 1), right.item() / max(tokens, 1)
 
 
 def translation_log_probabilities(network: TranslationNetwork, bitext: Bitext) -> np.ndarray:

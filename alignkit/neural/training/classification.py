@@ -105,8 +105,7 @@ class ClassificationTask(Task[Classifier, ClassifierAligner]):
 
     @property
     def last_step(self) -> int:
-        steps: int = self.settings.training.steps
-        return steps
+        return self.settings.training.steps
 
     def new_network(self) -> Classifier:
         network = Classifier(self.settings.network)
@@ -178,8 +177,7 @@ SMALLEST = 1e-12  #: smaller attention counts as this in logarithms
 def divergence(p: Tensor, q: Tensor, mask: Tensor) -> Tensor:
     """KL(p || q) in nats of each row, (B,), over the places of the mask (B, L)."""
     p, q = p.clamp(min=SMALLEST), q.clamp(min=SMALLEST)
-    kl: Tensor = ((p * (p.log() - q.log())) * mask).sum(1)
-    return kl
+    return ((p * (p.log() - q.log())) * mask).sum(1)
 
 
 def adversarial_loss(logits: np.ndarray, alpha: Scores, weight: float) -> Loss:

@@ -65,8 +65,7 @@ class RunDirectory(ABC, Generic[Settings, Found, Text]):
 
     @property
     def settings(self) -> Settings:
-        found: Settings = from_dict(self.ALIGNER.SETTINGS, self.config.get("settings"))
-        return found
+        return from_dict(self.ALIGNER.SETTINGS, self.config.get("settings"))
 
     @property
     def train(self) -> Text:

@@ -101,8 +101,8 @@ class TranslationTask(Task[TranslationNetwork, NeuralAligner]):
         return network.pinned
 
     def measure(self, network: TranslationNetwork, step: int) -> list[tuple[str, float]]:
-        result = evaluate_network(network, self.valid)
-        values = [("valid.loss", result.loss), ("valid.accuracy", result.accuracy)]
+        loss, accuracy = evaluate_network(network, self.valid)
+        values = [("valid.loss", loss), ("valid.accuracy", accuracy)]
         if self.settings.training.bleu == "logged" and step in self.logged_steps:
             values += self._bleu(network)
         return values
