@@ -126,7 +126,7 @@ print(halves(np.array([8, 4])).tolist(), sum(halves.dispatcher.stats.cache_hits.
 try:
     halves(np.array([6, 3]))
 except ValueError as error:
-    print(error, "numba.np.linalg" in sys.modules)
+    print(error, "numba.np.arrayobj" in sys.modules)
 """
 HALVING = """import numpy as np
 

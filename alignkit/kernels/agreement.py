@@ -58,7 +58,9 @@ def compare_row(u, v, part, work):
     numerator, denominator = part
     width = len(u)
     rank = (width * numerator + denominator - 1) // denominator
-    best = np.argmax(u)
+    best = 0
+    for j in range(1, width):  # np.argmax would load what Numba knows of NumPy, and SciPy
+        best = j if u[j] > u[best] else best
     threshold = kth_largest(v, rank, work)
     not_below = 0
     rivals = 0

@@ -147,24 +147,24 @@ def judge_matrix(T, L, source, target, links, space):
 
 
 @allocating_kernel
-def judge_matrices(low, high, shapes, offsets, bonds, links):
+def judge_matrices(low, high, source_offsets, target_offsets, offsets, bonds, links):
     """The log-odds of pairs low <= m < high become probabilities.
 
     Args:
-        shapes: int (M, 2), T and L of each; offsets: int64 (M + 1,), where each matrix starts in ``links``.
+        source_offsets, target_offsets: int64 (M + 1,), where each sentence starts in its side of the text.
+        offsets: int64 (M + 1,), where each matrix starts in ``links``.
         bonds: float32 (sum of L + 1,) and (sum of T + 1,), of the words of all pairs; element n is for the words
             n - 1 and n.
         links: float32, overwritten.
     """
     height, width, size = 1, 1, 1
     for m in range(low, high):
-        T, L = shapes[m, 0], shapes[m, 1]
+        T, L = target_offsets[m + 1] - target_offsets[m], source_offsets[m + 1] - source_offsets[m]
         height, width, size = max(height, T), max(width, L), max(size, (T + 2) * (L + 2))
     rows, columns = np.empty((2, height), np.float32), np.empty((2, width), np.float32)
     space = JudgeSpace(np.empty(size, np.float32), rows, columns)
-    t, j = shapes[:low, 0].sum(), shapes[:low, 1].sum()
     for m in range(low, high):
-        T, L = shapes[m, 0], shapes[m, 1]
+        t, j = target_offsets[m], source_offsets[m]
+        T, L = target_offsets[m + 1] - t, source_offsets[m + 1] - j
         source, target = bonds[0][j : j + L + 1], bonds[1][t : t + T + 1]
         judge_matrix(T, L, source, target, links[offsets[m] : offsets[m + 1]], space)
-        t, j = t + T, j + L

@@ -6,7 +6,6 @@ from typing import Any
 
 from numba.core import cgutils, types
 from numba.extending import intrinsic
-from numba.np.arrayobj import populate_array
 
 
 @intrinsic
@@ -39,6 +38,8 @@ def part(context: Any, array: Any, low: Any, high: Any) -> Any:
     del context
 
     def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
+        from numba.np.arrayobj import populate_array  # not needed where kernels are kept
+
         given = target.make_array(signature.args[0])(target, builder, values[0])
         view = target.make_array(signature.return_type)(target, builder)
         data, size = builder.gep(given.data, [values[1]]), builder.sub(values[2], values[1])

@@ -19,6 +19,15 @@ class UnitCounts(NamedTuple):
 
 
 @kernel
+def _total(counts):
+    """Their sum; a kernel that called NumPy's would have to load what Numba knows of NumPy, and SciPy."""
+    total = 0
+    for count in counts:
+        total += count
+    return total
+
+
+@kernel
 def fill_merged(low, high, source, target, matrices, words):
     """words = the log-odds of links between words of pairs low <= m < high.
 
@@ -34,7 +43,7 @@ def fill_merged(low, high, source, target, matrices, words):
     found, word_starts = words
     for m in range(low, high):
         first, last = source.offsets[m], source.offsets[m + 1]
-        width = source.counts[first:last].sum()
+        width = _total(source.counts[first:last])
         row, place = starts[m], word_starts[m]
         for t in range(target.offsets[m], target.offsets[m + 1]):
             count = target.counts[t]
@@ -90,7 +99,7 @@ def fill_means(low, high, source, target, words, units, unknown):
     found, starts = units
     for m in range(low, high):
         first, last = source.offsets[m], source.offsets[m + 1]
-        width = source.counts[first:last].sum()
+        width = _total(source.counts[first:last])
         row, place = word_starts[m], starts[m]
         for t in range(target.offsets[m], target.offsets[m + 1]):
             count, column = target.counts[t], row

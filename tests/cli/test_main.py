@@ -81,6 +81,15 @@ def test_help_loads_neither_numba_nor_torch():
     assert result.stdout.splitlines()[-1] == "[]"
 
 
+def test_a_run_whose_kernels_are_kept_loads_neither_scipy_nor_what_numba_knows_of_numpy(tmp_path):
+    code = "import sys; from alignkit_cli.main import run; run(['align', '--sample', '-q', '-o', sys.argv[1]]);"
+    code += "print([m for m in ('numba.np.arrayobj', 'numba.np.arraymath', 'scipy.linalg') if m in sys.modules])"
+    for _ in range(2):
+        command = [sys.executable, "-c", code, tmp_path / "links"]
+        result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines()[-1] == "[]"
+
+
 def test_module_is_the_same_program():
     result = subprocess.run([sys.executable, "-m", "alignkit", "experiment", "--list"], capture_output=True)
     assert (result.returncode, result.stderr) == (0, b"")

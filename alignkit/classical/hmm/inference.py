@@ -278,12 +278,13 @@ def into_probabilities(log_odds: Scores, threads: int | None = None, bonds: Bond
         threads: all there are by default; no result depends on it.
         bonds: of the source and of the target words (:mod:`alignkit.classical.hmm.leanings`); None: all are 1.
     """
-    count, values, shapes = thread_count(threads), log_odds.values, log_odds.shapes
+    count = thread_count(threads)
+    target, source = map(offsets_of, log_odds.shapes.T)
     if bonds is None:
-        bonds = np.ones(shapes[:, 1].sum() + 1, np.float32), np.ones(shapes[:, 0].sum() + 1, np.float32)
+        bonds = np.ones(source[-1] + 1, np.float32), np.ones(target[-1] + 1, np.float32)
 
     def judge(low: int, high: int) -> None:
-        judge_matrices(low, high, shapes, log_odds.offsets, bonds, values)
+        judge_matrices(low, high, source, target, log_odds.offsets, bonds, log_odds.values)
 
     run_blocks(judge, blocks(np.diff(log_odds.offsets), count), count)
     return log_odds
