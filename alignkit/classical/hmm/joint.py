@@ -85,15 +85,13 @@ from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike, Progress, counted, with_options
 
 KIND, VERSION = "alignkit.hmm-joint", 10
-#: Texts whose matrices have fewer elements (t, l) in all than this get all iterations whatever the quality: there
-#: they take no time worth saving.
-HURRIED_FROM = 2_000_000
-#: Texts whose matrices have fewer elements than this, and as subwords fewer than so many times as many, are small.
+#: Texts whose matrices have fewer elements (t, l) in all than this, and as subwords fewer than so many times as
+#: many, are small.
 SMALL_TEXT, UNITS_LIMIT = 8_000_000, 4
 #: Texts with fewer elements than this have few words.
 FEW_WORDS = 1_000_000
 #: The most iterations with transitions of a model of subwords: with more, it finds fewer right links.
-SUBWORD_ITERATIONS = 4
+SUBWORD_ITERATIONS = 3
 #: Iterations with transitions of the rough model that the views of a small text learn from first; the most without
 #: transitions of the models that learn from others, and their tolerance, if there is any.
 ROUGH_ITERATIONS, TAUGHT_LEXICAL, TAUGHT_TOLERANCE = 1, 2, 0.06
@@ -388,7 +386,7 @@ def fit_joint(
     words and as collocations; if case is folded and there is neither a lexicon nor a model to start from. With
     ``best``, texts of few words are looked at in the same way, others in eight ways. Views of a small text learn
     from each other (:attr:`HMMSettings.co_training`), unless there are embeddings or a model to start from. With
-    ``fast``, words only are looked at, with fewer iterations, but for texts so small that more take no time.
+    ``fast``, words only are looked at, with fewer iterations.
 
     Args:
         bitext: M pairs; pairs with an empty side are ignored.
@@ -590,10 +588,6 @@ def _plans(
     check_known(quality, QUALITIES, "quality")
     is_fast = quality == "fast"
     chosen = with_options(settings or (FAST_SETTINGS if is_fast else JOINT_SETTINGS), options)
-    own_iterations = settings is not None or {"iterations", "lexical_iterations"} & options.keys()
-    if is_fast and not own_iterations and matrix_elements(text) < HURRIED_FROM:
-        usual = JOINT_SETTINGS
-        chosen = replace(chosen, lexical_iterations=usual.lexical_iterations, iterations=usual.iterations)
     if start is not None:
         if start.folds_case != chosen.fold_case:
             ways = ("keeps case", "folds case")

@@ -125,7 +125,7 @@ JOINT_SETTINGS = HMMSettings(
     ends=True,
     co_training=0.8,
 )
-#: Of its quick variant, but for small texts (:func:`alignkit.classical.hmm.joint.fit_joint`).
+#: Of its quick variant. Words alone of a small text get no better links by more iterations.
 FAST_SETTINGS = replace(JOINT_SETTINGS, lexical_iterations=2, iterations=3)
 #: What the joint aligner takes time for: ``fast`` looks at words only; ``normal`` at small texts as subwords, too;
 #: ``best`` at any text as first letters, as subwords of several sizes and as collocations.
