@@ -1,7 +1,8 @@
-"""Vectors of words from files as evidence for links."""
+"""Vectors of words from files in the text formats of word2vec, fastText and GloVe, and as evidence for links."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,8 @@ from alignkit.embeddings.levels import centred, fill_levels
 from alignkit.errors import AlignkitError, InputError
 from alignkit.scores import flat_offsets
 from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.reading import read_raw_lines
 from alignkit.text.vocabulary import Vocabulary
-from alignkit.text.word_vectors import read_word_vectors
 from alignkit.types import PathLike, Progress, no_progress
 
 
@@ -60,7 +61,7 @@ def vectors_of(path: PathLike, vocabulary: Vocabulary) -> np.ndarray:
     """float32 (V, D): the vectors of these words in a file; zeros for those that it does not have.
 
     Raises:
-        InputError: as :func:`alignkit.text.word_vectors.read_word_vectors`.
+        InputError: as :func:`read_word_vectors`.
     """
     forms = [tuple(form.encode("utf-8", "surrogatepass") for form in (word, word.lower())) for word in vocabulary]
     found = read_word_vectors(path, {form for both in forms for form in both})
@@ -76,3 +77,46 @@ def _centred_types(vectors: np.ndarray, corpus: Corpus) -> np.ndarray:
     counts = np.bincount(corpus.tokens, minlength=len(vectors)) * known
     centre = counts @ vectors / max(counts.sum(), 1)
     return centred(vectors, centre.astype(np.float32))
+
+
+def read_word_vectors(path: PathLike, words: Collection[bytes]) -> dict[bytes, np.ndarray]:
+    """float32 (D,) of some words, those that a file has.
+
+    Each line is a word and D numbers with spaces between them; a first line of two numbers, as word2vec and
+    fastText have it, is skipped. Of a word that is there twice, the first vector counts.
+
+    Args:
+        path: the file, which may be compressed.
+        words: encoded in UTF-8, without spaces.
+
+    Raises:
+        InputError: a line of one of the words is not of this form, or there is none of them.
+    """
+    found: dict[bytes, np.ndarray] = {}
+    size = 0
+    for number, line in enumerate(read_raw_lines(path), 1):
+        word, _, rest = line.rstrip(b" \r").partition(b" ")
+        if number == 1 and word.isdigit() and rest.isdigit():
+            size = int(rest)
+        elif word in words and word not in found:
+            parts = rest.split(b" ")
+            size = size or len(parts)
+            if len(parts) > size:
+                continue  # a word with spaces
+            found[word] = _numbers(path, parts, number)
+            if len(parts) != size:
+                raise InputError(path, f"has {len(parts)} numbers after its word, not {size}", line=number)
+    if not found:
+        raise InputError(path, "has none of the text's words", remedy="is it of the other language?")
+    return found
+
+
+def _numbers(path: PathLike, parts: list[bytes], line: int) -> np.ndarray:
+    try:
+        numbers = np.array(parts, np.float32)
+    except ValueError:
+        numbers = np.full(1, np.nan, np.float32)
+    if not np.isfinite(numbers).all():
+        remedy = "give vectors in the text format of word2vec or fastText"
+        raise InputError(path, "must be a word and numbers, with spaces between them", line=line, remedy=remedy)
+    return numbers

@@ -247,24 +247,15 @@ def probabilities(problem: Problem, alpha: torch.Tensor) -> torch.Tensor:
     return shares.gather(1, problem.y.unsqueeze(1)).squeeze(1)
 
 
-@dataclass(frozen=True, eq=False)
-class BestAttention:
-    """What the best attention of the rows of a bitext is, and what its search led to.
-
-    Attributes:
-        scores: ``alpha_opt``; :data:`PLAIN`, N(h_l)[y_t], the probability of the right word from h_l alone; and
-            attention after steps of gradient ascent on its logits, by :func:`path_name`.
-        rows: per row its ``pair``, and at the best attention ``value`` (log p(y_t)) and duality ``gap``, nats.
-    """
-
-    scores: dict[str, Scores]
-    rows: pd.DataFrame
-
-
 def search_attention(
     aligner: NeuralAligner, bitext: Bitext, settings: OptimalAttentionSettings, progress: Progress = no_progress
-) -> BestAttention:
+) -> tuple[dict[str, Scores], pd.DataFrame]:
     """Finds the best attention of all rows of a bitext.
+
+    Returns:
+        scores: ``alpha_opt``; :data:`PLAIN`, N(h_l)[y_t], the probability of the right word from h_l alone; and
+            attention after steps of gradient ascent on its logits, by :func:`path_name`;
+        per row its ``pair``, and at the best attention ``value`` (log p(y_t)) and duality ``gap``, nats.
 
     Raises:
         AlignkitError: the network's logits are not linear in its context.
@@ -299,7 +290,7 @@ def search_attention(
             done += len(pairs)
             progress(done, len(bitext), "best attention")
     scores = {name: Scores(each, offsets, bitext.shapes) for name, each in values.items()}
-    return BestAttention(scores, pd.concat(rows, ignore_index=True))
+    return scores, pd.concat(rows, ignore_index=True)
 
 
 def _problems(network: EncoderDecoder, batch: Batch) -> list[Problem]:
@@ -317,14 +308,14 @@ def _problems(network: EncoderDecoder, batch: Batch) -> list[Problem]:
 def run_optimal_attention(settings: OptimalAttentionSettings, progress: Progress = no_progress) -> Result:
     """Finds the best attention for the held-out text, and compares it with beta and with the trained attention."""
     aligner, bitext = _network(settings, progress)
-    found = search_attention(aligner, bitext, settings, progress)
-    scores = found.scores | {kind: aligner.score(bitext, kind) for kind in ("alpha", "beta")}
+    scores, rows = search_attention(aligner, bitext, settings, progress)
+    scores |= {kind: aligner.score(bitext, kind) for kind in ("alpha", "beta")}
     paths = [path_name(start, steps) for start in ("alpha", "uniform") for steps in settings.ascent_steps]
     pairs = [(u, v) for u in ("alpha_opt", "alpha", *paths) for v in ("beta", PLAIN)]
     pairs += [("beta", "alpha_opt"), ("alpha_opt", "alpha")]
     agreements = {(u, v): agreement(scores[u], scores[v]) for u, v in pairs}
     table = pd.DataFrame([{"u": u, "v": v, **vars(a)} for (u, v), a in agreements.items()])
-    rows, logs = found.rows, aligner.log_probabilities(bitext)
+    logs = aligner.log_probabilities(bitext)
     remarks = (
         f"{len(bitext)} pairs, {len(rows)} target tokens; published A(alpha_opt, beta): {PUBLISHED}.",
         f"The largest duality gap is {rows.gap.max():.2g} nats. Mean log p(y): {rows.value.mean():.3f} with the "

@@ -107,12 +107,9 @@ class Cells:
             (source, words[0], self.s, self.L, source.offsets[self.pair] + self.s),
             (target, words[1], self.t, self.T, target.offsets[self.pair] + self.t),
         )
-        columns: list[np.ndarray] = [
-            self.s / self.L - self.t / self.T,
-            np.log(self.T),
-            self.T / self.L,
-            self._same(),
-        ]
+        folded = [np.array([word.lower() for word in side.vocabulary], object) for side in (source, target)]
+        x, y = (each[side.tokens[token]] for each, (side, *_, token) in zip(folded, sides, strict=True))
+        columns: list[np.ndarray] = [self.s / self.L - self.t / self.T, np.log(self.T), self.T / self.L, x == y]
         ranks = []
         for corpus, frequencies, position, length, token in sides:
             rank, frequency, *others = frequencies.features(corpus)
@@ -132,15 +129,6 @@ class Cells:
                 columns += [_log_odds(rival), distance, total[token]]
                 columns += [_beside(total, token, position, length, step) for step in (-1, 1)]
         return np.stack([*ranks, *columns], axis=1).astype(np.float32)
-
-    def _same(self) -> np.ndarray:
-        """bool (K,): whether both words are the same, whatever their case."""
-        sides = ((self.bitext.source, self.s), (self.bitext.target, self.t))
-        both = []
-        for corpus, position in sides:
-            folded = np.array([word.lower() for word in corpus.vocabulary], object)
-            both.append(folded[corpus.tokens[corpus.offsets[self.pair] + position]])
-        return both[0] == both[1]
 
 
 def _log_odds(probabilities: np.ndarray) -> np.ndarray:

@@ -189,7 +189,7 @@ def test_beta_without_the_state_sees_the_word_alone():
     settings = experiment.OptimalAttentionSettings(pairs=60, pieces=200, epochs=1)
     text = encode_plan(settings)
     network, some = train_network(settings.settings(), text, no_progress), take_pairs(text.valid, 4)
-    plain = experiment.search_attention(network, some, settings).scores[experiment.PLAIN]
+    plain = experiment.search_attention(network, some, settings)[0][experiment.PLAIN]
     usual = network.score(some, "beta")
     net = network.network
     same = 0
@@ -214,7 +214,7 @@ def test_nothing_serves_better_than_the_best_attention():
     settings = experiment.OptimalAttentionSettings(pairs=60, pieces=200, epochs=1, tolerance=1e-6)
     text = encode_plan(settings)
     network, some = train_network(settings.settings(), text, no_progress), take_pairs(text.valid, 3)
-    rows = experiment.search_attention(network, some, settings).rows
+    _, rows = experiment.search_attention(network, some, settings)
     beta = network.score(some, "beta")
     own = network.log_probabilities(some)
     for m in range(3):

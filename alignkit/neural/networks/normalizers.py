@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from entmax import entmax15, entmax_bisect, sparsemax
@@ -27,6 +28,7 @@ class Normalizer(nn.Module, ABC):
 
     def __init__(self, heads: int, parameter: float | None) -> None:
         super().__init__()
+        self.parameter: Any = parameter
 
     def forward(self, scores: Tensor, mask: Tensor | None) -> Tensor:
         """Weights of scores.
@@ -112,8 +114,7 @@ class Entmax(_Entmax):
 
     def __init__(self, heads: int, parameter: float | None) -> None:
         super().__init__(heads, parameter)
-        assert parameter is not None
-        self.alpha = parameter
+        self.alpha = self.parameter
 
 
 class LearnedEntmax(_Entmax):
@@ -179,14 +180,9 @@ class Gumbel(HardNormalizer):
     through (Jang et al. 2017; for structures, Corro and Titov 2019).
     """
 
-    def __init__(self, heads: int, parameter: float | None) -> None:
-        super().__init__(heads, parameter)
-        assert parameter is not None
-        self.temperature = parameter
-
     def trained(self, scores: Tensor) -> Tensor:
         noise = -torch.empty_like(scores).exponential_().clamp_min_(torch.finfo(scores.dtype).tiny).log_()
-        perturbed = (scores + noise) / self.temperature
+        perturbed = (scores + noise) / self.parameter
         return _straight_through(_at(perturbed.argmax(-1), scores), torch.softmax(perturbed, -1))
 
 
@@ -197,9 +193,7 @@ class Reinforce(HardNormalizer):
         log_probability: (B, K, T), of the last samples, in training mode.
     """
 
-    def __init__(self, heads: int, parameter: float | None) -> None:
-        super().__init__(heads, parameter)
-        self.log_probability: Tensor | None = None
+    log_probability: Tensor | None = None
 
     def trained(self, scores: Tensor) -> Tensor:
         logs = torch.log_softmax(scores, -1)

@@ -321,7 +321,7 @@ def _scaled(
 ) -> Tensor:
     """delta (B, T, R) of the places low <= l < high."""
     rows: list[Tangents] = []
-    delta: Tensor | None = None
+    found = []
     for cell_row, trace_row, starts in zip(cells, traces, by_start, strict=True):
         pairs = list(zip(cell_row, trace_row, strict=True))
         if rows:
@@ -330,9 +330,8 @@ def _scaled(
             rows = [first_tangents(cell, seen, low, high) for cell, seen in pairs]
         for part, by in enumerate(starts):  # h, then c
             start = torch.stack([row.last[part] for row in rows]).mean(0)
-            found = _products(by.transpose(0, 1), start)
-            delta = found if delta is None else delta + found
-    assert delta is not None
+            found.append(_products(by.transpose(0, 1), start))
+    delta = sum(found[1:], found[0])
     steps, places = rows[0].dh.shape[:2]
     size = rows[0].dh.shape[3]
     for weights, directions in by_encoding:

@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.nn.utils.rnn import pad_sequence
 
+from alignkit.embeddings.word_vectors import read_word_vectors
 from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.aligners import ClassifierAligner
 from alignkit.neural.batching import DeviceCorpus, usable
@@ -40,7 +41,6 @@ from alignkit.scores import Scores
 from alignkit.text.labelled import LabelledLines, LabelledText
 from alignkit.text.tokenization import Tokenizer
 from alignkit.text.vocabulary import Vocabulary
-from alignkit.text.word_vectors import read_word_vectors
 from alignkit.types import PathLike, Progress
 
 
@@ -264,7 +264,8 @@ def read_vectors(path: PathLike, vocabulary: Vocabulary, size: int) -> Vectors:
         size: E.
 
     Raises:
-        InputError: as :func:`alignkit.text.word_vectors.read_word_vectors`, or the vectors are not of this size.
+        InputError: as :func:`alignkit.embeddings.word_vectors.read_word_vectors`, or the vectors are not of this
+            size.
     """
     places = {token.encode("utf-8", "surrogatepass"): i for i, token in enumerate(vocabulary.tokens)}
     found = {places[word]: vector for word, vector in read_word_vectors(path, places).items()}
