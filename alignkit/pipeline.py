@@ -481,28 +481,27 @@ class Fit:
         Raises:
             AlignkitError: the model to start from shares no words with a side of the text.
         """
-        # The size of the whole text decides on a look at subwords, which takes time for every pair.
-        self.share_of_text = 1.0 if pairs is None else len(bitext) / max(pairs, 1)
+        linking, reverse = self.linking, self.fitting.reverse
         with Stage("fitting", progress) as stage:
-            return self._fitted(bitext, threads, stage)
+            if linking.symmetrization is not None:
+                check_memory(bitext, HMM if self.fitting.method == "hmm" else LEXICAL, models=2)
 
-    def _fitted(self, bitext: Bitext, threads: int, progress: Progress) -> Aligner:
-        linking = self.linking
-        if linking.symmetrization is not None:
-            check_memory(bitext, HMM if self.fitting.method == "hmm" else LEXICAL, models=2)
+                def fit(text: Bitext, share: int) -> Aligner:
+                    is_reverse = text is not bitext
+                    return self._direction(text, is_reverse, share, _labelled(stage) if is_reverse else stage)
 
-            def fit(text: Bitext, share: int) -> Aligner:
-                is_reverse = text is not bitext
-                return self._direction(text, is_reverse, share, _labelled(progress) if is_reverse else progress)
-
-            return fit_symmetrized(bitext, fit, linking.symmetrization, linking.threshold, threads=threads)
-        reverse = self.fitting.reverse
-        fitted = self._direction(bitext.reversed if reverse else bitext, reverse, threads, progress)
+                return fit_symmetrized(bitext, fit, linking.symmetrization, linking.threshold, threads=threads)
+            # The size of the whole text decides on a look at subwords, which takes time for every pair.
+            share_of_text = 1.0 if pairs is None else len(bitext) / max(pairs, 1)
+            text = bitext.reversed if reverse else bitext
+            fitted = self._direction(text, reverse, threads, stage, share_of_text)
         if linking.threshold is not None:
             fitted = fitted.with_threshold(linking.threshold)
         return Reversed(fitted, threads) if reverse else fitted
 
-    def _direction(self, text: Bitext, reverse: bool, threads: int, progress: Progress | None) -> Aligner:
+    def _direction(
+        self, text: Bitext, reverse: bool, threads: int, progress: Progress, share_of_text: float = 1.0
+    ) -> Aligner:
         more: dict[str, Any] = {}
         if self.prior is not None:
             more["prior"] = self.prior.reversed if reverse else self.prior
@@ -512,7 +511,7 @@ class Fit:
             more["start"] = self.start[-1 if reverse else 0]
             _check_words_shared(self.fitting.start, more["start"], text, self.fitting.folds_case)
         if self.fitting.chosen.is_joint:
-            more |= {"quality": self.fitting.quality, "share_of_text": self.share_of_text}
+            more |= {"quality": self.fitting.quality, "share_of_text": share_of_text}
         options = self.fitting.estimation_options
         fit = imported(self.fitting.chosen.fit)
         fitted: Aligner = fit(text, self.fitting.estimation, threads=threads, progress=progress, **more, **options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -43,10 +43,20 @@ def json_option(what: str) -> Option:
     return click.option("--json", "as_json", is_flag=True, help=what)
 
 
+def _by_name(_: click.Context, __: click.Parameter, values: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Name -> file of the scores that were given; raises click.UsageError for a repeated name."""
+    found: dict[str, str] = {}
+    for name, path in values:
+        if name in found:
+            raise click.UsageError(f"--scores is given twice with the name {name!r}.")
+        found[name] = path
+    return found
+
+
 def scores_option(what: str) -> Option:
-    """--scores; ``what`` says what is done with them."""
+    """--scores, a dict of files by their names; ``what`` says what is done with them."""
     text = (
         f"{what}: .npz, .parquet, JSON lines, Marian's soft alignments, inseq's JSON or Pharaoh links; one of "
         "several heads as FILE:LAYER.HEAD. May be given several times."
     )
-    return click.option("--scores", multiple=True, type=NamedInputPath(), help=text)
+    return click.option("--scores", multiple=True, type=NamedInputPath(), callback=_by_name, help=text)

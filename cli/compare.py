@@ -17,7 +17,6 @@ from alignkit.text.pairs import LinePairs, check_has_words
 from alignkit_cli.analysis_options import device_option, json_option, percent_option, scores_option
 from alignkit_cli.command import alignkit_command
 from alignkit_cli.options import (
-    by_name,
     choose_text,
     files_option,
     needs,
@@ -125,9 +124,8 @@ def without_network(options: dict[str, Any], settings: CompareSettings) -> Compa
         raise click.UsageError(f"--also {(set(settings.also) - {'ibm1.alpha'}).pop()} goes only with --neural.")
     pairs, training = read_texts(options)
     assert pairs is not None
-    others = by_name(options["scores"], "--scores")
     with ProgressBar("align", options["quiet"]) as bar:
-        return compare_classical(pairs, others, training=training, settings=settings, progress=bar)
+        return compare_classical(pairs, options["scores"], training=training, settings=settings, progress=bar)
 
 
 def with_network(options: dict[str, Any], settings: CompareSettings) -> Comparison:
@@ -148,7 +146,7 @@ def with_network(options: dict[str, Any], settings: CompareSettings) -> Comparis
             options["uniform"],
             pairs=pairs,
             training=training,
-            others=by_name(options["scores"], "--scores"),
+            others=options["scores"],
             settings=settings,
             progress=bar,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
@@ -196,16 +196,6 @@ def needs(name: str, wanted: str, there: bool) -> None:
     if not there and source not in (None, ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP):
         option = next(max(each.opts, key=len) for each in context.command.params if each.name == name)
         raise click.UsageError(f"{option} goes only with {wanted}.")
-
-
-def by_name(options: Sequence[tuple[str, str]], option: str) -> dict[str, str]:
-    """Options of the form NAME=FILE as a dict; raises click.UsageError for a repeated name."""
-    found: dict[str, str] = {}
-    for name, path in options:
-        if name in found:
-            raise click.UsageError(f"{option} is given twice with the name {name!r}.")
-        found[name] = path
-    return found
 
 
 def write_output(data: bytes | Iterable[bytes], output: str | None) -> None:

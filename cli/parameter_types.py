@@ -296,8 +296,9 @@ def _paths(kind: click.ParamType, value: Any) -> Iterator[tuple[click.ParamType,
     elif isinstance(kind, click.Tuple) and value and isinstance(value[0], str):
         for each, part in zip(kind.types, value, strict=True):
             yield from _paths(each, part)
-    elif isinstance(kind, NamedInputPath) and value and isinstance(value[0], str):
-        yield from _paths(kind.kind, value[1])
+    elif isinstance(kind, NamedInputPath):
+        for path in value.values():
+            yield from _paths(kind.kind, path)
     elif isinstance(value, tuple):
         for part in value:
             yield from _paths(kind, part)

@@ -11,7 +11,6 @@ from alignkit.report.page_data import SHOWN_PAIRS
 from alignkit_cli.analysis_options import device_option, scores_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
-    by_name,
     choose_text,
     files_option,
     note,
@@ -80,9 +79,7 @@ def command(**options: Any) -> None:
         raise click.UsageError("--proxy is the proxy of a run; give RUN.")
     if options["runs"] and options["training"] is not None:
         raise click.UsageError("--train is for reports without a run; a run has its own training text.")
-    inputs = with_given(
-        ReportInputs(), options, scores=by_name(options["scores"], "--scores"), **texts_of(options)
-    )
+    inputs = with_given(ReportInputs(), options, **texts_of(options))
     with ProgressBar("checkpoints", options["quiet"]) as bar:
         report = build_report(inputs, bar)
     page = build_page(report)

@@ -158,11 +158,11 @@ def gold_table(report: Report) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def gold_classes(report: Report, empty: bool = False) -> pd.DataFrame:
+def gold_classes(report: Report) -> pd.DataFrame:
     """Errors by class: column set and those of :func:`alignkit.metrics.error_classes.error_table`.
 
-    Classes without links are left out unless ``empty``. Links as of :func:`gold_table`. A link's probability
-    is its score, if all scores of the set are from 0 to 1.
+    All classes are there, those without links too. Links as of :func:`gold_table`. A link's probability is its
+    score, if all scores of the set are from 0 to 1.
     """
     import pandas as pd
 
@@ -170,7 +170,7 @@ def gold_classes(report: Report, empty: bool = False) -> pd.DataFrame:
     for each in linking_sets(report):
         assert report.gold is not None
         words, links = _words_and_links(report, each)
-        table = error_table(report.gold, links, report.words, _chosen_scores(words, links), empty=empty)
+        table = error_table(report.gold, links, report.words, _chosen_scores(words, links), empty=True)
         table.insert(0, "set", each.name)
         parts.append(table)
     return pd.concat(parts[1:] or parts, ignore_index=True)

@@ -184,9 +184,7 @@ def encode_matrices(matrices: list[np.ndarray]) -> str:
 
 def hex_bits(bits: np.ndarray) -> str:
     """Bits as hexadecimal digits, the first bit the highest of the first digit; padded with 0."""
-    padded = np.zeros(-(-len(bits) // 4) * 4, np.int64)
-    padded[: len(bits)] = bits
-    return "".join(f"{digit:x}" for digit in (padded.reshape(-1, 4) @ [8, 4, 2, 1]).tolist())
+    return np.packbits(bits).tobytes().hex()[: -(-len(bits) // 4)]
 
 
 def plain_number(value: Any) -> float | None:

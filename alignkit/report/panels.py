@@ -160,7 +160,7 @@ def _gold(report: Report) -> str:
 
 def _errors_by_class(report: Report) -> str:
     """The error rates of rare and frequent words, one-to-one and other links, and so on."""
-    found = gold_classes(report, empty=True)
+    found = gold_classes(report)
     if found.empty:
         return ""
     labels = {each.name: each.label for each in linking_sets(report)}
