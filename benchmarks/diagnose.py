@@ -33,7 +33,7 @@ from quality import environment, prepare, read_links
 from quality_systems import FirstPairs, eflomal, measured
 
 from alignkit.classical.hmm.settings import JOINT_THRESHOLD
-from alignkit.diagnose.diagnosis import SUPPORTED, calibration_error, diagnose_links, mean_log_count
+from alignkit.diagnose.diagnosis import calibration_error, diagnose_links, mean_log_count
 from alignkit.diagnose.expected_aer import (
     CALIBRATION,
     Calibration,
@@ -151,7 +151,7 @@ def judged(
     systems[best] = links_above(votes.probabilities, JOINT_THRESHOLD)
     words = align(bitext, threads=1).score().values[: len(votes.votes)]
     shapes, offsets = votes.probabilities.shapes, votes.probabilities.offsets
-    evidence = Evidence(votes.support, votes.unanimous, SUPPORTED)
+    evidence = Evidence(votes.support, votes.unanimous)
     return Measured(
         name,
         mean_log_count(WordFacts.of(votes.bitext, bitext)),
@@ -225,7 +225,7 @@ def load(path: Path, name: str) -> Measured:
     names = [key.removesuffix("/pairs") for key in arrays if key.endswith("/pairs")]
     links = {key: Links(arrays[f"{key}/pairs"], arrays[f"{key}/offsets"]) for key in names}
     gold = GoldLinks(links.pop("gold sure"), links.pop("gold possible"))
-    evidence = Evidence(scores[0], arrays["unanimous"], SUPPORTED)
+    evidence = Evidence(scores[0], arrays["unanimous"])
     return Measured(name, float(arrays["repetition"]), gold, evidence, *scores[1:], links)
 
 

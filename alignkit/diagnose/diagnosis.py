@@ -74,8 +74,6 @@ CLASS_COLUMNS = (
     "missed",
     "share_of_errors",
 )
-#: The views themselves make the links that have at least this support.
-SUPPORTED = 0.5
 #: With less trust in the views than this, the estimate is rough.
 LITTLE_TRUST = 0.5
 #: Lines that a finding names.
@@ -146,7 +144,7 @@ def diagnose_links(
         raise AlignkitError("there is nothing to diagnose: no sentence pair with links has words on both sides")
     votes = vote(bitext, len(found), embeddings=vectors, threads=threads, progress=progress)
     found, probabilities = _chosen(found, probabilities, votes.pairs)
-    evidence = Evidence(votes.support, votes.unanimous, SUPPORTED)
+    evidence = Evidence(votes.support, votes.unanimous)
     text = LinkedText(votes.bitext, found, evidence, word_tokens(votes.bitext))
     known = WordFacts.of(votes.bitext, bitext)
     repetition = mean_log_count(known)

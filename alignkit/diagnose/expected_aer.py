@@ -33,6 +33,8 @@ from alignkit.links.links import Links
 from alignkit.metrics.intervals import ratio
 from alignkit.scores import Scores, elements_at
 
+#: The views themselves make the links of at least this probability.
+SUPPORTED = 0.5
 #: Pairs of words with less evidence are not looked at one by one.
 LEAST_EVIDENCE = 0.01
 #: Where a text's words occur so often (geometric mean), its views are trusted fully; and the least that they are.
@@ -96,12 +98,10 @@ class Evidence:
     Attributes:
         probabilities: (T, L) of each pair, the mean of the probabilities that the views give by themselves.
         unanimous: bool, of each element of the matrices, whether all views find the link likelier than not.
-        threshold: the views themselves make the links of at least this probability.
     """
 
     probabilities: Scores
     unanimous: np.ndarray
-    threshold: float
 
     def __post_init__(self) -> None:
         if len(self.unanimous) != len(self.probabilities.values):
@@ -120,7 +120,7 @@ class Evidence:
     @cached_property
     def own_links(self) -> np.ndarray:
         """int64 (K,): the places of the views' own links in ``probabilities.values``."""
-        return np.flatnonzero(self.probabilities.values >= np.float32(self.threshold))
+        return np.flatnonzero(self.probabilities.values >= SUPPORTED)
 
     def sentences(self, places: np.ndarray) -> np.ndarray:
         """int64 (K,): the sentence pair of each place in ``probabilities.values``."""
@@ -147,7 +147,7 @@ class Evidence:
         keys = np.empty(len(places), [("m", np.int64), ("s", np.int32), ("t", np.int32)])
         keys["m"], keys["t"], keys["s"] = elements_at(scores.shapes, places)
         values = scores.values[places]
-        is_own, weights = values >= np.float32(self.threshold), values.astype(np.float64)
+        is_own, weights = values >= SUPPORTED, values.astype(np.float64)
         left = calibration.unlinked * sum(float(chances.sum()) for chances in self.unlinked)
         weights[~is_own] *= left / max(float(weights[~is_own].sum()), 1e-30)
         weights[is_own] = calibration.right(values[is_own])

@@ -7,21 +7,20 @@ import math
 import numpy as np
 import pytest
 
-from alignkit.diagnose.expected_aer import CALIBRATION, Calibration, Evidence, expected_link_counts
+from alignkit.diagnose.expected_aer import CALIBRATION, SUPPORTED, Calibration, Evidence, expected_link_counts
 from alignkit.errors import AlignkitError
 from alignkit.links.from_scores import links_above
 from alignkit.links.links import Links
 from alignkit.scores import Scores
 
 NUMBERS = Calibration(shift=0.7, unlinked=0.4, correlation=0.25, trust=0.6)
-THRESHOLD = 0.43
 
 
 def random_evidence(seed=0, pairs=6):
     draw = np.random.default_rng(seed)
     shapes = [(int(draw.integers(0, 5)), int(draw.integers(0, 6))) for _ in range(pairs)]
     scores = Scores.from_matrices([draw.random(shape) ** 3 for shape in shapes])
-    return Evidence(scores, draw.random(len(scores.values)) < 0.3, THRESHOLD)
+    return Evidence(scores, draw.random(len(scores.values)) < 0.3)
 
 
 def random_links(evidence, seed=1):
@@ -44,7 +43,7 @@ def naive(links, evidence, numbers):
         T, L = matrix.shape
         low = evidence.probabilities.offsets[m]
         unanimous = evidence.unanimous[low : low + T * L].reshape(T, L)
-        own = sum(right(float(p), numbers) for p in matrix.ravel() if p >= np.float32(THRESHOLD))
+        own = sum(right(float(p), numbers) for p in matrix.ravel() if p >= SUPPORTED)
         alone = 0.0
         for t in range(T):
             alone += math.prod(1 - min(float(matrix[t, s]), 0.9999) for s in range(L))
@@ -83,7 +82,7 @@ def test_certain_evidence_is_a_gold_standard():
     gold = [[(0, 0), (1, 1), (2, 2)], [(0, 1), (1, 0)]]
     matrices = [np.eye(3), np.eye(2)[::-1]]
     scores = Scores.from_matrices(matrices)
-    evidence = Evidence(scores, scores.values > 0, THRESHOLD)
+    evidence = Evidence(scores, scores.values > 0)
     perfect = expected_link_counts(Links.from_lists(gold), evidence).total()
     assert perfect.precision > 0.98
     assert perfect.recall > 0.98
@@ -123,12 +122,12 @@ def test_where_the_gold_links_are_expected():
     assert min(values) >= 0.01
     assert len(values) == int((evidence.probabilities.values >= 0.01).sum())
     for value, weight in zip(values, weights, strict=True):
-        if value >= np.float32(THRESHOLD):
+        if value >= SUPPORTED:
             assert weight == pytest.approx(right(float(value), NUMBERS), rel=1e-5)
 
 
 def test_no_links_and_no_text():
-    evidence = Evidence(Scores.from_matrices([]), np.zeros(0, bool), THRESHOLD)
+    evidence = Evidence(Scores.from_matrices([]), np.zeros(0, bool))
     total = expected_link_counts(Links.from_lists([]), evidence).total()
     assert math.isnan(total.aer)
     assert math.isnan(total.precision)
@@ -144,4 +143,4 @@ def test_other_pairs_are_refused():
     with pytest.raises(AlignkitError, match="not of the same sentence pairs"):
         expected_link_counts(Links.from_lists([[]]), evidence)
     with pytest.raises(ValueError, match="not of one text"):
-        Evidence(evidence.probabilities, np.zeros(1, bool), THRESHOLD)
+        Evidence(evidence.probabilities, np.zeros(1, bool))

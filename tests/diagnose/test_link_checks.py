@@ -33,7 +33,7 @@ def linked(source=SOURCE, target=TARGET, links=LINKS, sure=()):
     for m, s, t in sure:
         matrices[m][t, s] = 1
     scores = Scores.from_matrices(matrices)
-    evidence = Evidence(scores, scores.values > 0.5, 0.43)
+    evidence = Evidence(scores, scores.values > 0.5)
     return LinkedText(bitext, Links.from_strings(links), evidence, word_tokens(bitext))
 
 
