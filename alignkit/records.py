@@ -59,32 +59,32 @@ class Record:
 
     def whole(self, name: str, low: int = 0, high: int = LARGEST) -> int:
         """A whole number from ``low`` to ``high``."""
-        value = self._get(name)
+        value = self.value(name)
         if type(value) is not int or not low <= value <= high:
             raise self._wrong(name, f"a whole number from {low} to {high}", value)
         return value
 
     def number(self, name: str, low: float = -math.inf, high: float = math.inf) -> float:
         """A finite number from ``low`` to ``high``."""
-        return self._number(name, self._get(name), low, high)
+        return self._number(name, self.value(name), low, high)
 
     def numbers(self, name: str) -> tuple[float, ...]:
         """A list of finite numbers."""
-        value = self._get(name)
+        value = self.value(name)
         if not isinstance(value, list | tuple):
             raise self._wrong(name, "a list of numbers", value)
         return tuple(self._number(name, each, -math.inf, math.inf) for each in value)
 
     def text(self, name: str, choices: Collection[str] | None = None) -> str:
         """A string, one of the choices if there are any."""
-        value = self._get(name)
+        value = self.value(name)
         if not isinstance(value, str) or (choices is not None and value not in choices):
             raise self._wrong(name, "a string" if choices is None else f"one of {', '.join(choices)}", value)
         return value
 
     def texts(self, name: str, count: int | None = None) -> tuple[str, ...]:
         """A list of strings, ``count`` of them if it is given."""
-        value = self._get(name)
+        value = self.value(name)
         right = isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
         if not right or count not in (None, len(value)):
             raise self._wrong(name, "a list of strings" if count is None else f"a list of {count} strings", value)
@@ -92,25 +92,27 @@ class Record:
 
     def flag(self, name: str) -> bool:
         """True or False."""
-        value = self._get(name)
+        value = self.value(name)
         if type(value) is not bool:
             raise self._wrong(name, "true or false", value)
         return value
 
     def rows(self, name: str) -> list[Any]:
         """A list of anything."""
-        value = self._get(name)
+        value = self.value(name)
         if not isinstance(value, list | tuple):
             raise self._wrong(name, "a list", value)
         return list(value)
 
     def value(self, name: str) -> Any:
         """Anything; the caller checks it."""
-        return self._get(name)
+        if name not in self._values:
+            raise self._problem(f"{self._place(name)} is missing")
+        return self._values[name]
 
     def part(self, name: str) -> Record:
         """Values by name."""
-        return Record(self._path, self._get(name), name=self._place(name), line=self._line)
+        return Record(self._path, self.value(name), name=self._place(name), line=self._line)
 
     def optional(self, name: str) -> bool:
         """Whether there is such a value that is not None."""
@@ -125,11 +127,6 @@ class Record:
             bounds = "" if math.isinf(high) and math.isinf(low) else f" from {low:g} to {high:g}"
             raise self._wrong(name, f"a finite number{bounds}", value)
         return found
-
-    def _get(self, name: str) -> Any:
-        if name not in self._values:
-            raise self._problem(f"{self._place(name)} is missing")
-        return self._values[name]
 
     def _place(self, name: str) -> str:
         return f"{self._name}.{name}" if self._name else name

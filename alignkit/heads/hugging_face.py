@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from alignkit.errors import AlignkitError, InputError, first_line
 from alignkit.heads.quantities import WEIGHTS, give
-from alignkit.interop.heads import AttentionHeads, heads_from_cross_attentions
+from alignkit.interop.heads import AttentionHeads, pairs_of_cross_attentions
 from alignkit.neural.devices import pick_device
 from alignkit.packages import missing
 from alignkit.scores import Grouping
@@ -143,19 +143,15 @@ def cross_attention(
     model = model.to(place).eval()
     pairs: list[np.ndarray] = [np.zeros((0, 0, 0, 0), np.float32) for _ in source]
     order = sorted(kept, key=lambda m: (len(sides[0].ids[m]), len(sides[1].ids[m]), m))
-    numbers = layers
     for low in range(0, len(order), batch_size):
         batch = order[low : low + batch_size]
-        attention = _forward(model, tokenizer, [[side.ids[m] for m in batch] for side in sides], place, quantity)
-        columns, rows = ([side.words[m][0].tolist() for m in batch] for side in sides)
-        heads = heads_from_cross_attentions(attention, columns, rows, layers)
-        numbers = list(dict.fromkeys(layer for layer, _ in heads.heads))
-        for k, m in enumerate(batch):
-            found = heads.pair(k)
-            pairs[m] = found.reshape(len(numbers), -1, *found.shape[1:])
+        ids = [[side.ids[m] for m in batch] for side in sides]
+        attention = _forward(model, tokenizer, ids, place, quantity)
+        for m, found in zip(batch, pairs_of_cross_attentions(attention, ids[0], ids[1], layers), strict=True):
+            pairs[m] = found
         (progress or no_progress)(low + len(batch), len(order), "attention")
     columns, rows = (_without_blank(side.words, pairs) for side in sides)
-    return AttentionHeads.from_pairs(pairs, (columns, rows), numbers)
+    return AttentionHeads.from_pairs(pairs, (columns, rows), layers)
 
 
 def _without_blank(words: Grouping, pairs: Sequence[np.ndarray]) -> list[tuple[np.ndarray, int]]:

@@ -82,23 +82,22 @@ def translation_attention(
     model = model.to(place).eval()
     pairs: list[np.ndarray] = [np.zeros((0, 0, 0, 0), np.float32) for _ in source]
     order = sorted(prompts, key=lambda m: (len(prompts[m].ids), m))
-    numbers = layers
     for low in range(0, len(order), batch_size):
         batch = order[low : low + batch_size]
         found = _maps(model, tokenizer, [prompts[m] for m in batch], place, quantity)
         if not found:
             raise AlignkitError("the model does not return its attention")
-        numbers = range(len(found)) if layers is None else layers
-        if any(layer >= len(found) for layer in numbers):
-            raise AlignkitError(f"there is no layer {max(numbers)}; there are {len(found)}, counted from 0")
+        kept = range(len(found)) if layers is None else layers
+        if any(layer >= len(found) for layer in kept):
+            raise AlignkitError(f"there is no layer {max(kept)}; there are {len(found)}, counted from 0")
         for k, m in enumerate(batch):
-            pairs[m] = np.stack([found[layer][k] for layer in numbers])
+            pairs[m] = np.stack([found[layer][k] for layer in kept])
         (progress or no_progress)(low + len(batch), len(order), "attention")
     columns, rows = (
         [_words(prompts.get(m), side, line) for m, line in enumerate(lines)]
         for side, lines in enumerate((source, target))
     )
-    return AttentionHeads.from_pairs(pairs, (columns, rows), numbers)
+    return AttentionHeads.from_pairs(pairs, (columns, rows), layers)
 
 
 def _words(one: Prompt | None, side: int, line: str) -> tuple[np.ndarray, int]:

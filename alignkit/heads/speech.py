@@ -17,7 +17,7 @@ import torch
 
 from alignkit.errors import AlignkitError, InputError, first_line, reading
 from alignkit.heads.hugging_face import encode_side
-from alignkit.interop.heads import AttentionHeads, heads_from_cross_attentions
+from alignkit.interop.heads import AttentionHeads, pairs_of_cross_attentions
 from alignkit.metrics.intervals import bootstrap_ratio
 from alignkit.neural.devices import pick_device
 from alignkit.text.reading import read_lines
@@ -75,7 +75,7 @@ def speech_attention(
             limits = f"{most * FRAME:.0f} seconds of audio and {model.config.max_target_positions} tokens"
             raise AlignkitError(f"line {m + 1}: the model reads at most {limits}; cut the recording")
     nothing = np.zeros((0, 0, 0, 0), np.float32), (np.zeros(0, np.int64), 0), (np.zeros(0, np.int64), 0)
-    found, numbers = [nothing for _ in audio], layers
+    found = [nothing for _ in audio]
     for m, (ids, (words, count)) in enumerate(zip(side.ids, side.words, strict=True)):
         if not ids or not frames[m]:
             continue
@@ -88,13 +88,11 @@ def speech_attention(
         except (IndexError, RuntimeError) as error:  # tokens that the model does not have, or too little memory
             raise AlignkitError(f"the model cannot hear this: {first_line(error)}") from error
         first = int(np.argmax(words >= 0))
-        heads = heads_from_cross_attentions(attention, [range(frames[m])], [words[1:].tolist()], layers)
-        numbers = list(dict.fromkeys(layer for layer, _ in heads.heads))
-        rows = heads.pair(0)[:, first - 1 :].reshape(len(numbers), -1, len(words) - first, frames[m])
-        found[m] = rows, (np.arange(frames[m]), frames[m]), (words[first:], count)
+        (rows,) = pairs_of_cross_attentions(attention, [range(frames[m])], [words[1:]], layers)
+        found[m] = rows[:, :, first - 1 :], (np.arange(frames[m]), frames[m]), (words[first:], count)
         (progress or no_progress)(m + 1, len(audio), "attention")
     pairs, columns, targets = (list(each) for each in zip(*found, strict=True))
-    return AttentionHeads.from_pairs(pairs, (columns, targets), numbers)
+    return AttentionHeads.from_pairs(pairs, (columns, targets), layers)
 
 
 def read_recording(path: PathLike) -> np.ndarray:

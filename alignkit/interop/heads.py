@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -290,6 +290,26 @@ def heads_from_cross_attentions(
     Raises:
         AlignkitError: the attention is missing, smaller than the tokens, or not a number.
     """
+    pairs = pairs_of_cross_attentions(cross_attentions, source_words, target_words, layers)
+    source, target = (
+        grouping_of(np.array([-1 if word is None else word for word in words], np.int64) for words in side)
+        for side in (source_words, target_words)
+    )
+    return AttentionHeads.from_pairs(pairs, (source, target), layers)
+
+
+def pairs_of_cross_attentions(
+    cross_attentions: Sequence[Any],
+    source: Sequence[Sized],
+    target: Sequence[Sized],
+    layers: Sequence[int] | None = None,
+) -> list[np.ndarray]:
+    """float32 (layers, heads, T, L) of each pair; see :func:`heads_from_cross_attentions`.
+
+    Args:
+        cross_attentions, layers: as there.
+        source, target: for each of the B pairs something of every token.
+    """
     if cross_attentions is None or not len(cross_attentions) or cross_attentions[0] is None:
         raise AlignkitError(
             "the model gave no cross_attentions: call it with output_attentions=True and eager attention"
@@ -299,21 +319,17 @@ def heads_from_cross_attentions(
     if any(layer >= len(found) for layer in kept):
         raise AlignkitError(f"there is no layer {max(kept)}; there are {len(found)}, counted from 0")
     stack = np.stack([found[layer] for layer in kept], axis=1)
-    words = tuple(
-        grouping_of(np.array([-1 if word is None else word for word in words], np.int64) for words in side)
-        for side in (source_words, target_words)
-    )
-    if not len(stack) == len(words[0]) == len(words[1]):
-        raise AlignkitError(f"attention of {len(stack)} pairs, words of {len(words[0])} and {len(words[1])}")
+    if not len(stack) == len(source) == len(target):
+        raise AlignkitError(f"attention of {len(stack)} pairs, words of {len(source)} and {len(target)}")
     pairs = []
-    for array, (source, _), (target, _) in zip(stack, *words, strict=True):
-        if array.shape[2] < len(target) or array.shape[3] < len(source):
+    for array, x, y in zip(stack, source, target, strict=True):
+        if array.shape[2] < len(y) or array.shape[3] < len(x):
             have = f"{array.shape[2]} by {array.shape[3]}"
-            raise AlignkitError(f"attention of {have} for {len(target)} target and {len(source)} source tokens")
-        pairs.append(array[:, :, : len(target), : len(source)])
+            raise AlignkitError(f"attention of {have} for {len(y)} target and {len(x)} source tokens")
+        pairs.append(array[:, :, : len(y), : len(x)].copy())  # not the padding
         if np.isnan(pairs[-1]).any():
             raise AlignkitError("the model's attention is not a number (NaN); load its weights as float32")
-    return AttentionHeads.from_pairs(pairs, (words[0], words[1]), list(kept))
+    return pairs
 
 
 def _layers(cross_attentions: Sequence[Any]) -> list[np.ndarray]:
