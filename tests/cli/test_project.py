@@ -38,6 +38,13 @@ def test_labels(call):
     assert "; labels or tags without a place in the links: 1" in result.err
 
 
+def test_a_text_without_tags_is_noticed(call):
+    result = call("links", "-q", src='{"text": "a", "spans": []}\n', tgt="x\n", links="0-0\n")
+    assert result.out == b"x\n"
+    assert result.err == "warning: src has no tags; labels and spans need --format conll or json\n"
+    assert call("links", "-q", "--format", "json").err == ""
+
+
 def test_half_a_character_in_json_is_written_as_it_was(call):
     result = call(
         "links", "--format", "json", src='{"text": "a", "spans": [], "id": "\\ud83dé"}\n', tgt="x\n", links="0-0\n"
