@@ -26,7 +26,9 @@ def f1(a, b):
 
 def test_the_mean_is_that_of_the_aligner_of_views(messy_bitext):
     found = vote(messy_bitext, views=VIEWS, threads=1)
-    expected = fit_joint(messy_bitext, views=VIEWS, threads=1, co_training=0.0).fitted_probabilities
+    expected = fit_joint(
+        messy_bitext, JOINT_SETTINGS, views=VIEWS, threads=1, co_training=0.0
+    ).fitted_probabilities
     np.testing.assert_allclose(found.probabilities.values, expected.values, atol=1e-6)
     np.testing.assert_array_equal(found.pairs, np.arange(len(messy_bitext)))
 

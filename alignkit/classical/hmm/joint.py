@@ -92,9 +92,11 @@ SMALL_TEXT, UNITS_LIMIT = 8_000_000, 4
 FEW_WORDS = 1_000_000
 #: The most iterations with transitions of a model of subwords: with more, it finds fewer right links.
 SUBWORD_ITERATIONS = 3
+#: The tolerance in small texts: further iterations find fewer right links.
+SMALL_TOLERANCE = 0.08
 #: Iterations with transitions of the rough model that the views of a small text learn from first; the most without
-#: transitions of the models that learn from others, and their tolerance, if there is any.
-ROUGH_ITERATIONS, TAUGHT_LEXICAL, TAUGHT_TOLERANCE = 1, 2, 0.06
+#: transitions of the models that learn from others.
+ROUGH_ITERATIONS, TAUGHT_LEXICAL = 1, 2
 #: Bytes of a word pair in a saved file: its target word, two probabilities and a count; and of what the names of
 #: arrays, the header and the directory of the file take for each view.
 PAIR, ENVELOPE = 16, 1 << 14
@@ -465,7 +467,6 @@ def _taught(settings: HMMSettings) -> HMMSettings:
     return replace(
         settings,
         lexical_iterations=min(settings.lexical_iterations, TAUGHT_LEXICAL),
-        tolerance=max(settings.tolerance, TAUGHT_TOLERANCE) if settings.tolerance > 0 else 0.0,
         likeness=settings.co_training,
     )
 
@@ -586,8 +587,11 @@ def _plans(
     The others are those of :func:`fit_joint`.
     """
     check_known(quality, QUALITIES, "quality")
-    is_fast = quality == "fast"
-    chosen = with_options(settings or (FAST_SETTINGS if is_fast else JOINT_SETTINGS), options)
+    is_fast, is_small = quality == "fast", matrix_elements(text) < SMALL_TEXT * share_of_text
+    usual = FAST_SETTINGS if is_fast else JOINT_SETTINGS
+    if is_small:
+        usual = replace(usual, tolerance=SMALL_TOLERANCE)
+    chosen = with_options(settings or usual, options)
     if start is not None:
         if start.folds_case != chosen.fold_case:
             ways = ("keeps case", "folds case")
@@ -603,7 +607,7 @@ def _plans(
         views = _views_by_size(text, quality, share_of_text)
     if not views:
         views = (View(fold_case=chosen.fold_case),)
-    if len(views) > 1 and matrix_elements(text) < SMALL_TEXT * share_of_text:
+    if len(views) > 1 and is_small:
         chosen = replace(chosen, least_own=0.0)  # several views lose by what one gains by (dev parts)
     return [(view, settings_of_view(chosen, view)) for view in views]
 

@@ -79,7 +79,7 @@ def test_a_model_pools_the_posteriors_of_its_directions():
 def test_the_links_of_the_fit_are_judged_log_odds():
     bitext = bitext_of(random_pairs(6, pairs=60))
     log_odds = fit_view(ViewedText(View(), bitext), JOINT_SETTINGS, 1)[1]
-    whole = fit_joint(bitext, threads=1, views=(View(),))
+    whole = fit_joint(bitext, JOINT_SETTINGS, threads=1, views=(View(),))
     bonds = Leanings.counted(bitext).bonds(bitext)
     assert (
         into_probabilities(log_odds, bonds=bonds).values.tobytes() == whole.fitted_probabilities.values.tobytes()
