@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -32,7 +31,7 @@ def command(as_json: bool, quiet: bool) -> None:
     text = json.dumps(asdict(found), indent=1) if as_json else _text(found)
     write_output(f"{text}\n".encode(), None)
     if found.problems:
-        sys.exit(1)
+        click.get_current_context().exit(1)
 
 
 def _text(found: Diagnosis) -> str:

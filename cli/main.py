@@ -142,7 +142,7 @@ def run(arguments: list[str] | None = None) -> int:
     from alignkit_cli.group import cli
 
     try:
-        cli.main(args=arguments, prog_name="alignkit", standalone_mode=False)
+        return cli.main(args=arguments, prog_name="alignkit", standalone_mode=False) or 0
     except SystemExit as error:
         if error.code != 1:  # click's, where the reader of the output has closed it
             raise
@@ -162,7 +162,6 @@ def run(arguments: list[str] | None = None) -> int:
         return _fail("out of memory; give less text at a time")
     except OSError as error:
         return _fail(f"{error.filename or 'output'}: {error.strerror or error}")
-    return 0
 
 
 def _usage_error(error: click.ClickException) -> int:

@@ -44,16 +44,14 @@ def test_what_is_missing_and_what_that_means(cache, capsys, monkeypatch):
     assert f"not installed: matplotlib, for pictures ({with_extra('plot')})" in out
     assert out.endswith("no problems found\n")
     monkeypatch.setitem(sys.modules, "tqdm", None)
-    with pytest.raises(SystemExit, match="1"):
-        run(["doctor"])
+    assert run(["doctor"]) == 1
     assert "problem: alignkit needs tqdm: pip install tqdm" in capsys.readouterr().out
 
 
 def test_a_cache_that_cannot_be_written(tmp_path, capsys, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("ALIGNKIT_CACHE", str(tmp_path / "file"))
-    with pytest.raises(SystemExit, match="1"):
-        run(["doctor", "--json"])
+    assert run(["doctor", "--json"]) == 1
     (problem,) = json.loads(capsys.readouterr().out)["problems"]
     assert "compiled kernels cannot be kept in" in problem
     assert "set ALIGNKIT_CACHE to a folder that can be written" in problem
