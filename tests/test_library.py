@@ -188,6 +188,8 @@ def test_lists_are_links(aligned):
         (lambda a: alignkit.fit_ibm1(SOURCE), "a text must be a Bitext"),
         (lambda a: alignkit.fit_hmm((SOURCE, TARGET)), "a text must be a Bitext"),
         (lambda a: a.aligner.links(SOURCE), "a text must be a Bitext"),
+        (lambda a: alignkit.align(SOURCE, TARGET).aligner.links("das Haus"), "a text must be a Bitext"),
+        (lambda a: alignkit.fit_hmm(a.bitext).score(SOURCE, "alpha"), "a text must be a Bitext"),
         (lambda a: alignkit.symmetrize("0-0", "0-0"), "not the string '0-0'"),
         (lambda a: alignkit.symmetrize([[(0, -1)]], [[(0, 0)]]), "whole numbers from 0.*negative"),
         (lambda a: alignkit.evaluate(None, a.links), "links must be a list"),

@@ -271,6 +271,7 @@ class ViewedText:
 
 def is_long(bitext: Bitext) -> np.ndarray:
     """bool (M,): the pairs that have more than ``LARGEST_PAIR`` elements."""
+    check_bitext(bitext)
     return bitext.source.lengths * bitext.target.lengths > LARGEST_PAIR
 
 
@@ -339,7 +340,6 @@ def training_pairs(bitext: Bitext) -> tuple[Bitext, np.ndarray | None]:
 
     Long pairs are left out, unless there are no others: then they are cut, and none of them is there.
     """
-    check_bitext(bitext)
     long = is_long(bitext)
     if not long.any():
         return bitext, None
