@@ -129,10 +129,9 @@ def test_case_is_folded_unless_it_is_kept():
     assert pharaoh(align(SOURCE, shouted, model=model)) == pharaoh(align(SOURCE, lower, model=model))
 
 
-def test_fast_takes_its_time_for_a_small_text_unless_told_how_much():
+def test_fast_is_fast_for_a_small_text_too():
     one = ["the house is small"], ["das Haus ist klein"]
-    assert pharaoh(align(*one, quality="fast")) == pharaoh(align(*one))
-    assert pharaoh(align(*one, quality="fast", iterations=1)) != pharaoh(align(*one))
+    assert pharaoh(align(*one, quality="fast")) != pharaoh(align(*one))
 
 
 def test_settings_and_options_reach_the_fit():
