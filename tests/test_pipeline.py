@@ -129,9 +129,14 @@ def test_case_is_folded_unless_it_is_kept():
     assert pharaoh(align(SOURCE, shouted, model=model)) == pharaoh(align(SOURCE, lower, model=model))
 
 
-def test_fast_is_fast_for_a_small_text_too():
-    one = ["the house is small"], ["das Haus ist klein"]
-    assert pharaoh(align(*one, quality="fast")) != pharaoh(align(*one))
+@pytest.mark.parametrize("quality", ["fast", "normal", "best"])
+@pytest.mark.parametrize(
+    "pair", ["a b ||| c d", "we have no time . ||| wir haben keine Zeit .", "a b c ||| d e f"]
+)
+def test_words_of_a_single_pair_are_linked_in_order(pair, quality):
+    source, target = pair.split(" ||| ")
+    wanted = " ".join(f"{i}-{i}" for i in range(len(source.split())))
+    assert align([source], [target], quality=quality).links.to_strings() == [wanted]
 
 
 def test_settings_and_options_reach_the_fit():

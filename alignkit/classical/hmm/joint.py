@@ -85,15 +85,18 @@ from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike, Progress, counted, with_options
 
 KIND, VERSION = "alignkit.hmm-joint", 10
-#: Texts whose matrices have fewer elements (t, l) in all than this, and as subwords fewer than so many times as
-#: many, are small.
+#: Texts whose matrices have fewer elements (t, l) in all than this get all iterations whatever the quality: there
+#: they take no time worth saving.
+HURRIED_FROM = 2_000_000
+#: Texts whose matrices have fewer elements than this, and as subwords fewer than so many times as many, are small.
 SMALL_TEXT, UNITS_LIMIT = 8_000_000, 4
 #: Texts with fewer elements than this have few words.
 FEW_WORDS = 1_000_000
 #: The most iterations with transitions of a model of subwords: with more, it finds fewer right links.
 SUBWORD_ITERATIONS = 3
-#: The tolerance in small texts: further iterations find fewer right links.
-SMALL_TOLERANCE = 0.08
+#: The tolerance in small texts of at least so many pairs: further iterations find fewer right links. In a few
+#: pairs, links hardly move at first.
+SMALL_TOLERANCE, SEVERAL = 0.08, 20
 #: Iterations with transitions of the rough model that the views of a small text learn from first; the most without
 #: transitions of the models that learn from others.
 ROUGH_ITERATIONS, TAUGHT_LEXICAL = 1, 2
@@ -388,7 +391,7 @@ def fit_joint(
     words and as collocations; if case is folded and there is neither a lexicon nor a model to start from. With
     ``best``, texts of few words are looked at in the same way, others in eight ways. Views of a small text learn
     from each other (:attr:`HMMSettings.co_training`), unless there are embeddings or a model to start from. With
-    ``fast``, words only are looked at, with fewer iterations.
+    ``fast``, words only are looked at, with fewer iterations, but for texts so small that more take no time.
 
     Args:
         bitext: M pairs; pairs with an empty side are ignored.
@@ -587,9 +590,11 @@ def _plans(
     The others are those of :func:`fit_joint`.
     """
     check_known(quality, QUALITIES, "quality")
-    is_fast, is_small = quality == "fast", matrix_elements(text) < SMALL_TEXT * share_of_text
-    usual = FAST_SETTINGS if is_fast else JOINT_SETTINGS
-    if is_small:
+    is_fast, elements = quality == "fast", matrix_elements(text)
+    usual, is_small = JOINT_SETTINGS, elements < SMALL_TEXT * share_of_text
+    if is_fast and elements >= HURRIED_FROM:
+        usual = FAST_SETTINGS
+    if is_small and len(text) >= SEVERAL:
         usual = replace(usual, tolerance=SMALL_TOLERANCE)
     chosen = with_options(settings or usual, options)
     if start is not None:

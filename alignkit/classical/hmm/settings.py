@@ -123,9 +123,9 @@ JOINT_SETTINGS = HMMSettings(
     punctuation=0.05,
     fold_case=True,
     ends=True,
-    co_training=0.8,
+    co_training=0.6,
 )
-#: Of its quick variant. Words alone of a small text get no better links by more iterations.
+#: Of its quick variant, but for small texts (:func:`alignkit.classical.hmm.joint.fit_joint`).
 FAST_SETTINGS = replace(JOINT_SETTINGS, lexical_iterations=2, iterations=3)
 #: What the joint aligner takes time for: ``fast`` looks at words only; ``normal`` at small texts as subwords, too;
 #: ``best`` at any text as first letters, as subwords of several sizes and as collocations.

@@ -93,13 +93,22 @@ def test_iterations_end_when_links_stand_still():
     assert counts[0.0] > counts[1e-3] > counts[0.3]
 
 
-@pytest.mark.parametrize(("quality", "settings"), [("normal", JOINT_SETTINGS), ("fast", FAST_SETTINGS)])
-@pytest.mark.parametrize("options", [{}, {"iterations": 1}])
-def test_a_quality_has_its_own_iterations(quality, settings, options):
-    done = []
-    how = {"quality": quality, "views": (View(),), "tolerance": 0.0, "progress": lambda *step: done.append(step)}
-    fit_joint(bitext_of(permuted_copy(3, pairs=40)[0]), **how, **options)
-    assert len(done) == settings.lexical_iterations + options.get("iterations", settings.iterations)
+def test_a_small_text_is_never_hurried(monkeypatch):
+    bitext = bitext_of(permuted_copy(3, pairs=40)[0])
+    size = joint.matrix_elements(bitext)
+
+    def steps(**options):
+        done = []
+        fit_joint(bitext, quality="fast", tolerance=0.0, progress=lambda *step: done.append(step), **options)
+        return len(done)
+
+    usual, fast = (each.lexical_iterations + each.iterations for each in (JOINT_SETTINGS, FAST_SETTINGS))
+    assert steps() == usual
+    assert steps(iterations=1) == JOINT_SETTINGS.lexical_iterations + 1
+    monkeypatch.setattr(joint, "HURRIED_FROM", size + 1)
+    assert steps() == usual
+    monkeypatch.setattr(joint, "HURRIED_FROM", size)
+    assert steps() == fast < usual
 
 
 def test_matrices_of_two_views_at_most_are_in_memory():
