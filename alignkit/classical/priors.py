@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from alignkit.text.bitext import Bitext
 from alignkit.text.units import lowercase
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike, brief_repr
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,10 +77,12 @@ class LexiconPrior:
     def pseudo_counts(self, bitext: Bitext, rows: TableRows) -> np.ndarray:
         """float32 (2, K): for every word pair of a text's rows, ``weight`` times p(o|i), and times p(i|o).
 
-        Of a pair that is there more than once the highest values count.
+        Of a pair that is there more than once the highest values count. A lexicon without any pair is logged.
         """
         ids = (bitext.source.vocabulary.translate(self.source), bitext.target.vocabulary.translate(self.target))
         found, indices = find_pairs(ids[0][self.pairs[:, 0]], ids[1][self.pairs[:, 1]], rows, bitext)
+        if not len(found):
+            log.warning("no word pair of the lexicon occurs in the text; are the lexicon's sides exchanged?")
         counts = np.zeros((2, len(rows.columns)), np.float32)
         for each, values in zip(counts, self.values[found].T, strict=True):
             np.maximum.at(each, indices, np.float32(self.weight) * values)
