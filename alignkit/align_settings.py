@@ -84,7 +84,7 @@ class FitSettings:
         estimation: settings of the method; its defaults if None.
         iterations: of EM, instead of those of the estimation.
         quality: of the joint method, a name in :data:`QUALITIES`: ``normal`` looks at small texts as subwords
-            too; ``fast``, words only, takes three quarters of its time, and less than half of small texts';
+            too; ``fast``, words only, takes five sixths of its time, and less than half of small texts';
             ``best`` takes about eight times as long, two to three times for small texts, and does the same for
             those of few words.
         keep_case: treat words that differ in case only as different words in a joint model.
