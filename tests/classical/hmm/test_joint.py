@@ -111,6 +111,17 @@ def test_a_small_text_is_never_hurried(monkeypatch):
     assert steps() == fast < usual
 
 
+@pytest.mark.parametrize(("pairs", "tolerance"), [(19, 0.04), (20, 0.08)])
+def test_small_texts_of_several_pairs_settle_sooner(pairs, tolerance):
+    bitext = bitext_of(permuted_copy(1, pairs=pairs)[0])
+    whole, sooner, later = (
+        fit_joint(bitext, quality="fast", **options).fitted_probabilities.values.tobytes()
+        for options in ({}, {"tolerance": 0.08}, {"tolerance": 0.04})
+    )
+    assert whole == {0.04: later, 0.08: sooner}[tolerance]
+    assert sooner != later
+
+
 def test_matrices_of_two_views_at_most_are_in_memory():
     """The sum so far, and those of the view that is fitted."""
     text, size = bitext_of([(["a"] * 1000, ["b"] * 1000)]), 4 * 1000**2
