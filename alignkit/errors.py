@@ -45,7 +45,7 @@ def of_file(path: str | os.PathLike[str]) -> Iterator[None]:
     """Within the block, what came from a file is used: an error that names no file is about this one.
 
     Raises:
-        InputError: instead of an AlignkitError that is none.
+        InputError: instead of an AlignkitError that is none, unless it says that a package is missing.
     """
     try:
         yield

@@ -123,14 +123,16 @@ def with_options(settings: Settings, options: dict[str, Any]) -> Settings:
     Raises:
         AlignkitError: there is no such field, or a value is of another type or refused by the dataclass.
     """
-    if not is_dataclass(settings):
-        raise AlignkitError(f"{abbreviated(repr(settings))} is no settings; give a single one by its name")
+    if not is_dataclass(settings) or isinstance(settings, type):
+        raise AlignkitError(
+            f"{abbreviated(repr(settings))} is not a settings object; pass single settings by name"
+        )
     known = [field.name for field in fields(settings)]
     for name in options:
         if name not in known:
             raise AlignkitError(f"{type(settings).__name__} has no option {name!r}; it has {', '.join(known)}")
     check_values(settings, options)
-    return replace(settings, **options)  # type: ignore[type-var]
+    return replace(settings, **options)
 
 
 def naming_options(*parts: type[Any]) -> Callable[[Function], Function]:
@@ -237,8 +239,10 @@ def _value(name: str, text: str, kind: Any) -> Any:
         return tuple(_value(name, part.strip(), kinds[0]) for part in text.split(",") if part.strip())
     value: Any = text
     with suppress(ValueError, OverflowError, RecursionError):
-        value = json.loads(f"0{text}" if text.startswith(".") else text)
-        value = float(value) if type(value) is int and float in kinds else value
+        value = json.loads(text)
+    if float in kinds and value is not None:
+        with suppress(ValueError, OverflowError):
+            value = float(text)
     if type(value) not in kinds or (type(value) is float and not isfinite(value)):
         wanted = " or ".join(_WANTED[each] for each in kinds)
         raise AlignkitError(f"setting {name}: {abbreviated(text)!r} is not {wanted}")

@@ -46,7 +46,7 @@ from alignkit_cli.parameter_types import SHARE, TEXT, Checked, EmbeddingSource, 
     FitSettings,
     "quality",
     type=click.Choice(list(QUALITIES)),
-    help="How much time to spend. fast takes four fifths of the time of normal on large texts, and less "
+    help="How much time to spend. fast takes five sixths of the time of normal on large texts, and less "
     "than half on small ones; best seven to nine times as long on large texts, two to three times on small ones, "
     "and is normal on those of fewer than some 2,000 sentence pairs.",
 )

@@ -32,7 +32,8 @@ class Stopped(KeyboardInterrupt):
 def main(arguments: list[str] | None = None) -> None:
     """Run the program and exit: 0 done, 2 usage or input error, 130 interrupted, 128 + N ended by signal N.
 
-    Each but the first comes with one line on standard error, except 141: the reader of the output has closed it.
+    Each but the first comes with one line on standard error, except 141, when the reader of
+    the output has closed it, and 1, for which doctor prints what is wrong.
     """
     received: list[int] = []
     gc.set_threshold(RARELY)

@@ -126,7 +126,7 @@ print(halves(np.array([8, 4])).tolist(), sum(halves.dispatcher.stats.cache_hits.
 try:
     halves(np.array([6, 3]))
 except ValueError as error:
-    print(error, "numba.np.arrayobj" in sys.modules)
+    print(*error.args, "numba.np.arrayobj" in sys.modules)
 """
 HALVING = """import numpy as np
 
@@ -134,12 +134,17 @@ from alignkit.kernels.compile import allocating_kernel
 
 
 @allocating_kernel
+def half(value):
+    if value % 2:
+        raise ValueError("an odd number", value)
+    return value // 2
+
+
+@allocating_kernel
 def halves(values):
     out = np.empty(len(values), np.int64)
     for place, value in enumerate(values):
-        if value % 2:
-            raise ValueError("an odd number")
-        out[place] = value // 2
+        out[place] = half(value)
     return out
 """
 
@@ -148,7 +153,7 @@ def test_a_kept_kernel_creates_arrays_and_raises_errors_without_the_compiler(roo
     (room / "alignkit" / "kernels" / "halving.py").write_text(HALVING)
     command = [sys.executable, "-B", "-c", f"import sys{ALLOCATING}"]
     environment = {"HOME": str(room / "home")}
-    for expected in ("[4, 2] 0\nan odd number True\n", "[4, 2] 1\nan odd number False\n"):
+    for expected in ("[4, 2] 0\nan odd number 3 True\n", "[4, 2] 1\nan odd number 3 False\n"):
         done = subprocess.run(command, cwd=room, capture_output=True, text=True, check=True, env=environment)
         assert done.stdout == expected
 

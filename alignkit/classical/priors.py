@@ -77,13 +77,14 @@ class LexiconPrior:
     def pseudo_counts(self, bitext: Bitext, rows: TableRows) -> np.ndarray:
         """float32 (2, K): for every word pair of a text's rows, ``weight`` times p(o|i), and times p(i|o).
 
-        Of a pair that is there more than once the highest values count. A lexicon without any pair is logged.
+        Of a pair that is there more than once the highest values count. If the text has none of the lexicon's
+        pairs, that is logged.
         """
         ids = (bitext.source.vocabulary.translate(self.source), bitext.target.vocabulary.translate(self.target))
         found, indices = find_pairs(ids[0][self.pairs[:, 0]], ids[1][self.pairs[:, 1]], rows, bitext)
-        if not len(found):
-            log.warning("no word pair of the lexicon occurs in the text; are the lexicon's sides exchanged?")
-        counts = np.zeros((2, len(rows.columns)), np.float32)
+        if len(columns := rows.columns) and not len(found):
+            log.warning("none of the lexicon's word pairs occurs in the text; are its sides exchanged?")
+        counts = np.zeros((2, len(columns)), np.float32)
         for each, values in zip(counts, self.values[found].T, strict=True):
             np.maximum.at(each, indices, np.float32(self.weight) * values)
         return counts

@@ -109,7 +109,7 @@ def vote(
     total, support = Scores.zeros(head.shapes), Scores.zeros(head.shapes)
     votes = np.zeros(len(total.values), np.uint8)
     views, agreement = trained_views(views, text), float("nan")
-    # As a small text's views are fitted, whatever the size: the estimates' numbers were chosen for that.
+    # The same settings whatever the size of the text: the estimates' numbers were chosen with them.
     settings = replace(JOINT_SETTINGS, least_own=0.0)
     plans = [settings_of_view(settings, view) for view in views]
     levels = None if embeddings is None else embeddings.levels(text, thread_count(threads), progress)

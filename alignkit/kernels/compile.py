@@ -139,9 +139,13 @@ def _cache_class() -> Any:
         def save_overload(self, sig: Any, data: Any) -> None:
             if problem is None and not data.library.has_dynamic_globals:  # those are addresses in this process
                 (name, kind, (code, _)), *rest, environments = data._reduce()
-                # To know where a function comes from, Numba would import its own modules on arrays in every run;
-                # only a function with constants that are Python objects needs that.
-                environments = tuple(environment for environment in environments if environment.consts)
+                # To rebuild the environments of its own functions on arrays, Numba would import their modules in
+                # every run; without constants nothing looks at them. Ours may print, or raise with a value.
+                environments = tuple(
+                    environment
+                    for environment in environments
+                    if environment.consts or not environment.globals["__name__"].startswith("numba.")
+                )
                 # Beside the machine code Numba keeps what other functions need to inline this one. Ours never do
                 # (they inline `Kernel.inner`), and reading it took half of the time: one name is enough.
                 entry = f'@"{data.fndesc.llvm_cpython_wrapper_name}" = global i8 0'

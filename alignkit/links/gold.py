@@ -122,8 +122,8 @@ def _from_one(path: PathLike, links: Links) -> Links:
 
 def _naacl_gold(path: PathLike, lines: Sequence[str], base: int) -> GoldFile:
     """Sentences always count from 1. With base 1, position 0 is NULL, and a line with it is not a link."""
-    sure: dict[int, list[tuple[int, int]]] = {}
-    possible: dict[int, list[tuple[int, int]]] = {}
+    rows: list[tuple[int, int, int]] = []
+    marks: list[bool] = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -133,11 +133,19 @@ def _naacl_gold(path: PathLike, lines: Sequence[str], base: int) -> GoldFile:
             raise InputError(path, f"{line.strip()[:40]!r} is not a link", line=number, remedy=remedy)
         m, s, t = (int(match[i]) for i in (1, 2, 3))
         if min(s, t) >= base:
-            for kind in (possible, sure) if match[4] != "P" else (possible,):
-                kind.setdefault(m, []).append((s - base, t - base))
-    sentences = range(1, max(possible, default=0) + 1)
-    both = (Links.from_lists(kind.get(m, ()) for m in sentences) for kind in (sure, possible))
-    return GoldFile(GoldLinks(*both), base)
+            rows.append((m - 1, s - base, t - base))
+            marks.append(match[4] != "P")
+    table = np.array(rows, np.int64).reshape(-1, 3)
+    sure = np.array(marks, bool)
+    count = int(table[:, 0].max(initial=-1)) + 1
+    return GoldFile(GoldLinks(_links_of_rows(table[sure], count), _links_of_rows(table, count)), base)
+
+
+def _links_of_rows(rows: np.ndarray, count: int) -> Links:
+    """Links of ``count`` pairs from rows (sentence, s, t) in any order, with repetitions."""
+    rows = np.unique(rows, axis=0)
+    offsets = np.searchsorted(rows[:, 0], np.arange(count + 1)).astype(np.int64)
+    return Links(rows[:, 1:].astype(np.int32), offsets)
 
 
 CHUNK = 1 << 24  # bytes read at a time

@@ -84,7 +84,7 @@ def method_names(needs_scores: bool | None = None) -> list[str]:
 
 def find_heuristic(method: str, needs_scores: bool | None = None) -> Heuristic:
     """The heuristic of a name or alias; raises AlignkitError if it is not among :func:`method_names`."""
-    known, method = method_names(needs_scores), ALIASES.get(method, method)
+    known, method = method_names(needs_scores), ALIASES.get(str(method), method)
     if method not in known:
         raise AlignkitError(f"cannot symmetrize by {method!r} here; choose one of {', '.join(known)}")
     return HEURISTICS[method]

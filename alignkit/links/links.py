@@ -19,8 +19,8 @@ _LINK = re.compile(r"(\d{1,9})([-p?])(\d{1,9})(:[0-9.e+-]+)?\Z", re.ASCII)
 # simalign numbers its lines: the number, a tab, the links.
 _NUMBERED = re.compile(r"(\d{1,12})\t(?=\s*(?:\d+[-p?]\d|\Z))", re.ASCII)
 
-#: What the first letter of a line says of its format.
-_OTHER_FORMATS = {"{": "JSON", "[": "JSON", "#": "the format of GIZA++"}
+#: What the start of a line says of its format.
+_OTHER_FORMATS = {"{": "JSON", "[": "JSON", "# Sentence pair": "GIZA++'s format"}
 
 _LONGEST = 1 << 18  # sentences with more tokens are not sorted by counting
 
@@ -262,8 +262,9 @@ def _matches(path: PathLike, lines: Iterable[str]) -> Iterator[list[re.Match[str
             match = _LINK.match(item)
             if match is None:
                 remedy = "links look like 0-1, 0p1 or 0?1"
-                if line[0] in _OTHER_FORMATS:
-                    remedy += f", but this is {_OTHER_FORMATS[line[0]]}; --format pharaoh writes links"
+                for start, name in _OTHER_FORMATS.items():
+                    if line.lstrip().startswith(start):
+                        remedy += f", but this looks like {name}; `alignkit align --format pharaoh` writes links"
                 raise InputError(path, f"{abbreviated(item)!r} is not a link", line=number, remedy=remedy)
             matches.append(match)
         yield matches

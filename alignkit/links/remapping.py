@@ -8,7 +8,7 @@ import numpy as np
 
 from alignkit.errors import AlignkitError, InputError
 from alignkit.links.gold import read_links
-from alignkit.links.links import Links, check_range, links_of_keys
+from alignkit.links.links import Links, LinksLike, as_links, check_range, links_of_keys
 from alignkit.text.bitext import Bitext, check_bitext
 from alignkit.text.pairs import read_bitext
 from alignkit.text.token_maps import TokenMap, first_difference, token_map
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 _MOST_LINKS = 1 << 22
 
 
-def remap_links(links: Links, old: Bitext, new: Bitext) -> Links:
+def remap_links(links: LinksLike, old: Bitext, new: Bitext) -> Links:
     """Links between the tokens of ``new``, from those between the tokens of ``old``, another tokenization.
 
     Words of tokenized text, subwords, and the words between the spaces of untokenized text can stand on either
@@ -36,6 +36,7 @@ def remap_links(links: Links, old: Bitext, new: Bitext) -> Links:
     Raises:
         AlignkitError: a sentence has other characters in ``new`` than in ``old``, or a link is outside its pair.
     """
+    links = as_links(links)
     for text in (old, new):
         check_bitext(text)
     check_range("links", links, old.shapes)

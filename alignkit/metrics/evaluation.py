@@ -83,7 +83,7 @@ def read_evaluated(
     shapes = bitext.shapes if bitext is not None else None
     known = parse_gold(gold, read_lines(gold), file_format=gold_format, base=gold_base, shapes=shapes)
     if not len(known.gold.possible.pairs):
-        raise InputError(gold, "has no links, so there is nothing to score by")
+        raise InputError(gold, "has no links, so there is nothing to score against")
     links, probabilities = _read_hypothesis(hypothesis, len(known.gold), checked=shapes is not None)
     if len(links) < len(known.gold):
         problem = f"has links for {counted(len(links), 'pair')}, {os.fspath(gold)} for {len(known.gold):,}"

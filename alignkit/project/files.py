@@ -71,7 +71,7 @@ def project_files(
         lines.pop()
     sentences = FORMATS[file_format](source, read_lines(source), splitter)
     if all(isinstance(each, TaggedLine) and not each.tags for each in sentences):
-        log.warning("%s has no tags; labels and spans need --format conll or json", source)
+        log.warning("%s has no tags; labels and spans need the format conll or json", source)
     if len(sentences) != len(lines):
         raise InputError(source, f"has {counted(len(sentences), 'sentence')}, {target} has {len(lines):,}")
     places = [splitter(line) for line in lines]

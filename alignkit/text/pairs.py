@@ -30,6 +30,7 @@ COUNTED_BLOCK = 1 << 16  # pairs that are counted or sampled at a time
 #: in HELD_OUT_SHARE.
 MOST_HELD_OUT, HELD_OUT_SHARE = 1000, 20
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+")  # only \n ends one
+_BLANK = b" \t\r\n"
 LINE_FORMS = (
     "give two files, or one form of lines: SOURCE ||| TARGET, or SOURCE<tab>TARGET, "
     'or {"src": "SOURCE", "tgt": "TARGET"}'
@@ -105,7 +106,7 @@ def pair_format(parts: Iterable[bytes]) -> SeparatedLines:
     Args:
         parts: the file without byte order mark, cut after line ends only.
     """
-    lines = (line[0] for part in parts for line in _LINE.finditer(part))
+    lines = (line[0] for part in parts for line in _LINE.finditer(part) if line[0].strip(_BLANK))
     forms = ([form for form in (BARS, TAB) if form.recognizes(line)] for line in lines)
     return next((found[0] for found in forms if len(found) == 1), BARS)
 
@@ -165,7 +166,7 @@ class PairFiles:
 
     def __post_init__(self) -> None:
         for path in self.paths:
-            check_type(path, str | os.PathLike, "a text must be a file, or sentences in Bitext.from_sentences")
+            check_type(path, str | os.PathLike, "a text must be a file; Bitext.from_sentences takes sentences")
 
     @property
     def how(self) -> tuple[str, bool]:
@@ -399,11 +400,11 @@ def pair_batches(
 
 def _form_of(lines: bytes) -> SeparatedLines | tuple[str, ...] | None:
     """The form of the lines of a stream, or the fields of its objects, by the first not blank; None: all are."""
-    line = next((line for line in lines.split(b"\n") if line.strip(b" \t\r")), None)
+    line = next((line for line in lines.split(b"\n") if line.strip(_BLANK)), None)
     if line is None:
         return None
     fields = object_fields(line)
-    return fields if fields is not None else pair_format([line])
+    return fields if fields is not None else pair_format([lines])
 
 
 def read_bitext(

@@ -117,7 +117,7 @@ def test_a_prior_is_turned_with_the_text(alignkit, write, options):
 def test_a_prior_of_which_the_text_has_no_pair_is_noticed(alignkit, write, name):
     for lexicon, noticed in (("das\tthe\n", False), ("the\tdas\n", True), ("das\tno\n", True)):
         done = alignkit(name, write("open", OPEN), "--prior", write("lexicon", lexicon))
-        assert (done.code, "are the lexicon's sides exchanged?" in done.err) == (0, noticed)
+        assert (done.code, "are its sides exchanged?" in done.err) == (0, noticed)
 
 
 def test_ibm1_goes_on_from_a_saved_model(alignkit, write, tmp_path):

@@ -131,11 +131,13 @@ def test_what_is_not_a_link_is_named_with_its_line(item):
     assert str(caught.value) == f"gold.txt, line 3: {item!r} is not a link; links look like 0-1, 0p1 or 0?1"
 
 
-@pytest.mark.parametrize(("output_format", "name"), [("json", "JSON"), ("giza", "the format of GIZA\\+\\+")])
+@pytest.mark.parametrize(("output_format", "name"), [("json", "JSON"), ("giza", "GIZA\\+\\+'s format")])
 def test_other_formats_of_links_are_named(output_format, name):
     alignment = Alignment(Links.from_strings(["0-0"]), [["a"]], [["b"]], np.ones(1))
     lines = render(alignment, output_format).decode().splitlines()
-    with pytest.raises(InputError, match=f"x, line 1: .*, but this is {name}; --format pharaoh writes links"):
+    with pytest.raises(
+        InputError, match=f"x, line 1: .*, but this looks like {name}; `alignkit align --format pharaoh`"
+    ):
         parse_links("x", lines)
 
 

@@ -368,6 +368,21 @@ def test_joined_text_comes_apart_as_it_was_joined(pairs, separator):
         assert tokens_of(encode_text(side)) == [[w.encode() for w in pair[place]] for pair in pairs]
 
 
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ("\t\na ||| b\n", [[], ["a"]]),  # a blank line says nothing
+        (" \t \na\tb\n", [[], ["a"]]),
+        ("a ||| x\ty\nc\td\n", [["a", "|||", "x"], ["c"]]),
+        ("a ||| x\ty\nc ||| d\n", [["a"], ["c"]]),
+        ("a ||| x\ty\n", [["a"]]),
+    ],
+)
+def test_the_first_line_with_one_separator_and_not_the_other_decides(tmp_path, data, words):
+    found = read_bitext(write(tmp_path / "x", data)).source
+    assert [found.words(m) for m in range(len(found))] == words
+
+
 # Standard input.
 
 

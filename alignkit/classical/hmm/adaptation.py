@@ -29,9 +29,10 @@ from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit.types import offsets_of
 
-#: Of an adaptation: iterations with transitions only, until the links settle as in a fit. Pseudo-counts are these,
-#: also for a model that was fitted without: with none, nothing new could be learned. The model's own are the
-#: probability of NULL, and whether words are compared by their spelling, and there is fertility.
+#: Of an adaptation: iterations with transitions only, until the links settle as in the fit of a large text.
+#: Pseudo-counts are these, also for a model that was fitted without: with none, nothing new could be learned. The
+#: model's own are the probability of NULL, whether words are compared by their spelling, and whether there is
+#: fertility.
 ADAPTATION_SETTINGS = replace(JOINT_SETTINGS, lexical_iterations=0)
 
 

@@ -94,7 +94,7 @@ SMALL_TEXT, UNITS_LIMIT = 8_000_000, 4
 FEW_WORDS = 1_000_000
 #: The most iterations with transitions of a model of subwords: with more, it finds fewer right links.
 SUBWORD_ITERATIONS = 3
-#: The tolerance in small texts of at least so many pairs: further iterations find fewer right links. In a few
+#: The tolerance in small texts of at least so many pairs: further iterations find no more right links. In a few
 #: pairs, links hardly move at first.
 SMALL_TOLERANCE, SEVERAL = 0.08, 20
 #: Iterations with transitions of the rough model that the views of a small text learn from first; the most without
