@@ -41,7 +41,7 @@ def test_labels(call):
 def test_a_text_without_tags_is_noticed(call):
     result = call("links", "-q", src='{"text": "a", "spans": []}\n', tgt="x\n", links="0-0\n")
     assert result.out == b"x\n"
-    assert result.err == "warning: src has no tags; labels and spans need --format conll or json\n"
+    assert result.err == "warning: src has no tags; labels and spans need the format conll or json\n"
     assert call("links", "-q", "--format", "json").err == ""
 
 
