@@ -128,20 +128,21 @@ class _DecoderLayer(nn.Module):
             if rows > 1
             else None
         )
-        weights = x
+        seen: list[Tensor] = []
 
         def to_itself(x: Tensor) -> Tensor:
-            nonlocal cache
-            out, cache = self.attention(x, future, cache)
+            out, now = self.attention(x, future, cache)
+            seen.append(now)
             return out
 
         def to_source(x: Tensor) -> Tensor:
-            nonlocal weights
             context, weights = self.look(x, encoding, uniform)
+            seen.append(weights)
             return self.out(context)
 
         x = self.residuals[0](x, to_itself)
         x = self.residuals[1](x, to_source)
+        cache, weights = seen
         return self.residuals[2](x, self.feed_forward), weights, cache
 
     def look(self, x: Tensor, encoding: Encoding, uniform: bool) -> tuple[Tensor, Tensor]:

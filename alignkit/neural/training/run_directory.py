@@ -244,6 +244,7 @@ class RunDirectory(ABC, Generic[Settings, Found, Text]):
         if now.task.settings.training.keep == "logged" and now.step in now.task.logged_steps:
             now.snapshot().save(self.path / CHECKPOINTS / f"step-{now.step:06d}.pt")
         if improved:
+            assert now.best is not None
             now.best.save(self.path / BEST)
         now.log.save(self.path / LOG)
         save_payload(self.path / STATE, TRAINING, {**now.state(), "tokenizer": tokenizer})

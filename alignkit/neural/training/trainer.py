@@ -128,7 +128,7 @@ class Trainer(Generic[Network, Found]):
         with seeded(self._training.seed, 0, task.device):
             self.network = task.new_network().to(task.device)
         self.step, self.log, self.finished = 0, TrainingLog(), False
-        self.best: Found = None  # type: ignore[assignment]  # the network of step 0 will be the first
+        self.best: Found | None = None
         self._metrics: dict[str, float] = {}  # of this step
         self._loss = torch.zeros((), device=task.device)
         self._since = 0
@@ -152,9 +152,9 @@ class Trainer(Generic[Network, Found]):
                 task.last_step,
                 measure=lambda step: self._arrive(step, commit),
                 progress=progress or no_progress,
-                message=lambda: task.message((self.step - 1) // task.epoch_steps, self.best.metrics),
+                message=lambda: task.message((self.step - 1) // task.epoch_steps, self._best.metrics),
             )
-        return self.best
+        return self._best
 
     def advance(self, batch: np.ndarray) -> None:
         """Take one step of Adam on a batch, without measuring."""
@@ -174,6 +174,11 @@ class Trainer(Generic[Network, Found]):
         pinned = task.pinned(self.network)
         descend(self._optimiser, loss, last, start=self.step, pinned=pinned, **own, **following)
 
+    @property
+    def _best(self) -> Found:
+        assert self.best is not None
+        return self.best
+
     def _arrive(self, step: int, commit: Callable[[Any, bool], None] | None) -> None:
         """Measure if it is due and was not done before the run was interrupted, conclude the last step, commit."""
         self.step, task = step, self.task
@@ -181,7 +186,7 @@ class Trainer(Generic[Network, Found]):
         due = planned and not self.log.at(step)
         improved = due and self._measure()
         if step == task.last_step:
-            self.log = self.log.add(self.best.step, task.conclude(self.best))
+            self.log = self.log.add(self._best.step, task.conclude(self._best))
             self.finished = True
         if commit is not None and (due or self.finished):
             commit(self, improved)
@@ -223,6 +228,7 @@ class Trainer(Generic[Network, Found]):
 
     def state(self) -> dict[str, Any]:
         """The state for :meth:`restore`, in plain values and tensors; taken at a measured step."""
+        assert self.best is not None
         assert self._since == 0
         return {
             "step": self.step,
