@@ -10,10 +10,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from alignkit.version import __version__
+from alignkit.support.version import __version__
 
 if TYPE_CHECKING:
-    from alignkit.align_settings import AlignSettings as AlignSettings
     from alignkit.aligner import Aligner as Aligner
     from alignkit.aligner import Symmetrized as Symmetrized
     from alignkit.classical.cooccurrence import cooccurrence as cooccurrence
@@ -36,25 +35,26 @@ if TYPE_CHECKING:
     from alignkit.links.links import GoldLinks as GoldLinks
     from alignkit.links.links import Link as Link
     from alignkit.links.links import Links as Links
-    from alignkit.links.remapping import remap_links as remap_links
     from alignkit.links.symmetrization import symmetrize as symmetrize
     from alignkit.metrics.aer import evaluate as evaluate
     from alignkit.metrics.agreement import agreement as agreement
     from alignkit.metrics.kendall import kendall as kendall
     from alignkit.metrics.protocol import MetricSettings as MetricSettings
     from alignkit.metrics.registry import compare as compare
-    from alignkit.pipeline import AlignedText as AlignedText
-    from alignkit.pipeline import align as align
-    from alignkit.pipeline import align_blocks as align_blocks
-    from alignkit.pipeline import align_stream as align_stream
-    from alignkit.pipeline import load as load
-    from alignkit.project.spans import ProjectedSpan as ProjectedSpan
-    from alignkit.project.spans import project_spans as project_spans
+    from alignkit.pipeline.pipeline import AlignedText as AlignedText
+    from alignkit.pipeline.pipeline import align as align
+    from alignkit.pipeline.pipeline import align_blocks as align_blocks
+    from alignkit.pipeline.pipeline import align_stream as align_stream
+    from alignkit.pipeline.pipeline import load as load
+    from alignkit.pipeline.settings import AlignSettings as AlignSettings
     from alignkit.scores import Scores as Scores
     from alignkit.text.bitext import Bitext as Bitext
     from alignkit.text.bitext import Corpus as Corpus
     from alignkit.text.pairs import read_bitext as read_bitext
     from alignkit.text.vocabulary import Vocabulary as Vocabulary
+    from alignkit.uses.projection.spans import ProjectedSpan as ProjectedSpan
+    from alignkit.uses.projection.spans import project_spans as project_spans
+    from alignkit.uses.remapping import remap_links as remap_links
 
 #: module -> its public names; it is imported when one of them is first used
 _PUBLIC = {
@@ -69,7 +69,7 @@ _PUBLIC = {
     "alignkit.errors": "AlignkitError InputError",
     "alignkit.links.links": "AlignedPair Link GoldLinks Links",
     "alignkit.links.gold": "read_gold read_links",
-    "alignkit.links.remapping": "remap_links",
+    "alignkit.uses.remapping": "remap_links",
     "alignkit.links.symmetrization": "symmetrize",
     "alignkit.metrics.aer": "evaluate",
     "alignkit.metrics.agreement": "agreement",
@@ -80,9 +80,9 @@ _PUBLIC = {
     "alignkit.text.bitext": "Bitext Corpus",
     "alignkit.text.pairs": "read_bitext",
     "alignkit.text.vocabulary": "Vocabulary",
-    "alignkit.pipeline": "AlignedText align align_stream align_blocks load",
-    "alignkit.align_settings": "AlignSettings",
-    "alignkit.project.spans": "ProjectedSpan project_spans",
+    "alignkit.pipeline.pipeline": "AlignedText align align_stream align_blocks load",
+    "alignkit.pipeline.settings": "AlignSettings",
+    "alignkit.uses.projection.spans": "ProjectedSpan project_spans",
 }
 _WHERE = {name: module for module, names in _PUBLIC.items() for name in names.split()}
 

@@ -22,11 +22,11 @@ from alignkit.links.from_scores import OTHER_PAIRS, best_links, link_places, lin
 from alignkit.links.heuristics import DEFAULT_METHOD, DEFAULT_THRESHOLD, HEURISTICS, find_heuristic
 from alignkit.links.links import Links
 from alignkit.links.symmetrization import symmetrize, symmetrize_scores
-from alignkit.packages import imported, need
-from alignkit.parallel import blocks_of_size
-from alignkit.records import Record, plainly_shown
 from alignkit.scores import Scores, cap_row_sums, merge_subwords
-from alignkit.storage import Fields, loaded, read_header, save_arrays
+from alignkit.support.files import Fields, loaded, read_header, save_arrays
+from alignkit.support.packages import imported, need
+from alignkit.support.records import Record, plainly_shown
+from alignkit.support.threads import blocks_of_size
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import read_text
 from alignkit.text.tokenization import Tokenizer, encode_bitext
@@ -45,8 +45,8 @@ LOADERS = {
     "alignkit.hmm-joint": "alignkit.classical.hmm.joint:load_joint",
     "alignkit.reversed": "alignkit.aligner:load_reversed",
     "alignkit.symmetrized": "alignkit.aligner:load_symmetrized",
-    "alignkit.taught": "alignkit.taught.taught:load_taught",
-    "alignkit.heads": "alignkit.heads.combination:load_combination",
+    "alignkit.supervised": "alignkit.supervised.aligner:load_taught",
+    "alignkit.heads": "alignkit.lab.heads.combination:load_combination",
 }
 #: the loader of a checkpoint or a run directory
 NEURAL_LOADER = "alignkit.neural.aligners:load_checkpoint"

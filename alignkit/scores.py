@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from alignkit.errors import AlignkitError, InputError, first_line
-from alignkit.packages import need
-from alignkit.storage import atomic_write, check_ending, loaded, save_arrays
+from alignkit.support.files import atomic_write, check_ending, loaded, save_arrays
+from alignkit.support.packages import need
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import BOS, EOS, Tokenizer, split_words
-from alignkit.types import SCORE_ENDINGS, OneAfterAnother, PathLike, counted, equal_fields, offsets_of
+from alignkit.types import SCORE_ENDINGS, PathLike, Ragged, counted, equal_fields, offsets_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,7 +48,7 @@ def tokens_of_elements(bitext: Bitext, places: np.ndarray) -> tuple[np.ndarray, 
 
 
 @dataclass(frozen=True, eq=False)
-class Scores(OneAfterAnother):
+class Scores(Ragged):
     """M matrices with a row per target token and a column per source token; larger scores are stronger.
 
     Only scores of the same row can be compared.

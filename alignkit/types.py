@@ -33,7 +33,7 @@ Settings = TypeVar("Settings")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class OneAfterAnother:
+class Ragged:
     """What belongs to each of M sentences or sentence pairs, one after another in an array.
 
     Attributes:
@@ -79,7 +79,7 @@ def in_runs(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.arange(lengths.sum()) + np.repeat(starts - offsets_of(lengths)[:-1], lengths)
 
 
-def places_of(parts: OneAfterAnother, chosen: np.ndarray) -> np.ndarray:
+def places_of(parts: Ragged, chosen: np.ndarray) -> np.ndarray:
     """int64: the places in the array of chosen parts, indices or bool (M,), one after another."""
     starts = parts.offsets[:-1][chosen]
     return in_runs(starts, parts.offsets[1:][chosen] - starts)

@@ -19,12 +19,12 @@ import torch
 from inputs import MULTI30K, need_files, run_benchmark, torch_machine
 
 import alignkit
-from alignkit.comparison import CompareSettings, Comparison, compare_networks
+from alignkit.lab.comparison import CompareSettings, Comparison, compare_networks
+from alignkit.lab.report.tables import metric_matrix, records
 from alignkit.metrics.registry import MAIN
 from alignkit.neural.devices import set_threads
 from alignkit.neural.settings import PRESETS
 from alignkit.neural.training.translation import TranslationRun, train_translation
-from alignkit.report.tables import metric_matrix, records
 from alignkit.text.pairs import read_line_pairs
 
 CLAIMS = [

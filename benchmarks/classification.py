@@ -36,7 +36,7 @@ from classification_claims import claims, claims_over_seeds, course_over_seeds, 
 from inputs import need_files, run_benchmark, torch_machine
 
 import alignkit
-from alignkit.classify import (
+from alignkit.lab.classification import (
     QUANTITIES,
     STRENGTHS,
     Classification,
@@ -44,13 +44,13 @@ from alignkit.classify import (
     classify,
     word_scores,
 )
+from alignkit.lab.report.tables import records
 from alignkit.metrics.agreement import agreement_rows
 from alignkit.metrics.intervals import against_chance
 from alignkit.metrics.registry import MAIN
 from alignkit.neural.devices import set_threads
 from alignkit.neural.settings import CLASSIFIER_PRESETS, CLASSIFIER_PROXY
 from alignkit.neural.training.classification import ClassifierRun
-from alignkit.report.tables import records
 from alignkit.scores import Scores
 from alignkit.text.labelled import LabelledLines, hold_out, read_labelled, two_labels
 

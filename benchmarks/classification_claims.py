@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from alignkit.classify import Classification
 from alignkit.errors import AlignkitError
+from alignkit.lab.classification import Classification
 from alignkit.metrics.intervals import mean_interval
 from alignkit.metrics.registry import MAIN
 

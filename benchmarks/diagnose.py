@@ -3,10 +3,10 @@
     ALIGNKIT_DATA=DATA python benchmarks/diagnose.py -o benchmarks/results/diagnose --peer-python PYTHON
 
 The sets are those of benchmarks/quality.py, prepared in the same way. The numbers of the estimator
-(alignkit.diagnose.expected_aer.Calibration) are chosen here, on the dev parts of sets whose gold links are mostly
-sure. Each set's test part is judged with numbers chosen without that set ("left_out"), with those that the program
-has ("shipped"), and without calibration. Beside this: alignments of one text made worse on purpose, and how well
-calibrated link probabilities are, with and without gold links of other sets.
+(alignkit.uses.diagnose.expected_aer.Calibration) are chosen here, on the dev parts of sets whose gold links are
+mostly sure. Each set's test part is judged with numbers chosen without that set ("left_out"), with those that the
+program has ("shipped"), and without calibration. Beside this: alignments of one text made worse on purpose, and
+how well calibrated link probabilities are, with and without gold links of other sets.
 
 With --sizes, little text: the same of texts of so many pairs, the part cut to them or followed by an even choice
 of training pairs; with and without embeddings as evidence for the views, and of links that were made with them.
@@ -33,8 +33,18 @@ from quality import environment, prepare, read_links
 from quality_systems import FirstPairs, eflomal, measured
 
 from alignkit.classical.hmm.settings import JOINT_THRESHOLD
-from alignkit.diagnose.diagnosis import calibration_error, diagnose_links, mean_log_count
-from alignkit.diagnose.expected_aer import (
+from alignkit.embeddings.contextual import ContextualEmbeddings
+from alignkit.links.from_scores import links_above
+from alignkit.links.links import GoldLinks, Links
+from alignkit.links.symmetrization import symmetrize
+from alignkit.metrics.aer import evaluate, link_keys
+from alignkit.metrics.error_classes import WordFacts
+from alignkit.pipeline.pipeline import align
+from alignkit.scores import Scores, flat_offsets
+from alignkit.text.bitext import Bitext
+from alignkit.text.pairs import read_bitext
+from alignkit.uses.diagnose.diagnosis import calibration_error, diagnose_links, mean_log_count
+from alignkit.uses.diagnose.expected_aer import (
     CALIBRATION,
     Calibration,
     Evidence,
@@ -42,17 +52,7 @@ from alignkit.diagnose.expected_aer import (
     evidence_logits,
     expected_link_counts,
 )
-from alignkit.diagnose.view_votes import vote
-from alignkit.embeddings.contextual import ContextualEmbeddings
-from alignkit.links.from_scores import links_above
-from alignkit.links.links import GoldLinks, Links
-from alignkit.links.symmetrization import symmetrize
-from alignkit.metrics.aer import evaluate, link_keys
-from alignkit.metrics.error_classes import WordFacts
-from alignkit.pipeline import align
-from alignkit.scores import Scores, flat_offsets
-from alignkit.text.bitext import Bitext
-from alignkit.text.pairs import read_bitext
+from alignkit.uses.diagnose.view_votes import vote
 
 JOINED = "grow-diag-final-and"
 #: name -> settings of align()
@@ -85,7 +85,7 @@ Row = dict[str, Any]
 class Measured:
     """One part of one set: gold links, what the views say, and the links of all aligners.
 
-    ``repetition`` is that of :func:`alignkit.diagnose.diagnosis.mean_log_count`.
+    ``repetition`` is that of :func:`alignkit.uses.diagnose.diagnosis.mean_log_count`.
     """
 
     name: str

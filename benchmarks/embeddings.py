@@ -22,9 +22,9 @@ from quality_systems import FirstPairs
 from alignkit.embeddings.contextual import ContextualEmbeddings
 from alignkit.links.links import Links, parse_links
 from alignkit.metrics.aer import evaluate
-from alignkit.pipeline import align
+from alignkit.pipeline.pipeline import align
+from alignkit.support.version import __version__
 from alignkit.text.reading import read_lines
-from alignkit.version import __version__
 
 
 def text(folder: Path, part: str) -> tuple[list[str], list[str]]:

@@ -20,12 +20,12 @@ import click
 from classification import SETS, DataSet, versions
 from inputs import machine, run_benchmark
 
-from alignkit.explain.registry import EXPLANATION_TESTS, ExplanationSettings
-from alignkit.explain.subject import explanation_table, subject_of_run
+from alignkit.lab.explain.registry import EXPLANATION_TESTS, ExplanationSettings
+from alignkit.lab.explain.subject import explanation_table, subject_of_run
+from alignkit.lab.report.tables import NONE, records
 from alignkit.neural.devices import set_threads
 from alignkit.neural.settings import CLASSIFIER_PRESETS
 from alignkit.neural.training.classification import ClassifierRun, train_classifier
-from alignkit.report.tables import NONE, records
 
 NAMES = ("sst2", "imdb")
 SEEDS = (0, 1, 2)

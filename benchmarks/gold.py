@@ -25,8 +25,8 @@ from alignkit.embeddings.contextual import ContextualEmbeddings
 from alignkit.links.from_scores import links_above
 from alignkit.links.links import GoldLinks, Links, parse_links
 from alignkit.metrics.aer import evaluate
-from alignkit.taught.features import Cells
-from alignkit.taught.taught import Taught, teach
+from alignkit.supervised.aligner import Taught, teach
+from alignkit.supervised.features import Cells
 from alignkit.text.bitext import Bitext
 from alignkit.text.reading import read_lines
 

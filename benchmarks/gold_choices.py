@@ -31,8 +31,8 @@ from alignkit.classical.hmm.joint import JointHMM, fit_joint
 from alignkit.links.from_scores import links_above
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import evaluate
-from alignkit.taught.features import Cells
-from alignkit.taught.taught import Taught, teach
+from alignkit.supervised.aligner import Taught, teach
+from alignkit.supervised.features import Cells
 from alignkit.text.bitext import Bitext
 
 SIZES, SHARE, LEAST = (20, 50), 0.8, 100

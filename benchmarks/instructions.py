@@ -22,8 +22,8 @@ from pathlib import Path
 import click
 from inputs import fail, machine, need_files, run_benchmark
 
+from alignkit.support.version import versions
 from alignkit.text.reading import read_lines
-from alignkit.version import versions
 
 COUNTED = re.compile(r"([\d,]+) .*:0x0*([0-9a-f]+) ")
 

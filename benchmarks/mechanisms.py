@@ -20,14 +20,14 @@ import pandas as pd
 from inputs import machine, need_files, run_benchmark
 
 from alignkit.classical.ibm1 import fit_ibm1
+from alignkit.lab.report.tables import align_columns
 from alignkit.metrics.agreement import agreement
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.devices import set_threads
 from alignkit.neural.settings import PRESETS, RunSettings
 from alignkit.neural.training.translation import TranslationRun, train_translation
-from alignkit.report.tables import align_columns
+from alignkit.support.version import __version__
 from alignkit.text.pairs import read_training_pairs
-from alignkit.version import __version__
 
 SETTINGS = PRESETS["small"].change(
     text={"pieces": 4000},

@@ -19,8 +19,8 @@ import numpy as np
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.views import View
 from alignkit.errors import AlignkitError
-from alignkit.interop.heads import AttentionHeads
 from alignkit.kernels.cache_folder import write_checked
+from alignkit.lab.interop.heads import AttentionHeads
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import train_word_pieces
 from alignkit_cli.main import run

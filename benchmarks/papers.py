@@ -42,14 +42,14 @@ from papers_translation import (
     translation_rows,
 )
 
-from alignkit.lab import AUTHORS, PERFORMANCES, best_network, lab
+from alignkit.lab.report.tables import records
+from alignkit.lab.time_course import Network, TimeCourseSettings, at_step, row_name, series, time_course
+from alignkit.lab.translation import AUTHORS, PERFORMANCES, best_network, lab
 from alignkit.metrics.registry import MAIN
 from alignkit.neural.devices import set_threads
 from alignkit.neural.training.translation import TranslationRun
-from alignkit.report.tables import records
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
-from alignkit.time_course import Network, TimeCourseSettings, at_step, row_name, series, time_course
 
 RANDOM = ("general-", "random-")  #: A and B of :func:`random_batches`
 LAST = 36_250  #: steps of 20 epochs in batches of 16

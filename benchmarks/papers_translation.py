@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from papers_rows import Cell, Row, seeds_apart
 
-from alignkit.lab import Lab
+from alignkit.lab.translation import Lab
 
 #: A(alpha of A's best step, alpha of B) at these steps
 CURVE = {0: 0.063, 50: 0.063, 100: 0.165, 500: 0.267, 1000: 0.453, 1500: 0.565, 2000: 0.631, 4000: 0.702}
@@ -26,7 +26,7 @@ QUANTITIES = {
 
 @dataclass(frozen=True)
 class Kept:
-    """What an earlier call measured: the tables of a :class:`alignkit.lab.Lab`."""
+    """What an earlier call measured: the tables of a :class:`alignkit.lab.translation.Lab`."""
 
     table: pd.DataFrame
     seeds: pd.DataFrame | None

@@ -33,7 +33,7 @@ from alignkit.text.reading import read_lines
 
 SETS = ["cdt_da_en", "hansards_en_fr"]
 SEED = 1
-ALIAS = "from alignkit.compat.eflomal import *\n"
+ALIAS = "from alignkit.uses.eflomal import *\n"
 #: align.py starts as many processes as a quarter of the cores, none where there are fewer than four.
 CORES = "import os\nos.cpu_count = lambda: 4\n"
 FILTER = """\

@@ -15,7 +15,7 @@ from typing import Any
 import click
 from inputs import fail, need_files, run_benchmark
 
-from alignkit.storage import atomic_write
+from alignkit.support.files import atomic_write
 
 OURS = "alignkit align"
 PEERS = ("eflomal", "sil-thot", "systran-align")

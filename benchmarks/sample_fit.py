@@ -26,11 +26,11 @@ import numpy as np
 from inputs import gold_sets, run_benchmark
 from quality import environment
 
-from alignkit import pipeline
 from alignkit.classical.hmm.joint import JointHMM, pruned_to_pairs
 from alignkit.links.links import GoldLinks, Links, parse_links
 from alignkit.metrics.aer import evaluate
-from alignkit.pipeline import AlignedText, align, align_blocks, sample_share
+from alignkit.pipeline import pipeline
+from alignkit.pipeline.pipeline import AlignedText, align, align_blocks, sample_share
 from alignkit.text.reading import read_lines
 
 #: Shares of the word pairs that pruned models keep.

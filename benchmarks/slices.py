@@ -21,12 +21,12 @@ from inputs import gold_sets, run_benchmark
 from quality import environment, markdown
 from quality_systems import eflomal, measured
 
-from alignkit.align_settings import QUALITIES
 from alignkit.embeddings.contextual import ContextualEmbeddings
 from alignkit.links.links import GoldLinks, Links, parse_links
 from alignkit.links.symmetrization import symmetrize
 from alignkit.metrics.aer import evaluate
-from alignkit.pipeline import align
+from alignkit.pipeline.pipeline import align
+from alignkit.pipeline.settings import QUALITIES
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import read_bitext
 from alignkit.text.reading import read_lines

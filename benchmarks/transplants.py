@@ -21,10 +21,10 @@ import pandas as pd
 import torch
 from inputs import run_benchmark
 
-from alignkit.experiments import attention_without_lexicon as experiment
-from alignkit.experiments.emergence import gap_claim, with_words_erased
-from alignkit.experiments.ensemble import PLACES
-from alignkit.experiments.protocol import Claim, averaged, claim
+from alignkit.lab.experiments import attention_without_lexicon as experiment
+from alignkit.lab.experiments.emergence import gap_claim, with_words_erased
+from alignkit.lab.experiments.ensemble import PLACES
+from alignkit.lab.experiments.protocol import Claim, averaged, claim
 from alignkit.types import assigned, no_progress
 
 LEVELS = (4.0, 2.0, 3.0)  #: times uniform; claims are judged at the first

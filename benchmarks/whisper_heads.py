@@ -30,7 +30,7 @@ from inputs import fail, machine, run_benchmark
 from scipy.signal import resample_poly
 from transformers import WhisperConfig, WhisperForConditionalGeneration, WhisperTokenizerFast
 
-from alignkit.heads.speech import (
+from alignkit.lab.heads.speech import (
     RATE,
     TOLERANCE,
     rank_speech_heads,
@@ -38,7 +38,7 @@ from alignkit.heads.speech import (
     spoken_times,
     time_errors,
 )
-from alignkit.interop.heads import AttentionHeads
+from alignkit.lab.interop.heads import AttentionHeads
 from alignkit.metrics.intervals import mean_interval
 from alignkit.text.reading import read_lines
 

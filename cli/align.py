@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from alignkit.align_settings import QUALITIES, AlignSettings, FitSettings, LinkSettings
 from alignkit.classical.hmm.settings import JOINT_THRESHOLD
 from alignkit.classical.settings import KINDS
 from alignkit.links.formats import OUTPUT_FORMATS
+from alignkit.pipeline.settings import QUALITIES, AlignSettings, FitSettings, LinkSettings
 from alignkit_cli.command import alignkit_command
 from alignkit_cli.fitting import (
     align_and_write,

@@ -23,6 +23,6 @@ def command(first: str, second: str | None, name: str) -> None:
     that it may add in another order than Moses' does, which `alignkit symmetrize` follows: now and then they
     differ.
     """
-    from alignkit.compat.atools import atools
+    from alignkit.uses.atools import atools
 
     write_output(atools(name, first, second), None)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from alignkit.errors import abbreviated
+from alignkit.lab.report.tables import NONE, align_columns, percent
 from alignkit.metrics.registry import MAIN, SCORE_METRICS
 from alignkit.neural.settings import CLASSIFIER_PRESETS
-from alignkit.packages import missing, need
-from alignkit.report.tables import NONE, align_columns, percent
+from alignkit.support.packages import missing, need
 from alignkit.types import assigned
 from alignkit_cli.analysis_options import device_option, json_option, preset_option, seed_option
 from alignkit_cli.command import alignkit_command, argument
@@ -20,7 +20,7 @@ from alignkit_cli.parameter_types import TEXT, InputPath, OutputFolder
 from alignkit_cli.progress import ProgressBar
 
 if TYPE_CHECKING:
-    from alignkit.classify import Classification, ClassifySettings
+    from alignkit.lab.classification import Classification, ClassifySettings
 
 
 class TwoLabels(click.ParamType):
@@ -91,7 +91,7 @@ def command(data: str, folder: str, quiet: bool, **options: Any) -> None:
     runs = assigned(runs, options["assignments"])
     reading = {name: options[name] for name in ("columns", "lowercase", "encoding_errors", "split_punctuation")}
     text, held, names = read_training_texts(data, options["valid"], options["labels"], **reading)
-    from alignkit.classify import ClassifySettings, classify
+    from alignkit.lab.classification import ClassifySettings, classify
     from alignkit.neural.devices import set_threads
 
     settings = ClassifySettings(**{name: options[name] for name in ("seed", "threads", "loo")}, runs=runs)
@@ -147,7 +147,7 @@ def classification_text(found: Classification, settings: ClassifySettings, facts
 
 def classification_json(found: Classification, settings: ClassifySettings, facts: dict[str, Any]) -> str:
     """Everything but the scores."""
-    from alignkit.report import tables
+    from alignkit.lab.report import tables
 
     logistic = found.logistic
     more = {

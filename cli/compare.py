@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alignkit.comparison import ALSO, CompareSettings
+from alignkit.lab.comparison import ALSO, CompareSettings
+from alignkit.lab.report.tables import metric_matrix, to_json
 from alignkit.links.terminal import beside
 from alignkit.metrics.registry import METRICS, SCORE_METRICS
-from alignkit.packages import need
-from alignkit.report.tables import metric_matrix, to_json
+from alignkit.support.packages import need
 from alignkit.text.pairs import LinePairs, check_has_words
 from alignkit_cli.analysis_options import device_option, json_option, percent_option, scores_option
 from alignkit_cli.command import alignkit_command
@@ -36,7 +36,7 @@ from alignkit_cli.show import chosen_pairs, draw, picture
 
 if TYPE_CHECKING:
     from alignkit.aligner import Aligner
-    from alignkit.comparison import Comparison
+    from alignkit.lab.comparison import Comparison
 
 PICTURES = 2  #: pairs of the sample that are drawn
 FAINTEST = 0.1  #: weights below this are not drawn
@@ -116,7 +116,7 @@ def read_texts(options: dict[str, Any]) -> tuple[LinePairs | None, LinePairs | N
 
 def without_network(options: dict[str, Any], settings: CompareSettings) -> Comparison:
     """Compare classical aligners and the scores of other systems."""
-    from alignkit.comparison import compare_classical
+    from alignkit.lab.comparison import compare_classical
 
     for name in ("uniform", "device"):
         needs(name, "--neural", there=False)
@@ -134,7 +134,7 @@ def with_network(options: dict[str, Any], settings: CompareSettings) -> Comparis
     if neural is None and any(options[name] is not None for name in ("uniform", "training")):
         raise click.UsageError("Give --neural RUN, or SRC and TGT; or no arguments, for the embedded sample.")
     need("torch", "sacrebleu")
-    from alignkit.comparison import compare_networks
+    from alignkit.lab.comparison import compare_networks
     from alignkit.neural.devices import set_threads
 
     # The sample's network is so small that threads would cost more than they give.
@@ -168,7 +168,7 @@ def train_on_sample(folder: str, seed: int, device: str, quiet: bool) -> str:
 
 def sample_pictures(network: Aligner) -> list[str]:
     """Pictures of some of the sample's pairs: IBM Model 1, which counts, beside the attention of a network."""
-    from alignkit.pipeline import align
+    from alignkit.pipeline.pipeline import align
     from alignkit.text.pairs import read_text
 
     counting = align(*choose_text(None, None, True), method="ibm1", threads=1).aligner

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alignkit.align_settings import ReadSettings
-from alignkit.report.tables import align_columns, class_tables, finite, percent, records, to_json
+from alignkit.lab.report.tables import align_columns, class_tables, finite, percent, records, to_json
+from alignkit.pipeline.settings import ReadSettings
 from alignkit.types import counted
 from alignkit_cli.analysis_options import json_option
 from alignkit_cli.command import alignkit_command, argument
@@ -26,7 +26,7 @@ from alignkit_cli.progress import ProgressBar
 if TYPE_CHECKING:
     import pandas as pd
 
-    from alignkit.diagnose.diagnosis import LinkDiagnosis
+    from alignkit.uses.diagnose.diagnosis import LinkDiagnosis
 
 
 WORST = 5  #: lines that are named
@@ -70,7 +70,7 @@ def command(source: str, target: str, links: str | None, **options: Any) -> None
     """
     if target is None:
         raise click.UsageError("Missing argument LINKS.")
-    from alignkit.diagnose.diagnosis import diagnose_links
+    from alignkit.uses.diagnose.diagnosis import diagnose_links
 
     settings = with_given(ReadSettings(), options)
     texts = (source, target) if links is not None else (source, None)

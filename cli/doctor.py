@@ -12,7 +12,7 @@ from alignkit_cli.command import alignkit_command
 from alignkit_cli.options import quiet_option, write_output
 
 if TYPE_CHECKING:
-    from alignkit.doctor import Diagnosis
+    from alignkit.support.doctor import Diagnosis
 
 
 @alignkit_command("doctor", "alignkit doctor")
@@ -25,7 +25,7 @@ def command(as_json: bool, quiet: bool) -> None:
     The exit code is 1 if something does not work as it should. Packages that only some commands need may be
     missing.
     """
-    from alignkit.doctor import diagnose
+    from alignkit.support.doctor import diagnose
 
     found = diagnose()
     text = json.dumps(asdict(found), indent=1) if as_json else _text(found)

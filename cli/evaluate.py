@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from alignkit.lab.report.tables import class_tables, finite, records
 from alignkit.links.formats import GOLD_BASES, GOLD_FORMATS
 from alignkit.links.gold import FEWEST_LINES
-from alignkit.report.tables import class_tables, finite, records
 from alignkit_cli.analysis_options import json_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import choice_option, files_option, quiet_option, write_output
@@ -68,7 +68,7 @@ def command(gold: str, hypothesis: str, per_sentence: str | None, by_class: bool
     from 0, with the source first. Since lines of HYP after those of GOLD are not read, test pairs may stand before
     the training text.
     """
-    from alignkit.metrics.evaluation import read_evaluated
+    from alignkit.uses.evaluation import read_evaluated
 
     reading = {name: options[name] for name in ("gold_format", "gold_base", "text")}
     found = read_evaluated(gold, hypothesis, **reading)

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from alignkit.errors import find_known
-from alignkit.packages import is_here, missing, need
+from alignkit.support.packages import is_here, missing, need
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import note, quiet_option, set_option, write_output
 from alignkit_cli.parameter_types import THREADS, OutputFolder
@@ -18,7 +18,7 @@ from alignkit_cli.progress import ProgressBar
 def list_experiments(context: click.Context, _: click.Parameter, listing: bool) -> None:
     """Print a line for each experiment, or JSON if --json is given, and exit."""
     if listing:
-        from alignkit.experiments.registry import EXPERIMENTS
+        from alignkit.lab.experiments.registry import EXPERIMENTS
 
         if context.params["as_json"]:
             rows = [{"name": e.name, "summary": e.summary, "source": e.source} for e in EXPERIMENTS.values()]
@@ -65,7 +65,7 @@ def command(
     """
     import dataclasses
 
-    from alignkit.experiments.registry import EXPERIMENTS
+    from alignkit.lab.experiments.registry import EXPERIMENTS
 
     if name is None:
         raise click.UsageError("Missing argument NAME (--list shows all).")
@@ -78,7 +78,7 @@ def command(
     need("torch", "sacrebleu")
     if folder is not None and not is_here("matplotlib"):
         click.echo(f"{name}: there will be no picture ({missing('matplotlib')})", err=True)
-    from alignkit.experiments import render
+    from alignkit.lab.experiments import render
     from alignkit.neural.devices import set_threads
 
     set_threads(threads)

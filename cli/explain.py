@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alignkit.explain.registry import EXPLANATION_TESTS, UNTRAINED, ExplanationSettings
-from alignkit.report.tables import NONE, align_columns, to_json
+from alignkit.lab.explain.registry import EXPLANATION_TESTS, UNTRAINED, ExplanationSettings
+from alignkit.lab.report.tables import NONE, align_columns, to_json
 from alignkit_cli.analysis_options import device_option, json_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import needs, setting_option, with_given, work_options, write_output
@@ -68,7 +68,7 @@ def command(**options: Any) -> None:
     Further tests train networks beside the classifier: adversaries, networks guided by its attention, and networks
     that must not attend to given words.
     """
-    from alignkit.explain.subject import explanation_table, subject_of_run
+    from alignkit.lab.explain.subject import explanation_table, subject_of_run
     from alignkit.neural.devices import set_threads
 
     named = options["tests"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from alignkit.align_settings import AlignSettings, ReadSettings
+from alignkit.pipeline.settings import AlignSettings, ReadSettings
 from alignkit.types import counted
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
@@ -50,11 +50,11 @@ def command(source: str, target: str | None, links: str | None, **options: Any) 
     if links is None and target is not None and are_links(target):
         target, links = None, target
     reading = with_given(ReadSettings(), options)
-    from alignkit.annotate import annotation_page, pairs_to_annotate
     from alignkit.links.gold import read_links
     from alignkit.links.links import check_range
-    from alignkit.pipeline import align
+    from alignkit.pipeline.pipeline import align
     from alignkit.text.pairs import read_text
+    from alignkit.uses.annotate import annotation_page, pairs_to_annotate
 
     with ProgressBar("aligning", options["quiet"]) as bar:
         if links is None:

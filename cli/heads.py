@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alignkit.align_settings import ReadSettings
 from alignkit.errors import AlignkitError, of_file
-from alignkit.heads.exports import EXPORTS
+from alignkit.lab.heads.exports import EXPORTS
+from alignkit.lab.report.tables import align_columns, finite, percent, records, to_json
 from alignkit.metrics.protocol import MetricSettings
-from alignkit.report.tables import align_columns, finite, percent, records, to_json
+from alignkit.pipeline.settings import ReadSettings
 from alignkit.types import counted
 from alignkit_cli.analysis_options import json_option
 from alignkit_cli.command import alignkit_command, argument
@@ -19,7 +19,7 @@ from alignkit_cli.parameter_types import TEXT, InputPath, OutputPath
 from alignkit_cli.progress import ProgressBar
 
 if TYPE_CHECKING:
-    from alignkit.heads.ranking import HeadRanking
+    from alignkit.lab.heads.ranking import HeadRanking
 
 SHIFTS = ("", "+1")
 TOP = 10  #: rows of the printed table
@@ -104,8 +104,8 @@ def command(
             )
         write_output(f"{speech_text(scores, options['times'], options['as_json'])}\n".encode(), None)
         return
-    from alignkit.heads.exports import export_heads
-    from alignkit.heads.ranking import compare_rankings, rank_heads_of_file
+    from alignkit.lab.heads.exports import export_heads
+    from alignkit.lab.heads.ranking import compare_rankings, rank_heads_of_file
 
     with ProgressBar("heads", options["quiet"]) as bar:
         found = rank_heads_of_file(
@@ -131,8 +131,8 @@ def command(
 
 def speech_text(scores: str, times: str, as_json: bool) -> str:
     """The heads of a speech model, as a table or as JSON."""
-    from alignkit.heads.speech import rank_speech_heads, read_times
-    from alignkit.interop.heads import AttentionHeads
+    from alignkit.lab.heads.speech import rank_speech_heads, read_times
+    from alignkit.lab.interop.heads import AttentionHeads
 
     with of_file(times):
         table = rank_speech_heads(AttentionHeads.load(scores), read_times(times))

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from alignkit.lab import AUTHORS, LabSettings
+from alignkit.lab.report.tables import NONE, align_columns, records, to_json
+from alignkit.lab.time_course import Part
+from alignkit.lab.translation import AUTHORS, LabSettings
 from alignkit.metrics.protocol import Metric
 from alignkit.metrics.registry import MAIN, SCORE_METRICS
 from alignkit.neural.settings import PRESETS
-from alignkit.packages import need
-from alignkit.report.tables import NONE, align_columns, records, to_json
-from alignkit.time_course import Part
+from alignkit.support.packages import need
 from alignkit.types import assigned, counted
 from alignkit_cli.analysis_options import device_option, json_option, percent_option, preset_option, seed_option
 from alignkit_cli.command import alignkit_command, argument
@@ -35,7 +35,7 @@ from alignkit_cli.parameter_types import COUNT, InputPath, OutputFolder, OutputP
 from alignkit_cli.progress import ProgressBar
 
 if TYPE_CHECKING:
-    from alignkit.lab import Lab
+    from alignkit.lab.translation import Lab
 
 
 @alignkit_command("lab", "alignkit lab runs/general --uniform runs/uniform")
@@ -102,7 +102,7 @@ def command(**options: Any) -> None:
     """
     _check_usage(options)
     need("torch", "sacrebleu")
-    from alignkit.lab import find_lab_runs, lab
+    from alignkit.lab.translation import find_lab_runs, lab
     from alignkit.neural.devices import set_threads
 
     settings = with_given(LabSettings(), options, **(AUTHORS if options["authors"] else {}))
@@ -136,7 +136,7 @@ def _check_usage(options: dict[str, Any]) -> None:
 
 def train_first(options: dict[str, Any], seed: int) -> None:
     """Train the three runs into the folder."""
-    from alignkit.lab import train_lab_runs
+    from alignkit.lab.translation import train_lab_runs
     from alignkit.text.pairs import read_training_pairs
 
     settings = assigned(PRESETS[options["preset"]].change(training={"seed": seed}), options["assignments"])

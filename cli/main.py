@@ -153,7 +153,7 @@ def run(arguments: list[str] | None = None) -> int:
     except AlignkitError as error:
         return _fail(str(error))
     except ModuleNotFoundError as error:
-        from alignkit.packages import PACKAGES, missing
+        from alignkit.support.packages import PACKAGES, missing
 
         name = (error.name or "").partition(".")[0]
         if name not in PACKAGES:

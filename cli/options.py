@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from alignkit import stages
-from alignkit.align_settings import ReadSettings
+from alignkit.pipeline.settings import ReadSettings
+from alignkit.support import stages
 from alignkit_cli.command import argument
 from alignkit_cli.parameter_types import TEXT, THREADS, InputPath, OutputPath
 
@@ -202,7 +202,7 @@ def write_output(data: bytes | Iterable[bytes], output: str | None) -> None:
     """Write a result, which may come in parts, to a file, whole or not at all, or to standard output."""
     parts = [data] if isinstance(data, bytes) else data
     if output is not None and output != "-":
-        from alignkit.storage import atomic_write
+        from alignkit.support.files import atomic_write
 
         with atomic_write(output) as stream:
             stream.writelines(parts)

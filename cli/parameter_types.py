@@ -14,7 +14,7 @@ import click
 
 from alignkit.errors import AlignkitError, InputError, abbreviated
 from alignkit.links.heuristics import ALIASES
-from alignkit.packages import imported, need
+from alignkit.support.packages import imported, need
 from alignkit.types import GREATEST_THREAD_COUNT
 
 #: A size that is not bounded by what it is used for.
@@ -139,7 +139,7 @@ class ScoresPath(InputPath):
 
     def file(self, value: str) -> str:
         """The file that a path of scores names."""
-        from alignkit.interop.heads import split_choice
+        from alignkit.lab.interop.heads import split_choice
 
         return os.fspath(split_choice(value)[0])
 
@@ -205,7 +205,7 @@ class OutputPath(click.ParamType):
         self.replaces = replaces
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from alignkit.storage import check_ending, check_writable
+        from alignkit.support.files import check_ending, check_writable
 
         path = os.fspath(value)
         if path == "-":
@@ -226,7 +226,7 @@ class OutputFolder(click.ParamType):
     name = "folder"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from alignkit.storage import check_folder
+        from alignkit.support.files import check_folder
 
         check_folder(value)
         return os.fspath(value)

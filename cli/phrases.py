@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alignkit.phrases.settings import LONGEST, PHRASE_LENGTH
+from alignkit.uses.phrases.settings import LONGEST, PHRASE_LENGTH
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import Command, apply, reading_options, side_arguments, work_options, write_output
 from alignkit_cli.parameter_types import InputPath, OutputPath
 from alignkit_cli.progress import ProgressBar
 
 if TYPE_CHECKING:
-    from alignkit.phrases.extraction import PhraseText
+    from alignkit.uses.phrases.extraction import PhraseText
 
 
 def linked_text_arguments(command: Command) -> Command:
@@ -32,7 +32,7 @@ def length_option(default: int) -> Command:
 
 def read_linked_text(threads: int | None, quiet: bool, max_length: int, **options: Any) -> PhraseText:
     """The text of the arguments with its links."""
-    from alignkit.phrases.extraction import PhraseText
+    from alignkit.uses.phrases.extraction import PhraseText
 
     with ProgressBar("fitting", quiet) as bar:
         return PhraseText.read(longest=max_length, fitting={"threads": threads, "progress": bar}, **options)
@@ -58,7 +58,7 @@ def command(output: str | None, **options: Any) -> None:
 
     While phrases are counted they are in files of the temporary folder, which TMPDIR names.
     """
-    from alignkit.phrases.table import gzipped, phrase_table
+    from alignkit.uses.phrases.table import gzipped, phrase_table
 
     table = phrase_table(read_linked_text(**options))
     write_output(gzipped(table) if output is not None and output.endswith(".gz") else table, output)

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from typing import Any
 
-from alignkit.stages import Stage, log
+from alignkit.support.stages import Stage, log
 from alignkit.types import Progress
 
 DELAY = 1.0  # seconds before the bar is shown

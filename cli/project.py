@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from alignkit.project.files import FORMATS
-from alignkit.project.spans import RULES
+from alignkit.uses.projection.files import FORMATS
+from alignkit.uses.projection.spans import RULES
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import choice_option, output_option, work_options, write_output
 from alignkit_cli.parameter_types import SHARE, TEXT
@@ -62,7 +62,7 @@ def command(source: str, target: str, links: str | None, output: str | None, qui
     nothing else of TGT changes; tags without linked words stand, empty, where the words after them are. Labels
     and spans without a place are left out. Each of these is named on standard error.
     """
-    from alignkit.project.files import project_files
+    from alignkit.uses.projection.files import project_files
 
     with ProgressBar("aligning", quiet) as bar:
         parts = project_files(source, target, links, progress=bar, **options)

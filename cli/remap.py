@@ -34,6 +34,6 @@ def command(
     two old tokens that are linked; links of words come back the same from subwords. Prints a line of links for
     each line of LINKS.
     """
-    from alignkit.links.remapping import remap_files
+    from alignkit.uses.remapping import remap_files
 
     write_output(remap_files(links, (source, target), new, skip=on_error == "skip").to_pharaoh(), output)

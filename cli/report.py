@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from alignkit.report.build import ReportInputs, Sides
-from alignkit.report.page_data import SHOWN_PAIRS
+from alignkit.lab.report.build import ReportInputs, Sides
+from alignkit.lab.report.page_data import SHOWN_PAIRS
 from alignkit_cli.analysis_options import device_option, scores_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
@@ -72,8 +72,8 @@ def command(**options: Any) -> None:
     attention goes. Without RUN, the aligners are IBM Model 1, those of --model, or an HMM, and those of --scores,
     on the words of --text. The page is one file that a browser opens from disk, without the internet.
     """
-    from alignkit.report.build import build_report
-    from alignkit.report.page import build_page
+    from alignkit.lab.report.build import build_report
+    from alignkit.lab.report.page import build_page
 
     if options["proxy"] and not options["runs"]:
         raise click.UsageError("--proxy is the proxy of a run; give RUN.")

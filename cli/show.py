@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alignkit.align_settings import AlignSettings, ReadSettings
 from alignkit.errors import AlignkitError, abbreviated
 from alignkit.links.terminal import BLOCKS, grid, marks_for, printable
+from alignkit.pipeline.settings import AlignSettings, ReadSettings
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
     choose_text,
@@ -82,7 +82,7 @@ def command(source: str | None, target: str | None, links: str | None, **options
         target, links = None, target
     text = choose_text(source, target, options["sample"])
     reading = with_given(ReadSettings(), options)
-    from alignkit.pipeline import align
+    from alignkit.pipeline.pipeline import align
     from alignkit.text.pairs import read_text
 
     with ProgressBar("aligning", options["quiet"]) as bar:

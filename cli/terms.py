@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from alignkit.phrases.settings import FUNCTION_WORDS, LEAST_COUNT, TERM_LENGTH
-from alignkit.report.tables import to_json
+from alignkit.lab.report.tables import to_json
+from alignkit.uses.phrases.settings import FUNCTION_WORDS, LEAST_COUNT, TERM_LENGTH
 from alignkit_cli.analysis_options import json_option
 from alignkit_cli.command import alignkit_command
 from alignkit_cli.options import output_option, reading_options, work_options, write_output
@@ -43,7 +43,7 @@ def command(
     at least two words on one side, ranked by the log-likelihood ratio, times the mean probability if LINKS has
     some (`alignkit align --format probabilities`). A term within another one that is as frequent is left out.
     """
-    from alignkit.phrases.terms import find_terms
+    from alignkit.uses.phrases.terms import find_terms
 
     table = find_terms(read_linked_text(**options), min_count, function_words, best)
     text = (

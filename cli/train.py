@@ -13,7 +13,7 @@ from alignkit.errors import InputError
 from alignkit.links.gold import read_links
 from alignkit.links.links import Links, check_range
 from alignkit.neural.settings import NETWORKS, PRESETS, Keep, RunSettings
-from alignkit.packages import need
+from alignkit.support.packages import need
 from alignkit.text.pairs import LinePairs, read_training_pairs
 from alignkit.text.tokenization import split_words
 from alignkit.types import assigned, counted

@@ -19,7 +19,7 @@ from typing import Any
 import click
 
 import alignkit
-from alignkit.experiments.registry import EXPERIMENTS
+from alignkit.lab.experiments.registry import EXPERIMENTS
 from alignkit_cli.group import COMMANDS, load_command
 
 DOCS = Path(__file__).parent

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from planted import bitext_of, permuted_copy, random_pairs
 
-from alignkit import stages
 from alignkit.kernels import compile as kernel_compilation
+from alignkit.support import stages
 
 # Test processes side by side (pytest -n) have a core each: threads on the cores of the others would wait, and burn
 # time at it. A test that needs several threads says so.

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from alignkit.errors import AlignkitError
-from alignkit.storage import HEADER, save_arrays
+from alignkit.support.files import HEADER, save_arrays
 
 Change = tuple[str, str, Any]  #: the field, what was done to it, and the content after that
 MISSING = object()
@@ -89,7 +89,7 @@ def _with(values: Any, path: tuple[Any, ...], new: Any) -> Any:
 
 
 def npz_content(path: Path) -> dict[str, Any]:
-    """The header and the arrays of a file of :func:`alignkit.storage.save_arrays`."""
+    """The header and the arrays of a file of :func:`alignkit.support.files.save_arrays`."""
     with np.load(path) as loaded:
         arrays = {name: loaded[name] for name in loaded.files if name != HEADER}
         header = json.loads(loaded[HEADER])

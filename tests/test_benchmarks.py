@@ -88,16 +88,6 @@ def test_an_incomplete_data_folder_is_one_line(lacks, monkeypatch, tmp_path):
     assert "aer/two/test.gold: no such file" in lacks("fast_align.py", text, text, "--aer", "two", *OUT)
 
 
-def test_the_changes_to_formulas_can_be_made(monkeypatch):
-    """Each old text is in its file once, another one takes its place, and the tests named for it are there."""
-    monkeypatch.syspath_prepend(FOLDER)
-    module = runpy.run_path(str(FOLDER / "code_mutations.py"))
-    changes = module["mutations"]()
-    assert len(changes) == len(set(changes)) >= 69
-    assert [each for each in changes if module["occurrences"](each) != 1 or each.old == each.new] == []
-    assert all((FOLDER.parent / test.split("::")[0]).exists() for each in changes for test in each.tests)
-
-
 @pytest.mark.parametrize(
     ("low", "high", "verdict"),
     [

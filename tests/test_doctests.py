@@ -20,7 +20,7 @@ WITH_EXAMPLES = sorted(
 
 @pytest.mark.parametrize("module", WITH_EXAMPLES)
 def test_examples(module):
-    if module.startswith(("alignkit.neural", "alignkit.experiments")):
+    if module.startswith(("alignkit.neural", "alignkit.lab.experiments")):
         pytest.importorskip("torch")
     if module == "alignkit.text.raw_text":
         pytest.importorskip("icu4py")
@@ -30,4 +30,6 @@ def test_examples(module):
 
 
 def test_what_users_call_first_has_examples():
-    assert {"alignkit.pipeline", "alignkit.classical.ibm1", "alignkit.links.symmetrization"} <= set(WITH_EXAMPLES)
+    assert {"alignkit.pipeline.pipeline", "alignkit.classical.ibm1", "alignkit.links.symmetrization"} <= set(
+        WITH_EXAMPLES
+    )

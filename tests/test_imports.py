@@ -12,51 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from alignkit_cli.group import COMMANDS
-
 ROOT = Path(__file__).parents[1]
 # The packages and top modules, from the ground up: a module imports from its own place and from those below it.
 ORDER = [
-    *(
-        "version",
-        "errors",
-        "types",
-        "stages",
-        "parallel",
-        "packages",
-        "records",
-        "storage",
-        "kernels",
-        "text",
-        "scores",
-        "links",
-        "interop",
-        "datasets",
-    ),
-    *("embeddings", "aligner", "classical", "neural", "metrics", "taught"),
-    *(
-        "align_settings",
-        "pipeline",
-        "doctor",
-        "time_course",
-        "comparison",
-        "classify",
-        "lab",
-        "report",
-        "experiments",
-    ),
-    *("annotate", "diagnose", "explain", "heads", "project", "compat", "phrases"),
+    *("errors", "types", "kernels", "support", "text", "scores", "links"),
+    *("embeddings", "aligner", "classical", "neural", "metrics", "supervised"),
+    *("pipeline", "lab", "uses"),
 ]
-#: Folder -> the commands that it serves: nothing else imports it (the list of commands names these modules).
-LEAVES = {
-    "alignkit.annotate": {"alignkit_cli.gold"},
-    "alignkit.diagnose": {"alignkit_cli.diagnose"},
-    "alignkit.explain": {"alignkit_cli.explain"},
-    "alignkit.heads": {"alignkit_cli.attention", "alignkit_cli.heads"},
-    "alignkit.project": {"alignkit_cli.project"},
-    "alignkit.compat": {"alignkit_cli.atools"},
-    "alignkit.phrases": {"alignkit_cli.phrases", "alignkit_cli.terms"},
-}
+#: The interfaces of other tools, with the names that these gave.
+INTERFACES = {f"alignkit.uses.{name}" for name in ("atools", "eflomal", "sil")}
 #: Side by side: none of them imports another.
 APART = {"alignkit.classical", "alignkit.neural", "alignkit.metrics"}
 RANKS = {f"alignkit.{name}": rank for rank, name in enumerate(ORDER)}
@@ -127,7 +91,7 @@ def test_the_changes_for_contributors_name_files_and_registries():
     assert [place for place in places if not (ROOT / place).exists()] == []
     rows = [row.split("|")[2:4] for row in table.splitlines()[2:]]
     assert len(rows) > 10
-    new = {"experiments/NAME.py", "metrics/NAME.py"}
+    new = {"lab/experiments/NAME.py", "metrics/NAME.py"}
     for code, registry in rows:
         named = re.findall(r"`([\w/]+\.py)`", code + registry)
         files = {name: ROOT / ("" if name.startswith("cli/") else "alignkit") / name for name in named}
@@ -151,14 +115,6 @@ def test_imports_go_downwards(name):
         assert RANKS[place] <= RANKS[own], f"{name} imports {imported}, which stands above it"
         if own != place:
             assert not {own, place} <= APART, f"{name} imports {imported}"
-
-
-@pytest.mark.parametrize(("leaf", "commands"), LEAVES.items())
-def test_only_its_commands_import_a_leaf(leaf, commands):
-    users = {name for name in MODULES if any(place_of(other) == leaf for other in filter(ours, imports(name)))}
-    outside = {name for name in users if place_of(name) != leaf} - {"alignkit"}  # its public names
-    assert outside == commands
-    assert commands <= {f"alignkit_cli.{name}" for name in COMMANDS}
 
 
 def test_no_module_imports_itself_through_others():
@@ -190,11 +146,10 @@ def test_kernels_import_numpy_numba_and_llvmlite_only(name):
 @pytest.mark.parametrize("name", MODULES)
 def test_torch_and_matplotlib_stay_in_their_packages(name):
     packages = {imported.split(".")[0] for imported in imports(name)}
-    torch_users = ("alignkit.neural", "alignkit.experiments")
-    torch_users += ("alignkit.explain", "alignkit.heads", "alignkit.embeddings.hugging_face")
+    torch_users = ("alignkit.neural", "alignkit.lab", "alignkit.embeddings.hugging_face")
     if not name.startswith(torch_users):
         assert "torch" not in packages
-    if not name.startswith("alignkit.experiments"):
+    if not name.startswith("alignkit.lab.experiments"):
         assert "matplotlib" not in packages
     at_once = {imported.split(".")[0] for imported in imports(name, top_only=True)}
     assert "matplotlib" not in at_once, "matplotlib is an extra: import it where it is used"
@@ -203,7 +158,7 @@ def test_torch_and_matplotlib_stay_in_their_packages(name):
 def test_public_functions_and_classes_have_names_of_their_own():
     places = defaultdict(list)
     for name, tree in TREES.items():
-        if place_of(name) == "alignkit.compat":
+        if name in INTERFACES:
             continue  # names that others gave
         for node in tree.body:
             if isinstance(node, Function | ast.ClassDef) and not node.name.startswith("_"):

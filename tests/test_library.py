@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import alignkit
-from alignkit.align_settings import FitSettings, LinkSettings, ReadSettings
 from alignkit.classical.lexicon import lexicon_files, lexicon_of
 from alignkit.classical.priors import LexiconPrior
 from alignkit.links.formats import Alignment
 from alignkit.metrics.aer import count_links
 from alignkit.metrics.agreement import agreement_rows, count_agreement
 from alignkit.metrics.kendall import sum_tau
+from alignkit.pipeline.settings import FitSettings, LinkSettings, ReadSettings
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ["das Haus", "das Buch", "ein Buch"]

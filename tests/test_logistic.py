@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from alignkit.classify import STRENGTHS, fit_logistic, mean_of_words, word_scores
 from alignkit.errors import AlignkitError
+from alignkit.lab.classification import STRENGTHS, fit_logistic, mean_of_words, word_scores
 from alignkit.neural.scoring.classifier import judge_logits
 from alignkit.text.bitext import Corpus
 from alignkit.text.labelled import LabelledText

@@ -13,8 +13,8 @@ from alignkit.classical.memory import check_memory
 from alignkit.classical.settings import TABLE_ENDINGS, Weighting
 from alignkit.classical.word_pairs import IndexedBitext, bags_of
 from alignkit.errors import check_known
-from alignkit.parallel import thread_count
-from alignkit.storage import atomic_write, check_ending, save_arrays
+from alignkit.support.files import atomic_write, check_ending, save_arrays
+from alignkit.support.threads import thread_count
 from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import Vocabulary, vocabulary_arrays
 from alignkit.types import PathLike

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from alignkit.stages import Stage
+from alignkit.support.stages import Stage
 from alignkit.types import Progress
 
 # :func:`exact_sum` counts in parts of 2^-32; a sum of 2^31 numbers of this size does not overflow.

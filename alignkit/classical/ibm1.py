@@ -20,9 +20,9 @@ from alignkit.kernels.inverted_index import TableRows
 from alignkit.kernels.translation_table import UNSEEN
 from alignkit.links.from_scores import links_from_positions
 from alignkit.links.links import Links
-from alignkit.parallel import thread_count
 from alignkit.scores import Scores
-from alignkit.storage import loaded, save_arrays
+from alignkit.support.files import loaded, save_arrays
+from alignkit.support.threads import thread_count
 from alignkit.text.bitext import Bitext
 from alignkit.types import PathLike, Progress, with_options
 

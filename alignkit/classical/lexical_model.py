@@ -12,10 +12,10 @@ from alignkit.classical.word_pairs import SourceRanges, bags_of, invert, token_i
 from alignkit.kernels import translation_table as kernels
 from alignkit.kernels.inverted_index import Bags, Tokens
 from alignkit.kernels.translation_table import Matrices, RowSpans
-from alignkit.parallel import blocks, run_blocks, thread_count
-from alignkit.records import Record
 from alignkit.scores import Scores, flat_offsets
-from alignkit.storage import Fields, arrays_fingerprint
+from alignkit.support.files import Fields, arrays_fingerprint
+from alignkit.support.records import Record
+from alignkit.support.threads import blocks, run_blocks, thread_count
 from alignkit.text.bitext import Bitext, check_bitext
 from alignkit.text.vocabulary import Vocabulary, unpack_vocabulary, vocabulary_arrays
 from alignkit.types import brief_repr, offsets_of

@@ -15,8 +15,8 @@ from alignkit.classical.settings import GREATEST_PRIOR_WEIGHT, PRIOR_WEIGHT
 from alignkit.errors import AlignkitError, InputError
 from alignkit.kernels.hmm_m_step import column_sums
 from alignkit.kernels.inverted_index import TableRows
-from alignkit.records import plainly_shown
-from alignkit.storage import arrays_fingerprint, read_header
+from alignkit.support.files import arrays_fingerprint, read_header
+from alignkit.support.records import plainly_shown
 from alignkit.text.bitext import Bitext
 from alignkit.text.units import lowercase
 from alignkit.text.vocabulary import Vocabulary

@@ -10,7 +10,7 @@ import numpy as np
 
 from alignkit.kernels import inverted_index as kernels
 from alignkit.kernels.inverted_index import Bags, InvertedIndex, RowRoom, TableRows, TokenEntries, Tokens
-from alignkit.parallel import blocks, run_blocks
+from alignkit.support.threads import blocks, run_blocks
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.types import offsets_of
 

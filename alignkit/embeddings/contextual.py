@@ -13,12 +13,12 @@ from alignkit.embeddings.encoder import PREFIX, ContextEncoder
 from alignkit.embeddings.levels import LEVELS, STEP, TEMPERATURE, centred, fill_levels
 from alignkit.embeddings.model_file import PackedModel
 from alignkit.embeddings.pieces import CLOSING, PieceTokenizer
-from alignkit.parallel import blocks_of_size, run_blocks
 from alignkit.scores import flat_offsets
+from alignkit.support.threads import blocks_of_size, run_blocks
+from alignkit.support.version import __version__
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.vocabulary import Vocabulary
-from alignkit.types import OneAfterAnother, Progress, in_runs, no_progress, offsets_of, places_of
-from alignkit.version import __version__
+from alignkit.types import Progress, Ragged, in_runs, no_progress, offsets_of, places_of
 
 #: Layers to run: translations are most alike after the seventh of twelve.
 DEPTH = 7
@@ -72,7 +72,7 @@ class SmallE5:
 
 
 @dataclass(frozen=True, eq=False)
-class WordPieces(OneAfterAnother):
+class WordPieces(Ragged):
     """Every word of a vocabulary as pieces.
 
     Attributes:

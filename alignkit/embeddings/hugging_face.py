@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from alignkit.errors import InputError, first_line
-from alignkit.packages import missing
+from alignkit.support.packages import missing
 from alignkit.types import PathLike
 
 #: The share of the layers that are run: translations are most alike a little above the middle.

@@ -6,8 +6,8 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from alignkit.parallel import blocks, run_blocks
 from alignkit.scores import flat_offsets
+from alignkit.support.threads import blocks, run_blocks
 from alignkit.text.bitext import Bitext
 from alignkit.types import Progress
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from alignkit.errors import InputError
-from alignkit.packages import missing, with_extra
+from alignkit.support.packages import missing, with_extra
 from alignkit.types import PathLike
 
 MAGIC, NAME = b"E5S1", "e5-small-q4.bin"

@@ -1,6 +1,7 @@
 """The decorator of all kernels; here and in ``compiler.py`` is every private name of Numba that alignkit uses.
 
-``tests/test_kernel_cache.py`` lists those names; setup.cfg bounds the version of Numba by the last that has them.
+``tests/kernels/test_kernel_cache.py`` lists those names; setup.cfg bounds the version of Numba by the last that
+has them.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ import numpy as np
 from alignkit.errors import AlignkitError
 from alignkit.kernels import sentence_pairs
 from alignkit.links.links import Links
-from alignkit.parallel import blocks, run_blocks, thread_count
 from alignkit.scores import Scores, flat_offsets
+from alignkit.support.threads import blocks, run_blocks, thread_count
 from alignkit.text.bitext import Bitext
 
 OTHER_PAIRS = "links and scores are not of the same sentence pairs"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from alignkit.errors import AlignkitError
-from alignkit.packages import imported
+from alignkit.support.packages import imported
 
 
 class Steps(NamedTuple):

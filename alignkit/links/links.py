@@ -12,7 +12,7 @@ import numpy as np
 
 from alignkit.errors import AlignkitError, InputError, abbreviated, check_list, check_type
 from alignkit.scores import heat_map
-from alignkit.types import OneAfterAnother, PathLike, counted, equal_fields, offsets_of, places_of
+from alignkit.types import PathLike, Ragged, counted, equal_fields, offsets_of, places_of
 
 # A probability may follow, as in 0-1:0.93, which alignkit also writes.
 _LINK = re.compile(r"(\d{1,9})([-p?])(\d{1,9})(:[0-9.e+-]+)?\Z", re.ASCII)
@@ -26,7 +26,7 @@ _LONGEST = 1 << 18  # sentences with more tokens are not sorted by counting
 
 
 @dataclass(frozen=True, eq=False)
-class Links(OneAfterAnother):
+class Links(Ragged):
     """Zero-based links of M sentence pairs, source index first.
 
     Attributes:

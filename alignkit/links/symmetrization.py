@@ -9,8 +9,8 @@ from alignkit.kernels import sentence_pairs
 from alignkit.kernels import symmetrization as kernels
 from alignkit.links.heuristics import DEFAULT_METHOD, DEFAULT_THRESHOLD, Heuristic, find_heuristic
 from alignkit.links.links import Links, LinksLike, as_links
-from alignkit.parallel import blocks, run_blocks, thread_count
 from alignkit.scores import Scores
+from alignkit.support.threads import blocks, run_blocks, thread_count
 from alignkit.types import counted, offsets_of
 
 #: An index beyond this is refused as a mistake, because the memory needed depends on the largest index.

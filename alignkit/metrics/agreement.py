@@ -11,8 +11,8 @@ from alignkit.kernels import agreement as kernels
 from alignkit.kernels.agreement import ScorePair
 from alignkit.metrics.intervals import RESAMPLES, ratio
 from alignkit.metrics.protocol import PERCENT, Metric, MetricSettings, Percent, score_pair, top_share
-from alignkit.parallel import blocks, run_blocks, thread_count
 from alignkit.scores import ScoresLike
+from alignkit.support.threads import blocks, run_blocks, thread_count
 from alignkit.types import brief_repr
 
 

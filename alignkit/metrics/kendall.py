@@ -10,8 +10,8 @@ import numpy as np
 from alignkit.kernels import kendall as kernels
 from alignkit.metrics.intervals import RESAMPLES, ratio
 from alignkit.metrics.protocol import Metric, MetricSettings, score_pair
-from alignkit.parallel import blocks, run_blocks, thread_count
 from alignkit.scores import ScoresLike
+from alignkit.support.threads import blocks, run_blocks, thread_count
 from alignkit.types import brief_repr
 
 

@@ -37,8 +37,8 @@ from alignkit.neural.scoring.translation import (
     saliency_scores,
 )
 from alignkit.neural.settings import ClassifierRunSettings, Reading, RunSettings, from_dict
-from alignkit.records import Record
 from alignkit.scores import Scores
+from alignkit.support.records import Record
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.labelled import LabelledText
 from alignkit.text.tokenization import Tokenizer, reencode, tokenizer_from_state

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from alignkit.errors import AlignkitError, InputError, first_line, reading
-from alignkit.storage import atomic_write, check_kind, check_regular
+from alignkit.support.files import atomic_write, check_kind, check_regular
 from alignkit.types import PathLike
 
 NETWORK, PROXY, TRAINING = "alignkit.network", "alignkit.proxy", "alignkit.training"

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from alignkit.errors import AlignkitError
-from alignkit.parallel import core_count, thread_count
+from alignkit.support.threads import core_count, thread_count
 
 Products = Literal["float32", "bfloat16"]
 

@@ -26,8 +26,8 @@ from alignkit.neural.losses import BagLoss
 from alignkit.neural.scoring.translation import finite_scores
 from alignkit.neural.settings import ProxySettings, from_dict
 from alignkit.neural.training.loop import adam, batch_at, descend
-from alignkit.records import Record
 from alignkit.scores import Scores, flat_offsets, tokens_of_elements
+from alignkit.support.records import Record
 from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import UNKNOWN, Vocabulary
 from alignkit.types import PathLike, Progress, no_progress

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from alignkit.errors import check_list, check_type
-from alignkit.storage import Fields, loaded, save_arrays
+from alignkit.support.files import Fields, loaded, save_arrays
 from alignkit.text.vocabulary import Vocabulary, unpack_vocabulary, vocabulary_arrays
-from alignkit.types import OneAfterAnother, PathLike, counted, offsets_of, places_of
+from alignkit.types import PathLike, Ragged, counted, offsets_of, places_of
 
 KIND, VERSION = "alignkit.bitext", 1
 
 
 @dataclass(frozen=True, eq=False)
-class Corpus(OneAfterAnother):
+class Corpus(Ragged):
     """One side of a bitext: M sentences, N tokens in all.
 
     Attributes:

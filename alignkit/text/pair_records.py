@@ -12,7 +12,7 @@ from itertools import chain, islice
 from typing import Any, Literal
 
 from alignkit.errors import InputError, abbreviated, first_line
-from alignkit.packages import need
+from alignkit.support.packages import need
 from alignkit.text.reading import valid_text
 from alignkit.types import PathLike, counted
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from alignkit.errors import AlignkitError, InputError, check_list, check_type
-from alignkit.stages import Stage
+from alignkit.support.stages import Stage
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.pair_records import object_fields, object_lines, object_of, record_lines, split_fields
 from alignkit.text.raw_text import tokenized_text

@@ -15,7 +15,7 @@ from itertools import accumulate, chain, pairwise
 
 import numpy as np
 
-from alignkit.packages import need
+from alignkit.support.packages import need
 from alignkit.text.bitext import Corpus
 from alignkit.text.reading import encode_text
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.vocabulary import Vocabulary
-from alignkit.types import OneAfterAnother, offsets_of, places_of
+from alignkit.types import Ragged, offsets_of, places_of
 
 
 @dataclass(frozen=True, eq=False)
-class Units(OneAfterAnother):
+class Units(Ragged):
     """Every word of a vocabulary as a sequence of units.
 
     Attributes:

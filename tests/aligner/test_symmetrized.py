@@ -15,7 +15,7 @@ from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError, InputError
 from alignkit.links.heuristics import method_names
 from alignkit.links.symmetrization import symmetrize, symmetrize_scores
-from alignkit.storage import save_arrays
+from alignkit.support.files import save_arrays
 from alignkit.text.bitext import Bitext, Corpus
 
 ODD = [([], ["t1"]), (["s1"], []), ([], []), (["s0"] * 50, ["t1", "t2"] * 40), (["only"], ["here", "here"])]

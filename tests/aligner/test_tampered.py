@@ -16,7 +16,7 @@ from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.views import View
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import InputError
-from alignkit.interop.other_systems import read_scores
+from alignkit.lab.interop.other_systems import read_scores
 from alignkit.metrics.agreement import agreement
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext

@@ -9,7 +9,7 @@ from alignkit.classical.cooccurrence import KIND, VERSION, cooccurrence, save_ta
 from alignkit.classical.lexical_model import PairTable
 from alignkit.classical.settings import Weighting
 from alignkit.errors import AlignkitError
-from alignkit.storage import load_arrays
+from alignkit.support.files import load_arrays
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.vocabulary import Vocabulary
 

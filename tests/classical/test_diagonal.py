@@ -5,7 +5,7 @@ from planted import bitext_of, random_pairs
 
 from alignkit.classical.diagonal import KIND, VERSION, Diagonal, PositionDistribution, fit_diagonal, load_diagonal
 from alignkit.errors import AlignkitError, InputError
-from alignkit.storage import load_arrays, save_arrays
+from alignkit.support.files import load_arrays, save_arrays
 from alignkit.text.bitext import Bitext
 
 OPTIONS = [

@@ -6,7 +6,7 @@ from planted import bitext_of, random_pairs
 
 from alignkit.classical.ibm1 import IBM1, KIND, VERSION, fit_ibm1, load_ibm1
 from alignkit.errors import InputError
-from alignkit.storage import load_arrays, save_arrays
+from alignkit.support.files import load_arrays, save_arrays
 
 BOTH = pytest.mark.parametrize("null", [False, True])
 

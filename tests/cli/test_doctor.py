@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from alignkit.packages import with_extra
+from alignkit.support.packages import with_extra
 from alignkit_cli.main import run
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from alignkit.embeddings import model_file
-from alignkit.packages import with_extra
+from alignkit.support.packages import with_extra
 
 TEXT = "rot haus klein ||| big red home\n ||| x\nBaum alt ||| old tree\n"
 VECTORS = {

@@ -6,8 +6,8 @@ import hashlib
 
 import pytest
 
-from alignkit.datasets.catalogue import DATA_SETS, DataSet, RemoteFile
-from tests.datasets.server import Server
+from alignkit.support.datasets.catalogue import DATA_SETS, DataSet, RemoteFile
+from tests.support.datasets.server import Server
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.test_annotate import embedded
+from tests.uses.test_annotate import embedded
 
 
 def test_the_page_shows_given_links(alignkit, text, write, tmp_path):

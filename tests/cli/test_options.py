@@ -8,16 +8,16 @@ from typing import get_args
 import click
 import pytest
 
-from alignkit.align_settings import FitSettings, LinkSettings, ReadSettings
-from alignkit.classify import ClassifySettings
-from alignkit.comparison import ALSO, CompareSettings
-from alignkit.lab import LabSettings
+from alignkit.lab.classification import ClassifySettings
+from alignkit.lab.comparison import ALSO, CompareSettings
+from alignkit.lab.report.build import ReportInputs
+from alignkit.lab.time_course import Part
+from alignkit.lab.translation import LabSettings
 from alignkit.links.formats import OUTPUT_FORMATS
 from alignkit.links.heuristics import HEURISTICS
 from alignkit.metrics.registry import SCORE_METRICS
 from alignkit.neural.settings import CLASSIFIER_PRESETS, NETWORKS, PRESETS, Keep
-from alignkit.report.build import ReportInputs
-from alignkit.time_course import Part
+from alignkit.pipeline.settings import FitSettings, LinkSettings, ReadSettings
 from alignkit_cli.group import load_command
 
 #: command -> (its settings, options that have another default on purpose)

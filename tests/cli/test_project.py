@@ -83,7 +83,7 @@ def test_raw_text(call):
 
 
 def test_raw_text_needs_icu(call, monkeypatch):
-    monkeypatch.setattr("alignkit.packages.is_here", lambda name: False)
+    monkeypatch.setattr("alignkit.support.packages.is_here", lambda name: False)
     result = call("links", "--tokenize", src="a\n", tgt="b\n", links="0-0\n")
     assert (result.code, result.out) == (2, b"")
     assert "words of raw text need icu4py" in result.err

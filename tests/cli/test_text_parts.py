@@ -47,7 +47,7 @@ def test_fit_on_gives_a_line_for_each_pair(alignkit, command):
 
 @pytest.mark.parametrize("options", [[], ["--adapt", "--format", "probabilities"], ["--format", "giza"]])
 def test_shards_joined_are_the_whole_to_the_byte(alignkit, model, tmp_path, monkeypatch, options):
-    from alignkit import pipeline
+    from alignkit.pipeline import pipeline
 
     monkeypatch.setattr(pipeline, "BLOCK", 30)
     monkeypatch.setattr(pipeline, "ADAPTED_ELEMENTS", 4000)
@@ -118,7 +118,7 @@ def test_a_saved_model_is_pruned_to_a_size(alignkit, failure, tmp_path):
 
 
 def test_a_model_links_files_block_by_block(alignkit, model, monkeypatch):
-    from alignkit import pipeline
+    from alignkit.pipeline import pipeline
     from alignkit.text.pairs import PairFiles
 
     call = ["align", *TEST, "--model", model / "m.npz", "--format", "probabilities"]

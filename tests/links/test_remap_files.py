@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from alignkit.errors import InputError
-from alignkit.links.remapping import remap_files
+from alignkit.uses.remapping import remap_files
 
 OLD = "Er sagt : ja !\n\ndas Haus\n", "he says : yes !\n\nthe house\n"
 NEW = "▁Er ▁sag t : ▁ja !\n\n▁das ▁Haus\n", "▁he ▁say s : ▁yes !\n\n▁the ▁house\n"

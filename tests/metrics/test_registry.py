@@ -10,12 +10,12 @@ import pytest
 from planted import random_matrices
 
 from alignkit.errors import AlignkitError
+from alignkit.lab.report.tables import metric_matrix
 from alignkit.links.from_scores import best_links
 from alignkit.links.links import GoldLinks
 from alignkit.metrics.agreement import agreement
 from alignkit.metrics.protocol import MetricSettings
 from alignkit.metrics.registry import METRICS, SCORE_METRICS, compare, find_metric
-from alignkit.report.tables import metric_matrix
 from alignkit.scores import Scores
 
 SETTINGS = MetricSettings(resamples=50)

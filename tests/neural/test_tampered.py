@@ -18,7 +18,7 @@ from tampering import changed_npz, changed_values, failures, npz_content, some, 
 
 from alignkit.aligner import load_aligner
 from alignkit.errors import AlignkitError, InputError
-from alignkit.lab import open_lab_runs
+from alignkit.lab.translation import open_lab_runs
 from alignkit.neural.aligners import load_checkpoint
 from alignkit.neural.proxy import fit_proxy
 from alignkit.neural.settings import ProxySettings

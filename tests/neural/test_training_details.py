@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from alignkit.experiments.ensemble import copying_settings, initial_parameters, train_ensemble
-from alignkit.experiments.locality import LocalitySettings, run_locality
-from alignkit.experiments.sequences import SequencePlan, Sequences
+from alignkit.lab.experiments.ensemble import copying_settings, initial_parameters, train_ensemble
+from alignkit.lab.experiments.locality import LocalitySettings, run_locality
+from alignkit.lab.experiments.sequences import SequencePlan, Sequences
 from alignkit.neural.proxy import fit_proxy
 from alignkit.neural.scoring.evaluation import translate
 from alignkit.neural.settings import (

@@ -5,7 +5,7 @@ import pytest
 
 from alignkit.errors import AlignkitError, InputError
 from alignkit.scores import KIND, VERSION, Scores, cap_row_sums, flat_offsets
-from alignkit.storage import save_arrays
+from alignkit.support.files import save_arrays
 
 MATRICES = [
     np.arange(6, dtype=np.float32).reshape(2, 3),

@@ -109,7 +109,7 @@ def test_save_and_load(tmp_path, shared):
 
 
 def test_load_refuses_arrays_that_do_not_fit(tmp_path):
-    from alignkit.storage import load_arrays, save_arrays
+    from alignkit.support.files import load_arrays, save_arrays
     from alignkit.text import bitext as module
 
     path = tmp_path / "a.npz"

@@ -24,8 +24,8 @@ from alignkit.kernels.forward_backward import TransitionCounts
 from alignkit.kernels.hmm_e_step import BOTH
 from alignkit.kernels.hmm_emissions import DirectionArrays
 from alignkit.kernels.packed_links import clear_links, set_links
-from alignkit.parallel import blocks_of_size, thread_count
 from alignkit.scores import Scores
+from alignkit.support.threads import blocks_of_size, thread_count
 from alignkit.text.bitext import Bitext
 from alignkit.types import offsets_of
 

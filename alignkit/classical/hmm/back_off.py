@@ -17,7 +17,7 @@ from alignkit.kernels.hmm_background import BackgroundClasses, add_background_ba
 from alignkit.kernels.hmm_m_step import BackOffClasses, add_back_off, column_sums, row_sums
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.kernels.translation_table import RowSpans
-from alignkit.parallel import blocks, run_blocks
+from alignkit.support.threads import blocks, run_blocks
 from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import Vocabulary
 

@@ -33,8 +33,8 @@ from alignkit.kernels.hmm_pairs import NO_PLACES
 from alignkit.kernels.hmm_rows import TINY, ZERO
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.kernels.packed_links import UNIT, as_floats, unpacked_links
-from alignkit.parallel import blocks, blocks_of_size, run_blocks
 from alignkit.scores import Scores
+from alignkit.support.threads import blocks, blocks_of_size, run_blocks
 from alignkit.text.bitext import Bitext
 from alignkit.types import Progress
 

@@ -13,8 +13,8 @@ from alignkit.kernels.hmm_e_step import Likeness
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.kernels.packed_links import UNIT, add_by_level
 from alignkit.kernels.spelling import Letters, matrix_similarities, similarities
-from alignkit.parallel import blocks, run_blocks
 from alignkit.scores import flat_offsets
+from alignkit.support.threads import blocks, run_blocks
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.vocabulary import Vocabulary
 

@@ -18,8 +18,8 @@ from alignkit.kernels.hmm_m_step import count_fertilities
 from alignkit.kernels.hmm_pairs import SEGMENT_BITS, PairPlaces
 from alignkit.kernels.hmm_rows import FERTILITIES
 from alignkit.kernels.inverted_index import TableRows
-from alignkit.parallel import blocks, blocks_of_size, run_blocks
 from alignkit.scores import flat_offsets
+from alignkit.support.threads import blocks, blocks_of_size, run_blocks
 from alignkit.text.bitext import Bitext
 
 # The number of blocks that the text is cut into, whatever the number of threads: counts are summed block by block.

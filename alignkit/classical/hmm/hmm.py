@@ -23,9 +23,9 @@ from alignkit.classical.priors import LexiconPrior
 from alignkit.kernels.hmm_e_step import FORWARD
 from alignkit.links.from_scores import best_links
 from alignkit.links.links import Links
-from alignkit.parallel import thread_count
 from alignkit.scores import Scores
-from alignkit.storage import loaded, save_arrays
+from alignkit.support.files import loaded, save_arrays
+from alignkit.support.threads import thread_count
 from alignkit.text.bitext import Bitext
 from alignkit.text.units import lowercased
 from alignkit.types import PathLike, Progress, with_options

@@ -25,10 +25,10 @@ from alignkit.kernels.hmm_rows import TINY
 from alignkit.kernels.link_odds import HARDLY, judge_matrices
 from alignkit.kernels.packed_links import as_floats
 from alignkit.kernels.translation_table import UNSEEN
-from alignkit.parallel import blocks, blocks_of_size, run_blocks, thread_count
-from alignkit.records import Record
 from alignkit.scores import Scores, flat_offsets, tokens_of_elements
-from alignkit.storage import Fields
+from alignkit.support.files import Fields
+from alignkit.support.records import Record
+from alignkit.support.threads import blocks, blocks_of_size, run_blocks, thread_count
 from alignkit.text.bitext import Bitext
 from alignkit.types import in_runs, offsets_of
 

@@ -76,10 +76,10 @@ from alignkit.errors import AlignkitError, check_known
 from alignkit.kernels.hmm_e_step import BOTH, FORWARD, REVERSE, Shares
 from alignkit.kernels.link_odds import NO_LINK
 from alignkit.links.links import Links
-from alignkit.parallel import thread_count
-from alignkit.records import Record
 from alignkit.scores import Scores
-from alignkit.storage import Fields, loaded, save_arrays
+from alignkit.support.files import Fields, loaded, save_arrays
+from alignkit.support.records import Record
+from alignkit.support.threads import thread_count
 from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike, Progress, counted, with_options

@@ -10,8 +10,8 @@ from alignkit.classical.hmm.parameters import taken
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.kernels.spelling import Letters
 from alignkit.kernels.transliteration import LONGEST_WORD, Edits, SpelledWords, expected_edits, log_ratios
-from alignkit.parallel import blocks, run_blocks
 from alignkit.scores import tokens_of_elements
+from alignkit.support.threads import blocks, run_blocks
 from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import Vocabulary
 

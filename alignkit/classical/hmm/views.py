@@ -16,10 +16,10 @@ from alignkit.embeddings.levels import UNKNOWN
 from alignkit.errors import AlignkitError
 from alignkit.kernels.views import UnitCounts, fill_means, fill_merged, spread_values
 from alignkit.links.links import Links
-from alignkit.parallel import blocks, blocks_of_size, run_blocks
-from alignkit.records import Record
 from alignkit.scores import Scores, flat_offsets
-from alignkit.storage import Fields
+from alignkit.support.files import Fields
+from alignkit.support.records import Record
+from alignkit.support.threads import blocks, blocks_of_size, run_blocks
 from alignkit.text.bitext import Bitext, Corpus, check_bitext
 from alignkit.text.collocations import find_collocations, joined
 from alignkit.text.tokenization import SubwordTokenizer, train_word_pieces

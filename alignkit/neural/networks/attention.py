@@ -13,7 +13,7 @@ from alignkit.neural.devices import one_thread
 from alignkit.neural.networks.mechanisms import NORMALIZERS, SCORE_FUNCTIONS, UNIFORM, Mechanism, parse_mechanism
 from alignkit.neural.networks.normalizers import Normalizer, Softmax, without_padding
 from alignkit.neural.networks.score_functions import QueryScore, ScoreFunction
-from alignkit.packages import imported
+from alignkit.support.packages import imported
 
 
 class Attention(nn.Module, ABC):

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from alignkit.errors import AlignkitError
 from alignkit.neural.settings import NetworkSettings, Reading
-from alignkit.packages import imported
+from alignkit.support.packages import imported
 
 #: The state of a decoder between two tokens; dimension 1 of every tensor is that of the sentences.
 State = tuple[Tensor, ...]

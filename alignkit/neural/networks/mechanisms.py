@@ -12,7 +12,7 @@ import math
 from typing import NamedTuple
 
 from alignkit.errors import AlignkitError
-from alignkit.records import shown
+from alignkit.support.records import shown
 
 UNIFORM = "uniform"  #: the mechanism without scores
 SOFTMAX = "softmax"  #: the normalizer of a mechanism that names none

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from alignkit.errors import reading
-from alignkit.records import Record, parse_json
-from alignkit.storage import atomic_write
+from alignkit.support.files import atomic_write
+from alignkit.support.records import Record, parse_json
 from alignkit.types import PathLike
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from alignkit.neural.devices import one_thread
-from alignkit.stages import Stage
+from alignkit.support.stages import Stage
 from alignkit.types import Progress, no_progress
 
 CPU = torch.device("cpu")

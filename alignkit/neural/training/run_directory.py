@@ -24,8 +24,8 @@ from alignkit.neural.devices import pick_device
 from alignkit.neural.settings import RunSettings, differences, from_dict
 from alignkit.neural.training.log import TrainingLog
 from alignkit.neural.training.trainer import Found, Task, Trainer
-from alignkit.records import Record, parse_json
-from alignkit.storage import atomic_write, check_kind
+from alignkit.support.files import atomic_write, check_kind
+from alignkit.support.records import Record, parse_json
 from alignkit.text.bitext import Bitext
 from alignkit.text.labelled import LabelledText
 from alignkit.text.tokenization import Tokenizer, tokenizer_from_state

@@ -37,7 +37,7 @@ from alignkit.neural.settings import Reading, RunSettings
 from alignkit.neural.training.guidance import Guide, guide_loss, word_guide
 from alignkit.neural.training.run_directory import CONFIG, RunDirectory, fingerprint
 from alignkit.neural.training.trainer import Task, learn_tokenizer
-from alignkit.storage import atomic_write
+from alignkit.support.files import atomic_write
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs
 from alignkit.text.tokenization import BOS, UNK, Tokenizer, encode_bitext

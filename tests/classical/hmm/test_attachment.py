@@ -11,10 +11,10 @@ from alignkit.classical.hmm.adaptation import Adapter
 from alignkit.classical.hmm.attachment import FLOOR, FREQUENT, PRIOR, RATIO, Attachment, raised, unattached
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.views import View
-from alignkit.diagnose.diagnosis import diagnose_links
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import evaluate
 from alignkit.scores import Scores
+from alignkit.uses.diagnose.diagnosis import diagnose_links
 
 THRESHOLD = np.float32(0.5)
 

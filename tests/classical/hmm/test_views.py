@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from planted import bitext_of, error_rate, inflected_pairs, phrase_pairs
 
-from alignkit.align_settings import FitSettings
 from alignkit.classical.hmm import joint, views
 from alignkit.classical.hmm.attachment import Attachment
 from alignkit.classical.hmm.joint import fit_joint, fit_view, load_joint, matrix_elements
@@ -19,6 +18,7 @@ from alignkit.errors import AlignkitError
 from alignkit.kernels.link_odds import HARDLY, NO_LINK
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import evaluate
+from alignkit.pipeline.settings import FitSettings
 from alignkit.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import Vocabulary

@@ -1,1 +1,0 @@
-"""The interfaces of other aligners, for programs that were written for them; a leaf."""

@@ -1,0 +1,246 @@
+"""Comparison of classical aligners, a network's attention, its proxy and other systems on the same tokens.
+
+The paper's claim (Snell et al., section 3): A(lstm.alpha, ibm1.beta), A(lstm.alpha, proxy.beta) and
+A(uniform.beta, proxy.beta) are above chance, since attention learns early which words co-occur, as IBM Model 1
+does. Torch is imported only where there is a network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from alignkit.aligner import Aligner
+from alignkit.classical.settings import IBM1Settings
+from alignkit.errors import AlignkitError
+from alignkit.lab.interop.other_systems import read_scores
+from alignkit.lab.interop.projection import is_between_tokens, project_scores, scores_without_specials, word_shapes
+from alignkit.metrics.protocol import MetricSettings
+from alignkit.metrics.registry import MAIN, compare, find_metric
+from alignkit.scores import Scores
+from alignkit.text.bitext import Bitext
+from alignkit.text.pairs import LinePairs
+from alignkit.text.tokenization import encode_bitext
+from alignkit.types import PathLike, Progress, no_progress, with_options
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from alignkit.neural.aligners import NeuralAligner
+    from alignkit.neural.training.translation import TranslationRun
+
+
+#: Scores that are compared if asked for -> what they are; ``delta`` and ``ov`` are the network's.
+ALSO = {
+    "ibm1.alpha": "IBM Model 1's posterior",
+    "delta": "the network's saliency",
+    "ov": "the lexicon of a transformer's attention heads",
+}
+
+
+@dataclass(frozen=True)
+class CompareSettings(MetricSettings):
+    """Settings of the comparison.
+
+    Attributes:
+        metric: its name, one of ``alignkit.metrics.registry.SCORE_METRICS``.
+        iterations: EM iterations of IBM 1; 1 without NULL is the paper's count-based Trans.
+        also: further scores, of ``ALSO``.
+        device: as :func:`alignkit.neural.devices.pick_device`.
+    """
+
+    metric: str = MAIN.name
+    iterations: int = IBM1Settings.iterations
+    also: tuple[str, ...] = ()
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        find_metric(self.metric)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Scores of several aligners on one text, measured against each other.
+
+    Attributes:
+        table: of :func:`alignkit.metrics.registry.compare`.
+        network: the one with attention; None if all aligners are classical.
+        training: the text that everything was fitted on.
+        pairs: the text that was scored.
+    """
+
+    table: pd.DataFrame
+    network: NeuralAligner | None
+    training: Bitext
+    pairs: Bitext
+
+
+def compare_networks(
+    neural: PathLike,
+    uniform: PathLike | None = None,
+    *,
+    pairs: LinePairs | None = None,
+    training: LinePairs | None = None,
+    others: Mapping[str, PathLike] | None = None,
+    settings: CompareSettings | None = None,
+    progress: Progress = no_progress,
+    **options: Any,
+) -> Comparison:
+    """Load networks, fit IBM 1 and the proxy on the text they were trained on, and compare all of them.
+
+    The proxy is kept in the run directory, so that a second comparison need not train it again.
+
+    Args:
+        neural: a checkpoint or run directory of a network with attention.
+        uniform: the same of one with uniform attention.
+        pairs: the text to score; the run's validation text if not given.
+        training: the training text, for a checkpoint that no longer lies in its run directory.
+        others: name -> a file of another system's alpha scores (:mod:`alignkit.lab.interop.other_systems`). If any
+        is
+            between words, and not between the network's tokens, BOS and EOS are left out of the comparison.
+        settings: defaults if not given.
+        progress: of the proxy's training, then called before each of the scores is computed.
+        **options: fields of :class:`CompareSettings` that replace those of ``settings``.
+
+    Raises:
+        AlignkitError: a file is not a network, its training text is missing or not the same, or the second network
+            has other tokens or was trained with attention.
+    """
+    from alignkit.classical.ibm1 import fit_ibm1
+    from alignkit.neural.proxy import proxy_of
+    from alignkit.neural.settings import ProxySettings
+    from alignkit.neural.training.translation import find_run, load_network
+
+    settings = with_options(settings or CompareSettings(), options)
+    network = load_network(neural, settings.device)
+    if "ov" in settings.also:
+        network.check_kind("ov")
+    other = load_network(uniform, settings.device) if uniform is not None else None
+    if other is not None:
+        if other.name != "uniform":
+            raise AlignkitError("the second network was not trained with uniform attention")
+        if other.tokenizer.vocabulary != network.tokenizer.vocabulary:
+            raise AlignkitError("the two networks do not share their tokens; train both on the same text")
+    run = find_run(neural)
+    text, valid = _texts(neural, network, run, training)
+    scored = encode_bitext(network.tokenizer, pairs.source, pairs.target) if pairs is not None else valid
+    if scored is None:
+        raise AlignkitError(f"{neural} lies in no run directory; give SRC and TGT to score")
+    kinds = ("alpha", "beta", *(kind for kind in ("delta", "ov") if kind in settings.also))
+    names = ["ibm1.beta", *(["ibm1.alpha"] if "ibm1.alpha" in settings.also else []), "proxy.beta"]
+    names += [*(f"{network.name}.{kind}" for kind in kinds), *(["uniform.beta"] if other is not None else [])]
+    read, on_words = read_others(others or {}, names, scored)
+    proxy = proxy_of(
+        run.path if run is not None and training is None else None,
+        text,
+        scored if valid is None else valid,
+        ProxySettings(seed=settings.seed),
+        progress,
+        settings.device,
+    )
+    ibm1 = fit_ibm1(text, iterations=settings.iterations, null=False, threads=settings.threads)
+    aligners: dict[str, Aligner] = {
+        "ibm1": ibm1,
+        "proxy": proxy,
+        "uniform": other or network,
+        network.name: network,
+    }
+    scores = {}
+    for done, name in enumerate(names):
+        progress(done, len(names), f"scoring by {name}")
+        aligner, _, kind = name.partition(".")
+        scores[name] = aligners[aligner].score(scored, kind)
+    scores |= read
+    if on_words:
+        scores = {name: scores_without_specials(each, scored) for name, each in scores.items()}
+    return Comparison(compare(scores, settings.metric, settings), network, text, scored)
+
+
+def _texts(
+    path: PathLike, network: NeuralAligner, run: TranslationRun | None, training: LinePairs | None
+) -> tuple[Bitext, Bitext | None]:
+    """The encoded training text and the run's validation text, if any."""
+    valid = run.valid if run is not None else None
+    if training is not None:
+        text = encode_bitext(network.tokenizer, training.source, training.target)
+    elif run is not None:
+        text = run.train
+    else:
+        raise AlignkitError(
+            f"{path} lies in no run directory, so its training text is unknown; give it with --train SRC TGT"
+        )
+    if text.fingerprint() != network.fingerprint:
+        raise AlignkitError(f"{path} was not trained on this training text; give the one it was trained on")
+    return text, valid
+
+
+def compare_classical(
+    pairs: LinePairs,
+    others: Mapping[str, PathLike] | None = None,
+    *,
+    training: LinePairs | None = None,
+    settings: CompareSettings | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Comparison:
+    """Compare IBM Model 1, the aligner of :func:`alignkit.align` and scores of other systems, between words.
+
+    Args:
+        pairs: the text to score.
+        others: name -> a file of another system's alpha scores (:mod:`alignkit.lab.interop.other_systems`).
+        training: the text that the aligners are fitted on; ``pairs`` if not given. Words that it lacks have zeros.
+        settings: defaults if not given; what is said there of networks does not count.
+        progress: of the fit.
+        **options: fields of :class:`CompareSettings` that replace those of ``settings``.
+
+    Returns:
+        a comparison whose ``network`` is None, of ``ibm1.beta``, ``align.alpha`` and ``NAME.alpha``.
+
+    Raises:
+        AlignkitError: scores cannot be read or are not of these pairs, or a name is taken.
+    """
+    from alignkit.classical.ibm1 import fit_ibm1
+    from alignkit.pipeline.pipeline import align
+    from alignkit.text.pairs import read_text
+
+    settings = with_options(settings or CompareSettings(), options)
+    bitext = read_text(pairs.source, pairs.target)
+    text = bitext if training is None else read_text(training.source, training.target)
+    names = ["ibm1.beta", *(["ibm1.alpha"] if "ibm1.alpha" in settings.also else []), "align.alpha"]
+    read, _ = read_others(others or {}, names, bitext, specials=False)
+    ibm1 = fit_ibm1(text, iterations=settings.iterations, null=False, threads=settings.threads)
+    scores = {"ibm1.beta": ibm1.score(bitext, "beta")}
+    if "ibm1.alpha" in settings.also:
+        scores["ibm1.alpha"] = ibm1.score(bitext, "alpha")
+    aligned = align(text, threads=settings.threads, progress=progress)
+    scores["align.alpha"] = aligned.aligner.score(bitext, "alpha")
+    return Comparison(compare(scores | read, settings.metric, settings), None, text, bitext)
+
+
+def read_others(
+    files: Mapping[str, PathLike], taken: Sequence[str], pairs: Bitext, *, specials: bool = True
+) -> tuple[dict[str, Scores], bool]:
+    """Read the scores of other systems.
+
+    Args:
+        files: name -> a file of alpha scores.
+        taken: names of scores that they cannot have.
+        pairs: of subwords with BOS and EOS; or of words.
+        specials: whether the pairs are of subwords.
+
+    Returns:
+        ``NAME.alpha`` -> scores on the tokens of the pairs; and whether the pairs have BOS and EOS and some of the
+        scores do not.
+
+    Raises:
+        AlignkitError: a name is taken, or scores are not of these pairs.
+    """
+    named = {name if name.endswith(".alpha") else f"{name}.alpha": path for name, path in files.items()}
+    if len(named) < len(files) or set(named) & set(taken):
+        raise AlignkitError(f"the names of other systems' scores must be new; taken are {', '.join(taken)}")
+    shapes = word_shapes(pairs, specials, specials)
+    read = {name: read_scores(path, shapes) for name, path in named.items()}
+    on_words = specials and not all(is_between_tokens(found, pairs) for found in read.values())
+    return {name: project_scores(s, pairs, specials=specials) for name, s in read.items()}, on_words

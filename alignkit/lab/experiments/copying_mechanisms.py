@@ -1,0 +1,199 @@
+"""``copying-mechanisms``: copying permutations with attention whose gradient dies outside its support.
+
+Permutations of one set of words tell nothing by co-occurrence, so attention has to be found by luck (experiment
+``copying``; Snell et al. 2021, section 3.3). Softmax gives every position some weight, and with it some gradient.
+Sparsemax and entmax give positions a weight of exactly 0, whose scores then have no gradient: a position that is
+lost can only come back by way of other rows. Hard attention sees one position; its estimators get a gradient from
+elsewhere: that of softmax, put in the place of the true one, which is 0 (straight-through, Gumbel), or samples of
+it (REINFORCE). If the luck that copying needs is a gradient from the right position, sparse and hard attention
+should fail more often than softmax.
+
+All mechanisms have the score function h_l · (W s_t + b), the same initial weights and the same sequences, seed by
+seed. "Fails" is as in ``copying``: a token accuracy below ``learned`` at the last step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from alignkit.lab.experiments.ensemble import CONFIRMED, MemberRun, Parameters, SequencePlan, copying_settings
+from alignkit.lab.experiments.protocol import Claim, Figure, Result
+from alignkit.lab.experiments.sequences import Sequences, color_of, curves, failure_difference, summary
+from alignkit.neural.batching import Batch
+from alignkit.neural.devices import one_thread
+from alignkit.neural.losses import TokenLoss
+from alignkit.neural.networks.encoder_decoder import EncoderDecoder
+from alignkit.neural.networks.mechanisms import SOFTMAX, parse_mechanism
+from alignkit.neural.training.loop import adam, descend
+from alignkit.neural.training.translation import batch_loss
+from alignkit.types import Progress, no_progress
+
+_CPU = torch.device("cpu")
+#: what the theory says of normalizers: the sparse ones, and the hard ones by how they are trained
+SPARSE, HARD = ("entmax15", "sparsemax", "entmax"), ("straight-through", "gumbel", "reinforce")
+
+
+@dataclass(frozen=True)
+class CopyingMechanismsSettings(SequencePlan):
+    """The sequences and the networks; smaller than the paper's, so that all mechanisms take minutes.
+
+    The learning rate is three times the paper's: softmax then learns from nearly every seed, and there is room to
+    fail more often than it does.
+
+    Attributes (others are those of :class:`SequencePlan`):
+        seeds: networks per mechanism.
+        mechanisms: normalizers of :data:`alignkit.neural.networks.mechanisms.NORMALIZERS`; the others are compared
+            with softmax.
+        length: tokens of a sequence, and number of types.
+    """
+
+    seeds: int = 20
+    mechanisms: tuple[str, ...] = (SOFTMAX, *SPARSE[:2], *HARD)
+    length: int = 20
+    hidden: int = 64
+    batch: int = 64
+    learning_rate: float = 3e-3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in self.mechanisms:
+            parse_mechanism(f"general+{name}", "experiment")
+
+
+QUICK = CopyingMechanismsSettings(seeds=4, length=10, hidden=32, batch=32)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AttentionRun(MemberRun):
+    """A network's training, and what its attention left out.
+
+    Attributes (others are those of :class:`MemberRun`; the parameters are not kept):
+        outside: (N,), per measured step the share of target tokens whose own source token has a weight of 0.
+        support: (N,), the mean number of source tokens with a weight above 0.
+    """
+
+    parameters: Parameters = field(default_factory=dict)
+    outside: np.ndarray
+    support: np.ndarray
+
+
+def run_copying_mechanisms(settings: CopyingMechanismsSettings, progress: Progress = no_progress) -> Result:
+    """Trains a network per mechanism and seed, and compares the failures."""
+    found: dict[str, list[AttentionRun]] = {name: [] for name in settings.mechanisms}
+    total = len(found) * settings.seeds
+    with one_thread(_CPU):
+        for name, runs in found.items():
+            for seed in range(settings.seeds):
+                runs.append(train_mechanism(name, seed, settings))
+                progress(sum(map(len, found.values())), total, name)
+    rows = pd.concat([_rows(name, runs) for name, runs in found.items()], ignore_index=True)
+    return Result(
+        pd.DataFrame([_row(name, runs, settings) for name, runs in found.items()]),
+        tuple(copying_mechanisms_claims(found, settings)),
+        {"accuracy": rows},
+        lambda figure: _draw(figure, found, settings),
+    )
+
+
+def train_mechanism(name: str, seed: int, settings: CopyingMechanismsSettings) -> AttentionRun:
+    """Trains one network; it is measured, in evaluation mode, on the sequences of a step before that step."""
+    sequences = Sequences("permutation", settings.length, settings.length)
+    shape = replace(copying_settings(sequences.vocabulary, settings.hidden), attention=f"general+{name}")
+    with torch.random.fork_rng(devices=[]):  # as in the experiment ``copying``
+        torch.manual_seed(seed)
+        network = EncoderDecoder(shape)
+    generator, measured = np.random.default_rng(seed), []
+    batch = _batch(sequences, generator, settings.batch)
+
+    def measure(step: int) -> bool:
+        nonlocal batch
+        if step:
+            batch = _batch(sequences, generator, settings.batch)
+        if step % settings.every and step != settings.steps:
+            return False
+        measured.append((step, *_measure(network, batch)))
+        return len(measured) >= CONFIRMED and all(one[1] >= settings.solved for one in measured[-CONFIRMED:])
+
+    optimiser = adam(network.parameters(), settings.learning_rate)
+    descend(optimiser, lambda _: batch_loss(network.train(), batch), settings.steps, measure=measure, seed=seed)
+    steps, accuracy, loss, outside, support = map(np.array, zip(*measured, strict=True))
+    return AttentionRun(steps, accuracy, loss, outside=outside, support=support)
+
+
+def _batch(sequences: Sequences, generator: np.random.Generator, count: int) -> Batch:
+    source, previous, target = sequences.draw(generator, count)
+    lengths = np.full(count, source.shape[1])
+    x, y, before = (torch.from_numpy(np.ascontiguousarray(part.T)) for part in (source, target, previous))
+    return Batch(np.arange(count), x, lengths, y, before, lengths, torch.arange(target.size))
+
+
+def _measure(network: EncoderDecoder, batch: Batch) -> tuple[float, float, float, float]:
+    """Token accuracy, loss in nats per token, share of own source tokens outside of the support, its size."""
+    network.eval()
+    with torch.no_grad():
+        encoding = network.encode(batch.source, batch.source_lengths)
+        decoded = network.decode(batch.previous, encoding, encoding.start)
+        x, output = decoded.features.flatten(0, 1), network.output
+        right: Tensor = output(x).argmax(1) == batch.targets
+        loss = TokenLoss.apply(x, output.weight, output.bias, batch.targets, 0.0)
+        held = decoded.weights > 0  # (B, T, L); the t-th target token is the t-th source token
+        own = held.diagonal(dim1=1, dim2=2)
+    numbers = (right.double().mean(), loss, 1 - own.double().mean(), held.double().sum(2).mean())
+    accuracy, nats, outside, support = (float(number) for number in numbers)
+    return accuracy, nats, outside, support
+
+
+def _rows(name: str, runs: Sequence[AttentionRun]) -> pd.DataFrame:
+    frame = curves(runs, mechanism=name)
+    frame["outside"] = np.concatenate([one.outside for one in runs]).round(4)
+    frame["support"] = np.concatenate([one.support for one in runs]).round(2)
+    return frame
+
+
+def _row(name: str, runs: Sequence[AttentionRun], settings: CopyingMechanismsSettings) -> dict[str, object]:
+    start = [one.outside[np.searchsorted(one.steps, min(20, settings.steps))] for one in runs]
+    return {
+        "mechanism": name,
+        **summary(runs, settings.learned),
+        "own token outside at step 20": float(np.mean(start)),
+        "at the end": float(np.mean([one.outside[-1] for one in runs])),
+        "support at the end": float(np.mean([one.support[-1] for one in runs])),
+    }
+
+
+def copying_mechanisms_claims(
+    found: Mapping[str, Sequence[MemberRun]], settings: CopyingMechanismsSettings
+) -> Iterator[Claim]:
+    """That each other mechanism fails more often than softmax; none if softmax was not trained."""
+    why = {
+        **dict.fromkeys(SPARSE, "no gradient outside its support"),
+        "straight-through": "one position, softmax's gradient in place of its own",
+        "gumbel": "one position with noise, softmax's gradient in place of its own",
+        "reinforce": "one sampled position, a gradient of samples",
+    }
+    for name in found if SOFTMAX in found else ():
+        if name != SOFTMAX:
+            reason = why.get(name.partition(":")[0])
+            text = f"{name}{f' ({reason})' if reason else ''} fails on permutations more often than softmax"
+            yield failure_difference(text, found, name, SOFTMAX, settings, above=0.0)
+
+
+def _draw(
+    figure: Figure, found: Mapping[str, Sequence[AttentionRun]], settings: CopyingMechanismsSettings
+) -> None:
+    """Accuracy of every network above, the share of own tokens outside of the support below."""
+    axes = figure.subplots(2, len(found), sharex=True, sharey=True, squeeze=False)
+    for column, (name, runs) in enumerate(found.items()):
+        for one in runs:
+            for row, values in enumerate((one.accuracy, one.outside)):
+                axes[row, column].plot(one.steps, values, color=color_of(one, settings), lw=0.8, alpha=0.7)
+        axes[0, column].set(title=name, xlim=(0, settings.steps), ylim=(0, 1.02))
+        axes[1, column].set_xlabel("step")
+    axes[0, 0].set_ylabel("token accuracy")
+    axes[1, 0].set_ylabel("own token has weight 0")

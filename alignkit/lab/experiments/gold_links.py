@@ -1,0 +1,262 @@
+"""``gold-links``: the alignment error rate of attention and of the lexical probe while a network learns (ours).
+
+Agreement says whether attention looks where a network without attention would; it does not say whether that is
+right. Against links that people drew, at every logged step: the error rate (AER) of alpha, each target word linked
+to the source word that it attends to most, and of beta, linked to the source word that makes the right word most
+probable. Beside them stands IBM Model 1, fitted on the same tokens of the same text. Networks of words are
+compared with networks of subwords, whose scores are merged into scores of words, so that all are judged by the
+same links.
+
+As usual for alignment, the text with gold links is part of the training text, without its links, of course.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from alignkit.classical.ibm1 import fit_ibm1
+from alignkit.errors import AlignkitError
+from alignkit.lab.experiments.curves import half_way_rows
+from alignkit.lab.experiments.networks import EncodedText, NetworkPlan, bitext_lines, train_network
+from alignkit.lab.experiments.protocol import Claim, Figure, Result, averaged, claim
+from alignkit.links.from_scores import best_links
+from alignkit.links.gold import read_gold
+from alignkit.links.links import GoldLinks
+from alignkit.metrics.aer import evaluate
+from alignkit.neural.aligners import NeuralAligner
+from alignkit.neural.settings import Tokens
+from alignkit.neural.training.trainer import learn_tokenizer
+from alignkit.scores import Scores, merge_subwords
+from alignkit.text.bitext import Bitext
+from alignkit.text.pairs import LinePairs, read_line_pairs
+from alignkit.text.tokenization import Tokenizer, encode_bitext
+from alignkit.types import Progress, named_progress, no_progress
+
+UNITS: tuple[Tokens, ...] = ("words", "subwords")
+KINDS = ("alpha", "beta")
+SAMPLE = "sample"
+
+
+@dataclass(frozen=True)
+class GoldLinksSettings(NetworkPlan):
+    """The sets of gold links, and the networks that are trained on each of them.
+
+    Attributes (others are those of :class:`NetworkPlan`, whose text files are not used):
+        data: a folder with a folder per set: train.src, train.tgt, test.src, test.tgt and test.gold; the sample if
+            empty.
+        sets: names of folders in ``data``; all of them if empty.
+        pairs: training pairs besides those with gold links, drawn from all; 0 for all.
+        judged: pairs with gold links by which a network is measured, the first of each set; 0 for all.
+        minimum: a word seen fewer times is unknown, to IBM 1 too.
+        warmup: epochs with attention fixed to 1/L, without which small networks learn no attention from a few
+            thousand pairs.
+        seeds: networks for each set and unit.
+        iterations: of IBM 1, without NULL.
+    """
+
+    least = NetworkPlan.least | {"sets": 0, "judged": 0, "warmup": 0}
+    data: str = ""
+    sets: tuple[str, ...] = ()
+    pairs: int = 12000
+    judged: int = 100
+    pieces: int = 2000
+    minimum: int = 3
+    epochs: int = 10
+    warmup: int = 3
+    batch: int = 32
+    seeds: int = 2
+    iterations: int = 5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.sets and not self.data:
+            raise AlignkitError("sets: they are folders in data, which is not given")
+
+
+QUICK = GoldLinksSettings(pairs=300, pieces=500, minimum=1, epochs=4, warmup=1, seeds=2)
+
+
+@dataclass(frozen=True, eq=False)
+class GoldSet:
+    """A text: its name, all pairs, and the gold links of the first ones."""
+
+    name: str
+    lines: LinePairs
+    gold: GoldLinks
+
+    @property
+    def judged(self) -> LinePairs:
+        """The pairs whose gold links count."""
+        return LinePairs(*(side[: len(self.gold)] for side in self.lines))
+
+
+def read_sets(settings: GoldLinksSettings) -> list[GoldSet]:
+    """The sets, in lower case; raises AlignkitError if there are none, InputError if one cannot be read."""
+    if not settings.data:
+        from alignkit_data import path
+
+        held, text = bitext_lines("", "", "test"), bitext_lines("", "")
+        return [_gold_set(SAMPLE, held, text, read_gold(path("test.gold")), settings)]
+    place = Path(settings.data)
+    names = settings.sets or tuple(sorted(found.parent.name for found in place.glob("*/test.gold")))
+    if not names:
+        raise AlignkitError(f"{place} has no folder with test.gold")
+    found = []
+    for name in names:
+        files = [place / name / f"{part}.{side}" for part in ("test", "train") for side in ("src", "tgt")]
+        held, text = (read_line_pairs(*files[low : low + 2], lowercase=True) for low in (0, 2))
+        found.append(_gold_set(name, held, text, read_gold(place / name / "test.gold"), settings))
+    return found
+
+
+def _gold_set(
+    name: str, held: LinePairs, text: LinePairs, gold: GoldLinks, settings: GoldLinksSettings
+) -> GoldSet:
+    if len(gold) != len(held.source):
+        raise AlignkitError(f"{name}: gold links of {len(gold)} pairs, but {len(held.source)} pairs")
+    # Drawn, since the first lines of a corpus may be of another kind than the rest.
+    drawn = np.sort(np.random.default_rng(0).permutation(len(text.source))[: settings.pairs or None])
+    sides = [[*one, *(other[m] for m in drawn)] for one, other in zip(held, text, strict=True)]
+    judged = np.arange(len(gold))[: settings.judged or None]
+    return GoldSet(name, LinePairs(*sides), gold.take(judged))
+
+
+def error_rate(scores: Scores, judged: LinePairs, bitext: Bitext, tokenizer: Tokenizer, gold: GoldLinks) -> float:
+    """The AER of the links from every target word to the source word with the largest score.
+
+    Args:
+        scores: of the tokens of ``bitext``; rows are divided by their sums before tokens are merged into words.
+        judged: the lines of the pairs.
+        bitext: the pairs as the tokenizer encodes them.
+        tokenizer: of words or subwords.
+        gold: of the pairs.
+    """
+    matrices = [matrix / np.maximum(matrix.sum(1, keepdims=True), 1e-30) for matrix in scores]
+    sides = (judged.source, list(bitext.source)), (judged.target, list(bitext.target))
+    words = merge_subwords(Scores.from_matrices(matrices), tokenizer, *sides)
+    return evaluate(gold, best_links(words, null=False)).aer
+
+
+def run_gold_links(settings: GoldLinksSettings, progress: Progress = no_progress) -> Result:
+    """Trains networks of words and of subwords on every set, and measures their links at every logged step."""
+    sets = read_sets(settings)
+    total = len(sets) * len(UNITS) * settings.seeds
+    rows: list[dict[str, Any]] = []
+    for number, each in enumerate(sets):
+        for place, unit in enumerate(UNITS):
+            for seed in range(settings.seeds):
+                done = (number * len(UNITS) + place) * settings.seeds + seed
+                part = named_progress(progress, f"{each.name}, {unit}, seed {seed}", done, total)
+                rows += _measured_run(each, unit, replace(settings, seed=settings.seed + seed), part)
+    raw = pd.DataFrame(rows)
+    halves = half_way_errors(raw)
+    remarks = (
+        "AER in per cent. best: the lowest of the logged steps; step: of the best, the mean over seeds. IBM 1 is "
+        f"fitted on the same tokens, {settings.iterations} iterations.",
+        *(f"{each.name}: {len(each.lines.source)} pairs, {len(each.gold)} judged by gold links." for each in sets),
+    )
+    return Result(
+        _table(raw),
+        tuple(gold_links_claims(raw, halves, settings.warmup)),
+        {"steps": raw.round(5), "halves": halves.round(3)},
+        lambda figure: _draw(figure, raw),
+        remarks,
+    )
+
+
+def _measured_run(
+    each: GoldSet, unit: Tokens, settings: GoldLinksSettings, progress: Progress
+) -> list[dict[str, Any]]:
+    """A row per logged step of one network: its error rates, and that of IBM 1."""
+    plan = settings.settings().change(
+        text={"tokens": unit, "pieces": settings.pieces or None, "minimum": settings.minimum}
+    )
+    tokenizer = learn_tokenizer([*each.lines.source, *each.lines.target], plan.text)
+    text, held = (encode_bitext(tokenizer, part.source, part.target) for part in (each.lines, each.judged))
+    ibm1 = fit_ibm1(text, iterations=settings.iterations, null=False).score(held, "alpha")
+    known: dict[str, Any] = {"set": each.name, "unit": unit, "seed": settings.seed}
+    known["ibm1"] = error_rate(ibm1, each.judged, held, tokenizer, each.gold)
+    rows: list[dict[str, Any]] = []
+
+    def look(network: NeuralAligner) -> None:
+        found = {
+            kind: error_rate(network.score(held, kind), each.judged, held, tokenizer, each.gold) for kind in KINDS
+        }
+        accuracy = network.metrics.get("valid.accuracy", float("nan"))
+        rows.append({**known, "step": network.step, "accuracy": accuracy, **found})
+
+    train_network(plan, EncodedText(text, held, tokenizer), progress, look, "cpu")
+    return rows
+
+
+def half_way_errors(raw: pd.DataFrame) -> pd.DataFrame:
+    """The steps at which the error rates of alpha and beta have fallen half-way, a row per network."""
+    right = raw.assign(**{kind: 1 - raw[kind] for kind in KINDS})
+    return half_way_rows(right, ("set", "unit", "seed"), KINDS)
+
+
+def _table(raw: pd.DataFrame) -> pd.DataFrame:
+    rows = []
+    for (name, unit), part in raw.groupby(["set", "unit"], sort=False):
+        row: dict[str, Any] = {"set": name, "unit": unit, "IBM 1": 100 * part.ibm1.mean()}
+        for kind in KINDS:
+            best = part.loc[part.groupby("seed")[kind].idxmin()]
+            last = part[part.step == part.step.max()]
+            row |= {f"{kind} best": 100 * best[kind].mean(), f"{kind} step": best.step.mean()}
+            row[f"{kind} last"] = 100 * last[kind].mean()
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def gold_links_claims(raw: pd.DataFrame, halves: pd.DataFrame, warmup: int) -> Iterator[Claim]:
+    """The claims, from a row per step and from the half-way steps; intervals are over sets, whose networks are
+    alike, but for what is learned first, where they are over networks.
+
+    Which of alpha and beta is learned first is only asked without warm-up, which would decide it.
+    """
+    last = raw[raw.step == raw.groupby(["set", "unit"]).step.transform("max")].set_index("set")
+    networks = "mean over networks, one per set, unit and seed"
+
+    def over_sets(values: pd.Series) -> tuple[float, tuple[float, float]]:
+        return averaged(values.groupby("set").mean())
+
+    def fewer(text: str, one: str, other: str, column: str) -> Claim:
+        statistic = f"AER of {one} minus AER of {other}, last step, {networks}; interval over sets"
+        return claim(text, statistic, *over_sets(last[one] - last[column]), below=0.0)
+
+    yield fewer("In the end attention is right more often than the lexical probe", "alpha", "beta", "beta")
+    if not warmup:
+        both = halves[np.isfinite(halves["alpha"]) & np.isfinite(halves["beta"])]
+        learned = f"{networks} that learn both ({len(both)} of {len(halves)})"
+        statistic = f"log2 of half-way steps, alpha over beta, {learned}"
+        later = averaged(np.log2(both["alpha"] / both["beta"]))
+        yield claim("The lexical probe is right first, attention after", statistic, *later, above=0.0)
+    yield fewer("Attention ends with fewer errors than IBM 1", "alpha", "IBM 1", "ibm1")
+    yield fewer("The lexical probe ends with fewer errors than IBM 1", "beta", "IBM 1", "ibm1")
+    by_unit = last.pivot_table(index=["set", "seed"], columns="unit", values="alpha")
+    text = "Attention over subwords ends with fewer errors than attention over words"
+    statistic = "AER of alpha, subwords minus words, last step, mean over sets and seeds; interval over sets"
+    yield claim(text, statistic, *over_sets(by_unit["subwords"] - by_unit["words"]), below=0.0)
+
+
+def _draw(figure: Figure, raw: pd.DataFrame) -> None:
+    names = list(raw["set"].unique())
+    grid = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
+    styles = {"words": "-", "subwords": "--"}
+    for axes, name in zip(grid, names, strict=True):
+        part = raw[raw["set"] == name]
+        for unit in UNITS:
+            some = part[part.unit == unit]
+            for number, kind in enumerate(KINDS):
+                mean = some.groupby("step")[kind].mean()
+                axes.plot(mean.index + 1, mean, styles[unit], color=f"C{number}", label=f"{kind}, {unit}")
+            axes.axhline(some.ibm1.mean(), color="gray", ls=styles[unit], lw=1, label=f"IBM 1, {unit}")
+        axes.set(title=name, xscale="log", xlabel="training step + 1", ylim=(0, 1))
+    grid[0].set_ylabel("AER")
+    grid[-1].legend(fontsize=7)

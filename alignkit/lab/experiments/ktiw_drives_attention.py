@@ -1,0 +1,176 @@
+"""``ktiw-drives-attention``: lexical knowledge first, attention after (thesis of Snell et al. 2021).
+
+At every measured step tau, the network's attention alpha(tau) and lexical probe beta(tau) are compared with beta
+of IBM 1, which has learned from co-occurrence alone: A(alpha(tau), ibm1.beta), A(beta(tau), ibm1.beta) and
+A(alpha(tau), beta(tau)). If the network's knowledge of single words drives its attention, the second curve rises
+before the first. The half-way step of a curve is the step at which it first exceeds the mean of its value before
+training and its highest, interpolated between measured steps; its interval is a bootstrap over sentence pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from alignkit.classical.ibm1 import fit_ibm1
+from alignkit.errors import AlignkitError
+from alignkit.lab.experiments.curves import LEARNED, AgreementCurves
+from alignkit.lab.experiments.networks import EncodedText, NetworkPlan, encode_plan, take_pairs, train_network
+from alignkit.lab.experiments.protocol import Claim, Figure, Result, claim
+from alignkit.metrics.intervals import bootstrap_ratio, ratio
+from alignkit.neural.aligners import NeuralAligner
+from alignkit.neural.training.translation import load_network, open_run
+from alignkit.scores import Scores
+from alignkit.text.bitext import Bitext
+from alignkit.types import Progress, no_progress
+
+CURVES = (("alpha", "ibm1.beta"), ("beta", "ibm1.beta"), ("alpha", "beta"))
+
+
+@dataclass(frozen=True)
+class KtiwSettings(NetworkPlan):
+    """The training runs to measure, and the pairs to score.
+
+    Attributes (others are those of :class:`NetworkPlan`):
+        warmup: 0, since fixed attention at the start would decide the question.
+        run: a run directory of ``alignkit train`` with checkpoints of its logged steps; if empty, networks are
+            trained.
+        scored: pairs of the held-out text that are scored; 0 for all.
+        runs: networks that are trained, from seeds ``seed``, ``seed`` + 1 and so on.
+        iterations: of IBM 1, without NULL.
+    """
+
+    least = NetworkPlan.least | {"scored": 0}
+    warmup: int = 0
+    run: str = ""
+    scored: int = 300
+    runs: int = 1
+    iterations: int = 5
+
+
+QUICK = KtiwSettings(epochs=10, scored=60)
+
+
+def run_ktiw_drives_attention(settings: KtiwSettings, progress: Progress = no_progress) -> Result:
+    """Measures the agreements of all runs, and finds the half-way step of each curve."""
+    if settings.run:
+        curves = [from_directory(settings, progress)]
+    else:
+        text = encode_plan(settings)
+        seeds = range(settings.seed, settings.seed + settings.runs)
+        curves = [from_training(replace(settings, seed=seed), text, progress) for seed in seeds]
+    raw = pd.concat(map(frame_of, curves), ignore_index=True)
+    halves = pd.DataFrame(map(half_way_row, curves))
+    gains = pd.DataFrame([row for one in curves for row in gains_of(one)])
+    remarks = (
+        f"{len(curves[0].rows)} held-out pairs. A curve that rises by less than {LEARNED} was not learned "
+        "(half-way step inf); the first claim is about the runs that learned both.",
+        "Half-way steps per run, with 95 % intervals of their ratio:\n" + halves.round(3).to_string(index=False),
+    )
+    return Result(
+        raw.drop(columns="run").groupby("step", as_index=False).mean(),
+        tuple(ktiw_drives_attention_claims(halves, gains)),
+        {"steps": raw.round(5), "halves": halves},
+        lambda figure: _draw(figure, raw, halves),
+        remarks,
+    )
+
+
+def scored(network: NeuralAligner, pairs: Bitext, ibm1: Scores) -> list[tuple[Scores, Scores]]:
+    """The scores of :data:`CURVES`."""
+    scores = {kind: network.score(pairs, kind) for kind in ("alpha", "beta")} | {"ibm1.beta": ibm1}
+    return [(scores[u], scores[v]) for u, v in CURVES]
+
+
+def frame_of(curves: AgreementCurves) -> pd.DataFrame:
+    """A row per step: the accuracy, and the three agreements with their chance levels."""
+    columns: dict[str, object] = {"run": curves.name, "step": curves.steps, "accuracy": curves.accuracy}
+    hits, expected = curves.shares()
+    for k, (u, v) in enumerate(CURVES):
+        columns |= {f"A({u}, {v})": hits[:, k], f"chance ({u}, {v})": expected[:, k]}
+    return pd.DataFrame(columns)
+
+
+def gains_of(curves: AgreementCurves) -> list[dict[str, object]]:
+    """A row per curve: agreement minus chance at the last step, and its interval over sentence pairs."""
+    rows: list[dict[str, object]] = []
+    for curve, excess in zip(CURVES, curves.hits[-1] - curves.expected[-1], strict=True):
+        low, high = bootstrap_ratio(excess, curves.rows)
+        value = float(excess.sum() / curves.rows.sum())
+        rows.append({"run": curves.name, "curve": curve, "gain": value, "low": low, "high": high})
+    return rows
+
+
+def half_way_row(curves: AgreementCurves) -> dict[str, object]:
+    """The half-way steps of alpha and beta against IBM 1, and their ratio with its interval."""
+    found = curves.half_ways()[:, :2]
+    # NaN where lexical knowledge was not learned; then, or in any such resample, so is the interval.
+    ratios = ratio(found[:, 0], np.where(np.isfinite(found[:, 1]), found[:, 1], 0))
+    low, high = np.quantile(ratios[1:], [0.025, 0.975])
+    alpha, beta = found[0]
+    return {"run": curves.name, "alpha": alpha, "beta": beta, "ratio": ratios[0], "low": low, "high": high}
+
+
+def from_training(settings: KtiwSettings, text: EncodedText, progress: Progress) -> AgreementCurves:
+    """Trains a network and measures it at every logged step."""
+    pairs = take_pairs(text.valid, settings.scored)
+    ibm1 = fit_ibm1(text.training, iterations=settings.iterations, null=False).score(pairs, "beta")
+    curves = AgreementCurves(f"seed {settings.seed}")
+
+    def look(network: NeuralAligner) -> None:
+        curves.add(network, scored(network, pairs, ibm1))
+
+    train_network(settings.settings(), text, progress, look, "cpu")
+    return curves
+
+
+def from_directory(settings: KtiwSettings, progress: Progress) -> AgreementCurves:
+    """Measures every checkpoint of a run directory.
+
+    Raises:
+        AlignkitError: it is not a run directory, or has fewer than three checkpoints.
+    """
+    found = open_run(settings.run)
+    if len(found.checkpoints) < 3:
+        raise AlignkitError(f"{settings.run} is not a run directory with checkpoints of its logged steps")
+    pairs = take_pairs(found.valid, settings.scored)
+    ibm1 = fit_ibm1(found.train, iterations=settings.iterations, null=False).score(pairs, "beta")
+    curves = AgreementCurves("run")
+    for place, (step, path) in enumerate(found.checkpoints.items()):
+        network = load_network(path)
+        curves.add(network, scored(network, pairs, ibm1))
+        progress(place + 1, len(found.checkpoints), f"step {step}")
+    return curves
+
+
+def ktiw_drives_attention_claims(halves: pd.DataFrame, gains: pd.DataFrame) -> Iterator[Claim]:
+    """The claims, from the rows of :func:`half_way_row` and :func:`gains_of`."""
+    both = halves[np.isfinite(halves.ratio)]
+    # If the interval of one run is unknown, so is that of all.
+    interval = both.low.min(skipna=False), both.high.max(skipna=False)
+    statistic = "half-way step of A(alpha, ibm1.beta) over that of A(beta, ibm1.beta), least of the runs"
+    text = "Lexical knowledge comes first, attention after"
+    yield claim(text, statistic, float(both.ratio.min()), interval, above=1.0)
+    for kind, name in (("alpha", "attention"), ("beta", "lexical knowledge")):
+        part = gains[gains.curve == (kind, "ibm1.beta")]
+        text = f"At the end {name} agrees with IBM 1 above chance"
+        statistic = f"A({kind}, ibm1.beta) minus chance at the last step, mean; union of the runs' intervals"
+        yield claim(text, statistic, part.gain.mean(), (part.low.min(), part.high.max()), above=0.05)
+
+
+def _draw(figure: Figure, raw: pd.DataFrame, halves: pd.DataFrame) -> None:
+    axes = figure.subplots()
+    for number, (u, v) in enumerate(CURVES):
+        for place, (_, part) in enumerate(raw.groupby("run")):
+            label = f"A({u}, {v})" if place == 0 else None
+            axes.plot(part.step + 1, part[f"A({u}, {v})"], color=f"C{number}", marker=".", label=label)
+    axes.plot(raw.step + 1, raw["chance (alpha, ibm1.beta)"], "k:", lw=0.8, label="chance (first curve)")
+    for number, kind in enumerate(("alpha", "beta")):
+        for step in halves[kind][np.isfinite(halves[kind])]:
+            axes.axvline(step + 1, color=f"C{number}", lw=0.8, ls="--")
+    axes.set(xscale="log", ylim=(0, 1), xlabel="training step + 1 (dashed: half-way steps)")
+    axes.set_ylabel("top-5 % agreement")
+    axes.legend()

@@ -1,0 +1,263 @@
+"""``locality``: the word that a state reflects (Snell et al. 2021, section 6.1, figure 5).
+
+The paper explains training in two steps: under uniform attention, the states come to say what their own word
+means for the output, and attention then follows the states that say most. This assumes that a state h_l reflects
+the word x_l and not its neighbours (its hypothesis 2). But an LSTM may also carry the keyword along: then every
+later state reveals it, including the last, and attention has no reason to go to the keyword (its observation 3).
+
+The task: L words, uniform over the types; a sequence is positive if it contains the keyword, once; as many are
+positive as negative. One-way LSTM, p(positive) = sigma(W mean_l h_l + b), attention fixed to 1/L.
+
+gamma_l = log(beta_l / (1 - beta_l)) = W h_l + b, the mean over positive sequences, in nats: at l*, where the
+keyword is, one position after it, as the mean over all positions, and at the last one, L. Hypothesis 2, when
+training starts: gamma_l* >> gamma_l*+1 >> mean ~ gamma_L. Observation 3, asymptotically: gamma_L >> gamma_l*+1 >>
+mean ~ gamma_l*. Their parts are judged one by one: a ~ b as the difference being less than :data:`ALIKE` of the
+larger of gamma_l* and gamma_L. "Early" is the first measurement with gamma_l* of at least ``known``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from alignkit.errors import AlignkitError
+from alignkit.lab.experiments.ensemble import EnsembleLSTM
+from alignkit.lab.experiments.protocol import (
+    Claim,
+    ExperimentSettings,
+    Figure,
+    Result,
+    averaged,
+    claim,
+    share_claim,
+)
+from alignkit.neural.training.loop import adam, descend
+from alignkit.types import Progress, named_progress, no_progress
+
+PLACES = ("keyword", "after", "mean", "last")
+ALIKE = 0.2
+
+
+@dataclass(frozen=True)
+class LocalitySettings(ExperimentSettings):
+    """The task, as in the paper, and networks of the size of the copying networks; the paper does not give theirs.
+
+    Attributes:
+        seeds: networks.
+        length: L, tokens of a sequence.
+        types: number of words, of which the last is the keyword.
+        hidden: size of embeddings and LSTM.
+        batch, steps, learning_rate: of training by Adam, on new sequences at every step.
+        every: steps between measurements.
+        measured: sequences on which gamma is measured; half of them are positive.
+        known: gamma at the keyword from which the keyword counts as known ("early").
+    """
+
+    seeds: int = 10
+    length: int = 40
+    types: int = 40
+    hidden: int = 256
+    batch: int = 64
+    steps: int = 300
+    every: int = 5
+    learning_rate: float = 1e-3
+    measured: int = 256
+    known: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.length < 2 or self.types < 2:
+            raise AlignkitError("locality needs a length of at least 2 and at least 2 types")
+
+
+QUICK = LocalitySettings(seeds=4, length=20, hidden=64, batch=32, measured=128)
+
+
+def draw_sequences(
+    generator: np.random.Generator, count: int, settings: LocalitySettings
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Draws sequences.
+
+    Returns:
+        the sequences, int64 (count, L);
+        the keyword's positions (count,), of positive sequences;
+        bool (count,), True for positive sequences.
+    """
+    # As by rejection: where the keyword occurs once, its position and all other words are uniform.
+    words = generator.integers(0, settings.types - 1, (count, settings.length))
+    place = generator.integers(0, settings.length, count)
+    positive = generator.random(count) < 0.5
+    words[positive, place[positive]] = settings.types - 1
+    return words, place, positive
+
+
+class KeywordNetworks:
+    """S = 1 classifier with uniform attention."""
+
+    def __init__(self, settings: LocalitySettings, seed: int) -> None:
+        self.p = {name: part[None].requires_grad_() for name, part in _initial(settings, seed).items()}
+
+    def readout(self, words: np.ndarray) -> Tensor:
+        """W h_l (S, B, L) for words int64 (S, B, L), without the bias."""
+        p, tokens = self.p, torch.from_numpy(words).transpose(1, 2).contiguous()
+        table = torch.baddbmm(p["bias"].unsqueeze(1), p["embedding"], p["input"])
+        zero = p["state"].new_zeros(len(words), tokens.shape[2], p["state"].shape[1])
+        h, _ = EnsembleLSTM.apply(table, p["state"], tokens, zero, zero)
+        return torch.einsum("slbh,sh->sbl", h, p["weight"])
+
+    def loss(self, words: np.ndarray, positive: np.ndarray) -> Tensor:
+        """The sum over networks of their mean cross-entropy, in nats."""
+        logits = self.readout(words).mean(2) + self.p["offset"]
+        target = torch.from_numpy(positive).to(logits.dtype)
+        return binary_cross_entropy_with_logits(logits, target, reduction="none").mean(1).sum()
+
+
+def _initial(settings: LocalitySettings, seed: int) -> dict[str, Tensor]:
+    hidden = settings.hidden
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        embedding = torch.nn.Embedding(settings.types, hidden)
+        lstm, last = torch.nn.LSTM(hidden, hidden), torch.nn.Linear(hidden, 1)
+    # torch orders the gates differently than EnsembleLSTM does, which makes no difference to random weights.
+    own = dict(lstm.named_parameters())
+    parts = {
+        "embedding": embedding.weight,
+        "input": own["weight_ih_l0"].t(),
+        "state": own["weight_hh_l0"].t(),
+        "bias": own["bias_ih_l0"] + own["bias_hh_l0"],
+        "weight": last.weight[0],
+        "offset": last.bias,
+    }
+    return {name: value.detach().clone() for name, value in parts.items()}
+
+
+def gammas(log_odds: np.ndarray, place: np.ndarray) -> dict[str, float]:
+    """gamma at :data:`PLACES` of one network.
+
+    Args:
+        log_odds: (B, L), W h_l + b of positive sequences.
+        place: (B,), the position of each sequence's keyword; where it is the last one, there is none after it.
+    """
+    rows = np.arange(len(log_odds))
+    inner = place + 1 < log_odds.shape[1]
+    return {
+        "keyword": float(log_odds[rows, place].mean()),
+        "after": float(log_odds[rows[inner], place[inner] + 1].mean()),
+        "mean": float(log_odds.mean()),
+        "last": float(log_odds[:, -1].mean()),
+    }
+
+
+def run_locality(settings: LocalitySettings, progress: Progress = no_progress) -> Result:
+    """Trains under uniform attention and measures gamma."""
+    parts = [named_progress(progress, "", seed, settings.seeds) for seed in range(settings.seeds)]
+    found = [row for seed, part in enumerate(parts) for row in train(settings, seed, part)]
+    rows = pd.DataFrame(found).sort_values(["step", "run"], ignore_index=True)
+    curve = rows.groupby("step")[[*PLACES, "accuracy"]].mean()
+    early = early_steps(rows, settings)
+    at_early = rows.merge(early, on=["run", "step"])
+    at_end = rows[rows.step == rows.step.max()]
+    spread = spread_steps(rows)
+    moments = {"start": rows[rows.step == 0], "keyword known": at_early}
+    moments |= {"observation 3": rows.merge(spread, on=["run", "step"]), "end": at_end}
+    known = f"the keyword is known in {len(early)} of {settings.seeds} runs"
+    return Result(
+        _table(moments),
+        tuple(locality_claims(at_early, at_end, len(spread), settings.seeds)),
+        {"gamma": rows},
+        lambda figure: _draw(figure, curve, float(early.step.median())),
+        () if len(early) == settings.seeds else (known,),
+    )
+
+
+def train(settings: LocalitySettings, seed: int, progress: Progress = no_progress) -> list[dict[str, float]]:
+    """A row (run, step, accuracy, loss, gamma at each of :data:`PLACES`) per measured step of one network."""
+    network, stream = KeywordNetworks(settings, seed), np.random.default_rng([seed, 0])
+    words, place, positive = draw_sequences(np.random.default_rng([seed, 1]), settings.measured, settings)
+    rows: list[dict[str, float]] = []
+
+    @torch.no_grad()
+    def measure(step: int) -> None:
+        if step % settings.every and step != settings.steps:
+            return
+        log_odds = (network.readout(words[None])[0].double() + network.p["offset"].double()).numpy()
+        logits = log_odds.mean(1)
+        found = {"accuracy": ((logits > 0) == positive).mean()}
+        found["loss"] = np.logaddexp(0, np.where(positive, -logits, logits)).mean()
+        found |= gammas(log_odds[positive], place[positive])
+        rows.append({"run": seed, "step": step, **{name: round(float(x), 5) for name, x in found.items()}})
+
+    def loss(step: int) -> Tensor:
+        drawn, _, keyword = draw_sequences(stream, settings.batch, settings)
+        return network.loss(drawn[None], keyword[None])
+
+    optimiser = adam(network.p.values(), settings.learning_rate, fused=False)
+    descend(optimiser, loss, settings.steps, measure=measure, progress=progress)
+    return rows
+
+
+def early_steps(rows: pd.DataFrame, settings: LocalitySettings) -> pd.DataFrame:
+    """The first measured step of each run with gamma of at least ``known`` at the keyword."""
+    above = rows[rows.keyword >= settings.known]
+    return above.groupby("run", as_index=False)["step"].min()
+
+
+def spread_steps(rows: pd.DataFrame) -> pd.DataFrame:
+    """The first measured step of each run at which observation 3 holds; none of runs where it never does."""
+    largest = rows[["keyword", "last"]].max(axis=1)
+    alike = (rows["mean"] - rows.keyword).abs() < ALIKE * largest
+    held = rows[(rows["last"] > rows.after) & (rows.after > rows["mean"]) & alike & (rows.keyword > 0)]
+    return held.groupby("run", as_index=False)["step"].min()
+
+
+def _table(moments: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    found = []
+    for name, rows in moments.items():
+        values = {place: rows[place].mean() for place in PLACES}
+        found.append({"moment": name, "mean step": rows.step.mean(), "accuracy": rows.accuracy.mean(), **values})
+    return pd.DataFrame(found)
+
+
+def locality_claims(early: pd.DataFrame, end: pd.DataFrame, spread: int, runs: int) -> Iterator[Claim]:
+    """The claims, from a row per run when the keyword is first known and at the last step, and from the number of
+    runs in which observation 3 holds at some step."""
+
+    def part(text: str, rows: pd.DataFrame, a: str, b: str, alike: bool = False) -> Claim:
+        gap = (rows[a] - rows[b]) / rows[["keyword", "last"]].max(axis=1)
+        when = "when the keyword is first known" if rows is early else "at the last step"
+        statistic = (
+            f"gamma ({a}) - gamma ({b}), as a share of the larger of keyword and last, {when}, mean over runs"
+        )
+        least, most = (-ALIKE, ALIKE) if alike else (0.0, None)
+        return claim(f"{text} (section 6.1)", statistic, *averaged(gap), above=least, below=most)
+
+    yield part("hypothesis 2, early: the keyword's state above the next", early, "keyword", "after")
+    yield part("hypothesis 2, early: the next state above the mean", early, "after", "mean")
+    yield part("hypothesis 2, early: the last state like the mean", early, "last", "mean", alike=True)
+    yield part("observation 3, late: the last state above the one after the keyword", end, "last", "after")
+    yield part("observation 3, late: the one after the keyword above the mean", end, "after", "mean")
+    yield part("observation 3, late: the mean like the keyword's state", end, "mean", "keyword", alike=True)
+    text = "observation 3 holds as a whole at some step, in more than half of the runs (section 6.1)"
+    yield share_claim(text, "share of runs", spread, runs, above=0.5)
+
+
+def _draw(figure: Figure, curve: pd.DataFrame, early: float) -> None:
+    """gamma over training, mean over the runs, in nats and relative to gamma at the keyword."""
+    left, right = figure.subplots(1, 2)
+    for name in PLACES:
+        left.plot(curve.index, curve[name], label=name)
+        known = curve[curve.keyword > 0.1 * curve.keyword.max()]
+        right.plot(known.index, known[name] / known.keyword, label=name)
+    for axis in (left, right):
+        axis.axvline(early, color="gray", ls=":", lw=0.8)
+        axis.axhline(0, color="gray", lw=0.5)
+        axis.set(xlabel="step", xlim=(0, curve.index.max()))
+    left.set_ylabel("gamma (nats of log odds)")
+    right.set(ylabel="gamma / gamma at the keyword", ylim=(-0.2, 3))
+    left.legend(fontsize="small")

@@ -1,0 +1,136 @@
+"""Translation networks that experiments train in memory, where no run directory is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from alignkit.errors import AlignkitError, find_known
+from alignkit.lab.experiments.curves import follow
+from alignkit.lab.experiments.protocol import ExperimentSettings
+from alignkit.neural.aligners import NeuralAligner
+from alignkit.neural.settings import PRESETS, RunSettings
+from alignkit.neural.training.trainer import Trainer, learn_tokenizer
+from alignkit.neural.training.translation import TranslationTask
+from alignkit.text.bitext import Bitext
+from alignkit.text.pairs import LinePairs, read_line_pairs
+from alignkit.text.tokenization import Tokenizer, encode_bitext
+from alignkit.types import Progress
+
+
+def bitext_lines(source: str, target: str, part: str = "train") -> LinePairs:
+    """The lines of both sides of a bitext, in lower case.
+
+    Args:
+        source, target: two files; both empty for the German-English sample.
+        part: of the sample, ``train`` or ``test``.
+
+    Raises:
+        InputError: as :func:`alignkit.text.pairs.read_line_pairs`.
+        AlignkitError: only one of the two is given.
+    """
+    if bool(source) != bool(target):
+        raise AlignkitError("give both settings, source and target, or neither (the sample bitext)")
+    if not source:
+        from alignkit_data import path
+
+        source, target = str(path(f"{part}.de")), str(path(f"{part}.en"))
+    return read_line_pairs(source, target, lowercase=True)
+
+
+@dataclass(frozen=True)
+class NetworkPlan(ExperimentSettings):
+    """The text, the network, and its training; text files are empty for the sample.
+
+    Attributes:
+        source, target: training text.
+        valid_source, valid_target: held-out text, which chooses the best network and is scored.
+        pairs: training pairs that are read; 0 for all.
+        preset: of :data:`alignkit.neural.settings.PRESETS`.
+        output: of the network, ``hidden`` or ``sum``.
+        pieces, epochs, warmup, batch, learning_rate: the preset's if 0 (warmup: if negative).
+        seed: of the training.
+    """
+
+    least = dict.fromkeys(("pairs", "pieces", "epochs", "batch", "learning_rate", "seed"), 0) | {"warmup": -1}
+    source: str = ""
+    target: str = ""
+    valid_source: str = ""
+    valid_target: str = ""
+    pairs: int = 0
+    preset: str = "small"
+    output: str = "hidden"
+    pieces: int = 0
+    epochs: int = 0
+    warmup: int = -1
+    batch: int = 0
+    learning_rate: float = 0.0
+    seed: int = 0
+
+    def lines(self) -> tuple[LinePairs, LinePairs]:
+        """Training and held-out text.
+
+        Raises:
+            AlignkitError: training text without held-out text, or the reverse.
+        """
+        if bool(self.source) != bool(self.valid_source):
+            raise AlignkitError("give all of source, target, valid_source and valid_target, or none (the sample)")
+        source, target = bitext_lines(self.source, self.target)
+        held = bitext_lines(self.valid_source, self.valid_target, "test")
+        return LinePairs(source[: self.pairs or None], target[: self.pairs or None]), held
+
+    def settings(self) -> RunSettings:
+        """The settings of text, network and training; raises AlignkitError if there is no such preset."""
+        preset = find_known(self.preset, PRESETS, "preset")
+        training = {
+            "epochs": self.epochs or None,
+            "warmup": None if self.warmup < 0 else self.warmup,
+            "batch": self.batch or None,
+            "learning_rate": self.learning_rate or None,
+            "seed": self.seed,
+            "bleu": "never",
+        }
+        text = {"pieces": self.pieces or None}
+        return preset.change(text=text, network={"output": self.output}, training=training)
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedText:
+    """Training and held-out text, encoded by a tokenizer."""
+
+    training: Bitext
+    valid: Bitext
+    tokenizer: Tokenizer
+
+
+def encode_plan(plan: NetworkPlan) -> EncodedText:
+    """Reads the text of a plan and learns its tokenizer; errors as :meth:`NetworkPlan.lines`."""
+    lines, held = plan.lines()
+    tokenizer = learn_tokenizer([*lines.source, *lines.target], plan.settings().text)
+    training, valid = (encode_bitext(tokenizer, part.source, part.target) for part in (lines, held))
+    return EncodedText(training, valid, tokenizer)
+
+
+def train_network(
+    settings: RunSettings,
+    text: EncodedText,
+    progress: Progress,
+    look: Callable[[NeuralAligner], None] | None = None,
+    device: str = "auto",
+) -> NeuralAligner:
+    """Trains a network in memory and returns the best one, by the loss on held-out text.
+
+    Args:
+        settings, text: what to train.
+        progress, look: as in :func:`alignkit.lab.experiments.curves.follow`.
+        device: as :func:`alignkit.neural.devices.pick_device`.
+    """
+    trainer = Trainer(TranslationTask(text.training, text.valid, settings, text.tokenizer, device=device))
+    return follow(trainer, look, progress)
+
+
+def take_pairs(bitext: Bitext, number: int) -> Bitext:
+    """The first ``number`` pairs; all if it is 0 or there are fewer."""
+    return bitext.take(np.arange(min(number or len(bitext), len(bitext))))

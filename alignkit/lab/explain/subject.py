@@ -1,0 +1,220 @@
+"""The subject of explanation tests, a classifier with texts and networks beside it, and the table of all tests.
+
+A row has a mean over texts, its interval, and what it says.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import expit
+
+from alignkit.errors import AlignkitError
+from alignkit.lab.explain.decisions import Decision, sums_to_one
+from alignkit.lab.explain.registry import EXPLANATION_TESTS, ExplanationSettings
+from alignkit.metrics.intervals import mean_interval
+from alignkit.neural.aligners import ClassifierAligner
+from alignkit.neural.devices import device_of
+from alignkit.neural.networks.classifier import Classifier
+from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores
+from alignkit.neural.settings import ClassifierRunSettings
+from alignkit.neural.training.classification import ClassificationTask, ClassifierRun
+from alignkit.neural.training.trainer import Trainer
+from alignkit.scores import Scores
+from alignkit.support.packages import imported
+from alignkit.text.labelled import LabelledText
+from alignkit.types import PathLike, Progress, no_progress
+
+
+@dataclass(eq=False)
+class Subject:
+    """A classifier and the texts whose decisions are to be explained.
+
+    Attributes:
+        classifier: the classifier.
+        text: M texts, all of which have words.
+        training: the classifier's training text, for tests that train networks.
+        settings: of the tests.
+        others: classifiers of other seeds.
+        progress: of the training steps of each network.
+    """
+
+    classifier: ClassifierAligner
+    text: LabelledText
+    training: LabelledText
+    settings: ExplanationSettings
+    others: Sequence[ClassifierAligner] = ()
+    progress: Progress = no_progress
+    _kept: dict[str, Scores] = field(default_factory=dict, repr=False)
+
+    @property
+    def network(self) -> Classifier:
+        """The classifier's network."""
+        return self.classifier.network
+
+    def scores(self, kind: str) -> Scores:
+        """Scores of the texts (:func:`alignkit.neural.scoring.classifier.classifier_scores`), computed once."""
+        if kind not in self._kept:
+            self._kept[kind] = classifier_scores(self.network, self.text, kind)
+        return self._kept[kind]
+
+    @cached_property
+    def decisions(self) -> list[Decision]:
+        """What each decision rests on."""
+        return decisions(self.network, self.text)
+
+    @cached_property
+    def probabilities(self) -> np.ndarray:
+        """float64 (M,): p(y = 1)."""
+        return np.array([float(one.probability(one.alpha)) for one in self.decisions])
+
+    @property
+    def distributions(self) -> list[int]:
+        """The texts whose attention sums to 1."""
+        return [m for m, one in enumerate(self.decisions) if sums_to_one(one.alpha)]
+
+    @property
+    def steps(self) -> int:
+        """Training steps of each network that a test trains."""
+        return self.settings.steps or max(self.classifier.settings.training.steps, 1)
+
+    def run_settings(self, number: int, **network: object) -> ClassifierRunSettings:
+        """The classifier's settings with another seed, our number of steps, and changes of the network."""
+        seed = 1000 * (self.settings.seed + 1) + number
+        training = {"seed": seed, "steps": self.steps, "keep": "best", "trained": "all"}
+        return self.classifier.settings.change(network=network, training=training)
+
+    def train(
+        self,
+        name: str,
+        settings: ClassifierRunSettings,
+        task: type[ClassificationTask] = ClassificationTask,
+        best: bool = False,
+        **own: Any,
+    ) -> Classifier:
+        """Train a classifier in memory, on the training text.
+
+        Args:
+            name: of the network, for progress.
+            settings: of :meth:`run_settings`.
+            task: of training.
+            best: the network of the measured step with the best accuracy on the texts to explain, as the
+                classifier itself was chosen; otherwise that of the last step.
+            own: further arguments of the task.
+        """
+        texts, tokenizer, device = (self.training, self.text), self.classifier.tokenizer, device_of(self.network)
+        trainer = Trainer(task(*texts, settings, tokenizer, device=str(device), **own))
+        found = trainer.run(progress=lambda done, total, _: self.progress(done, total, name))
+        return found.network if best else trainer.network.eval()
+
+
+def subject_of_run(
+    run: PathLike,
+    others: Sequence[PathLike] = (),
+    settings: ExplanationSettings | None = None,
+    *,
+    progress: Progress = no_progress,
+    device: str = "auto",
+) -> Subject:
+    """Load the best classifier of a run and the texts with words among the first of its validation text.
+
+    Args:
+        run: the directory of a classifier's run.
+        others: those of other seeds on the same text: how far their attention lies from this one's is a yardstick
+            for adversaries.
+        settings: defaults if not given.
+        progress: called with (training steps done, steps of a network, its name) by tests that train networks.
+        device: as :func:`alignkit.neural.devices.pick_device`.
+
+    Raises:
+        AlignkitError: there is no such run, another one has another text, no text has words, or a word to avoid is
+            unknown.
+    """
+    settings = settings or ExplanationSettings()
+    own = ClassifierRun(Path(run))
+    classifier = own.load(device=device)
+    second = []
+    for path in others:
+        other = ClassifierRun(Path(path)).load(device=device)
+        if other.tokenizer.vocabulary != classifier.tokenizer.vocabulary:
+            raise AlignkitError(
+                f"{path}: this classifier has other words; give a run of another seed on the same text"
+            )
+        second.append(other)
+    vocabulary = set(classifier.tokenizer.vocabulary.tokens)
+    unknown = [word for word in settings.avoid if word not in vocabulary]
+    if unknown:
+        raise AlignkitError(f"the word {unknown[0]!r} to avoid is not in the classifier's vocabulary")
+    with_words = np.flatnonzero(own.valid.corpus.lengths > 0)[: settings.limit]
+    if not len(with_words):
+        raise AlignkitError("no text has words to explain")
+    text = LabelledText.from_bitext(own.valid.bitext.take(with_words))
+    return Subject(classifier, text, own.train, settings, second, progress)
+
+
+def decisions(network: Classifier, text: LabelledText) -> list[Decision]:
+    """What each decision of a classifier rests on; all texts have words."""
+    alpha = classifier_scores(network, text, "alpha")
+    towards = classifier_scores(network, text, "relevance")
+    bias = float(network.output.bias.detach())
+    signs = 2.0 * text.labels - 1
+    return [
+        Decision(a[0].astype(np.float64), sign * r[0].astype(np.float64), bias)
+        for a, r, sign in zip(alpha, towards, signs, strict=True)
+    ]
+
+
+def network_probabilities(network: Classifier, text: LabelledText) -> np.ndarray:
+    """float64 (M,): p(y = 1) by a network; for a text without words, by its bias alone."""
+    logits = classifier_logits(network, text)
+    logits = np.where(np.isnan(logits), float(network.output.bias.detach()), logits)
+    return np.asarray(expit(logits))
+
+
+COLUMNS = ("group", "test", "value", "low", "high", "n", "meaning")  #: of the table; group is the test's name
+Row = dict[str, Any]  #: test, value, low, high, n (how many the mean is over), meaning
+Bounds = tuple[float, float]  #: of the values that there can be
+SHARES: Bounds = (0, 1)
+DIFFERENCES: Bounds = (-1, 1)  #: of two shares
+SIZES: Bounds = (0, math.inf)
+
+
+def mean_row(test: str, values: Any, meaning: str, bounds: Bounds = SHARES) -> Row:
+    """A row with the mean of the values that are defined, and its 95 % interval.
+
+    Args:
+        test: what is measured, in a few words.
+        values: one for each text; NaN where there is none.
+        meaning: what it says.
+        bounds: where the values lie; so the interval does not reach further.
+    """
+    known = np.asarray(values, np.float64)
+    known = known[~np.isnan(known)]
+    low, high = mean_interval(known, *bounds)
+    value = float(known.mean()) if len(known) else float("nan")
+    return {"test": test, "value": value, "low": low, "high": high, "n": len(known), "meaning": meaning}
+
+
+def explanation_table(subject: Subject) -> pd.DataFrame:
+    """Run all tests that the subject's settings name.
+
+    Returns:
+        rows ``group`` (the name of the test), ``test``, ``value``, its 95 % interval ``low`` and ``high`` over
+        texts, ``n`` (how many texts the mean is over), and ``meaning``.
+
+    Raises:
+        AlignkitError: a test that trains networks cannot be made for this classifier or text.
+    """
+    rows = [
+        {"group": name, **row}
+        for name in subject.settings.tests
+        for row in imported(EXPLANATION_TESTS[name].rows)(subject)
+    ]
+    return pd.DataFrame(rows, columns=COLUMNS)

@@ -1,0 +1,421 @@
+"""Which attention heads align: every layer and head ranked, with its rows shifted and not.
+
+The row of a target token is the attention while it is predicted; shifted, it is that of the next step, whose input
+it is. Which of them is the better alignment differs between models and heads (Kobayashi et al. 2020; Chen et al.
+2020), so both are measured. Imports no torch.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from alignkit.errors import AlignkitError, InputError, of_file
+from alignkit.lab.heads.combination import HeadCombination, fit_combination
+from alignkit.lab.interop.heads import AttentionHeads, read_ranking
+from alignkit.lab.interop.other_systems import read_heads
+from alignkit.lab.interop.projection import first_mismatch
+from alignkit.links.from_scores import are_linked
+from alignkit.links.gold import parse_gold
+from alignkit.links.links import GoldLinks, check_range
+from alignkit.metrics.aer import AER, LinkCounts
+from alignkit.metrics.agreement import AGREEMENT
+from alignkit.metrics.intervals import adjusted_p, percentile_interval, ratio, resampled_sums
+from alignkit.metrics.protocol import MetricSettings
+from alignkit.pipeline.pipeline import align
+from alignkit.pipeline.settings import ReadSettings
+from alignkit.scores import Scores
+from alignkit.text.bitext import Bitext
+from alignkit.text.pairs import read_text
+from alignkit.text.reading import read_lines
+from alignkit.text.vocabulary import punctuation_types
+from alignkit.types import PathLike, Progress, counted, no_progress, with_options
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+log = logging.getLogger(__name__)
+
+#: The most heads whose mean is tried for the list of heads.
+MOST_AVERAGED = 8
+#: Share of false findings that tests of many heads allow, in the whole family.
+LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class HeadRanking:
+    """The result of :func:`rank_heads`. All shares are fractions.
+
+    Attributes:
+        table: a row for each head and shift, the best first:
+            layer, head; shift: 0, or 1 for shifted rows;
+            hits: the share of linked target words whose source word with the most attention is one of theirs, with
+            ``low`` and ``high`` (95 % bootstrap over sentence pairs), and ``count``, their number;
+            aer, with ``aer_low`` and ``aer_high``: of the link of each target word to that source word;
+            agreement, agreement_chance: the paper's A(reference, head), where there is a reference;
+            p_chance, p_positions: that no better hits than chance, or than the best row of ``positions``, would
+            give the difference in any of all heads (max-statistic bootstrap);
+            tied: whether the difference from the first row may be 0 (likewise of all heads at once);
+            words, punctuation: the share of attention on source words, and on punctuation among them;
+            first: that on the first token the model sees, where attention may rest.
+        positions: the same measures of what positions alone give: ``chance`` is the exact expectation of a source
+            word drawn at random.
+        linked: the number of linked target words.
+        difference: hits of the best head, shifted minus not shifted, with ``low`` and ``high``.
+        alignment_heads: (layer, head) of the heads, best first, whose mean has most hits without a shift.
+        mean: the measures of that mean.
+        halves: ``correlation``, Spearman's of all heads' hits between the odd and the even pairs; hits of the
+            best ``head`` and of the mean of ``heads``, chosen on one half and judged on the other (as
+            ``..._chosen``, on the half that chose them).
+        pairs: the number of sentence pairs.
+        made: how the attention was made (:attr:`AttentionHeads.made`).
+        combined: of :func:`alignkit.lab.heads.combination.fit_combination`, if it was asked for.
+    """
+
+    table: pd.DataFrame
+    positions: pd.DataFrame
+    linked: int
+    difference: dict[str, float]
+    alignment_heads: list[tuple[int, int]]
+    mean: dict[str, float]
+    halves: dict[str, float]
+    pairs: int
+    made: dict[str, str] = field(default_factory=dict)
+    combined: tuple[HeadCombination, float] | None = None
+
+
+class _Judge:
+    """Counts the links of each target word with its best source word, per sentence pair.
+
+    Matrices are flat: ``starts`` (R,) is the first element of each row, ``row`` and ``column`` (N,) are those of
+    each element, ``pair`` (R,) is the pair of each row; rows without columns are left out.
+    """
+
+    def __init__(self, gold: GoldLinks, shapes: np.ndarray, settings: MetricSettings) -> None:
+        layout = Scores.zeros(shapes)
+        self.shapes, self.offsets, self.settings = layout.shapes, layout.offsets, settings
+        self.pair = np.repeat(np.arange(len(shapes)), shapes[:, 0] * (shapes[:, 1] > 0))
+        self.heights, self.widths = shapes[self.pair].astype(np.int64).T
+        self.starts = np.cumsum(self.widths) - self.widths
+        self.row = np.repeat(np.arange(len(self.pair)), self.widths)
+        self.column = np.arange(len(self.row)) - self.starts[self.row]
+        self.sure, self.possible = (are_linked(links, shapes) for links in (gold.sure, gold.possible))
+        self.possible |= self.sure
+        rows = [self.row_sums(each) for each in (self.possible, self.sure, self.possible)]
+        #: (M, 3): linked target words, sure links, possible links.
+        self.totals = self._counts(rows[0] > 0, *rows[1:])
+
+    def row_sums(self, values: np.ndarray) -> np.ndarray:
+        """float64 (R,) of values (N,)."""
+        return np.bincount(self.row, values, len(self.pair))
+
+    def _counts(self, *rows: np.ndarray) -> np.ndarray:
+        """float64 (M, K): sums of rows' values, K times (R,)."""
+        return np.stack([np.bincount(self.pair, each, len(self.shapes)) for each in rows], axis=1)
+
+    def count(self, values: np.ndarray) -> np.ndarray:
+        """(M, 3): links, sure links and possible links of values (N,); rows with nothing above 0 have no link."""
+        largest = np.maximum.reduceat(values, self.starts) if len(self.starts) else values
+        places = np.flatnonzero(values == largest[self.row])
+        first, linked = places[np.unique(self.row[places], return_index=True)[1]], largest > 0
+        return self._counts(linked, linked & self.sure[first], linked & self.possible[first])
+
+    def chance(self) -> np.ndarray:
+        """:meth:`count`, expected of a source word drawn at random."""
+        shares = (self.row_sums(each) / self.widths for each in (self.sure, self.possible))
+        return self._counts(np.ones(len(self.pair)), *shares)
+
+    def positions(self) -> dict[str, np.ndarray]:
+        """Values (N,) by positions alone: the nearer to a place of the source, the larger."""
+        t = np.arange(len(self.pair)) - np.searchsorted(self.pair, self.pair)
+        places = {
+            "diagonal": (t + 0.5) * self.widths / self.heights - 0.5,
+            "same place": t,
+            "place before": t - 1,
+            "place after": t + 1,
+            "first word": np.zeros(len(t)),
+            "last word": self.widths - 1,
+        }
+        return {name: 1 / (1 + np.abs(self.column - place[self.row])) for name, place in places.items()}
+
+    def hits(self, counts: np.ndarray, part: slice = slice(None)) -> np.ndarray:
+        """The share of hits of counts (..., M, 3), of some of the pairs."""
+        return ratio(counts[..., part, 2].sum(-1), np.broadcast_to(self.totals[part, 0].sum(), counts.shape[:-2]))
+
+    def measure(self, counts: np.ndarray) -> tuple[list[dict[str, Any]], np.ndarray]:
+        """The measures of counts (K, M, 3), and resampled hits (B, K)."""
+        columns = np.concatenate([self.totals, *counts], axis=1)
+        drawn = resampled_sums(columns, self.settings.seed, self.settings.resamples)
+        whole, draws = (self._values(sums) for sums in (columns.sum(axis=0)[None], drawn))
+        rows = []
+        for k, each in enumerate(counts):
+            values: dict[str, Any] = {"hits": float(whole[0][0, k])}
+            values["low"], values["high"] = percentile_interval(draws[0][:, k])
+            values["count"], values["aer"] = float(each[:, 2].sum()), float(whole[1][0, k])
+            values["aer_low"], values["aer_high"] = percentile_interval(draws[1][:, k])
+            rows.append(values)
+        return rows, draws[0]
+
+    @staticmethod
+    def _values(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Hits and AER (B, K) of sums (B, 3 + 3K)."""
+        linked, sure, possible = sums[:, :3].T[:, :, None]
+        found, in_sure, in_possible = (sums[:, 3 + k :: 3] for k in range(3))
+        counts = LinkCounts(found, np.broadcast_to(sure, found.shape), possible, in_sure, in_possible)
+        return ratio(in_possible, np.broadcast_to(linked, found.shape)), AER.values(counts)["aer"]
+
+
+def rank_heads(
+    heads: AttentionHeads,
+    bitext: Bitext,
+    gold: GoldLinks,
+    *,
+    reference: Scores | AttentionHeads | None = None,
+    settings: MetricSettings | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> HeadRanking:
+    """Rank every layer and head, shifted and not, by how often it is right about the links of a target word.
+
+    Attention is merged to words (the attention paid to a word's subwords added up, that of its subwords averaged;
+    BOS, EOS and language codes left out), and every target word linked to its source word with the most attention,
+    the first of several. A row without attention, as that shifted beyond the end, is no hit.
+
+    Args:
+        heads: of M pairs.
+        bitext: their whitespace words.
+        gold: links of the M pairs, by people or by an aligner.
+        reference: scores of an aligner for the words, whose agreement with each head is measured too; or other
+            quantities of the same heads, as OV lexicons, each held against its own head.
+        settings: of the agreement and the bootstrap.
+        progress: called after each head.
+        **options: fields of :class:`MetricSettings` that replace those of ``settings``.
+
+    Raises:
+        AlignkitError: the heads or the links are not of this text.
+    """
+    import pandas as pd
+
+    if len(gold) != len(bitext):
+        raise AlignkitError(f"the links are of {counted(len(gold), 'pair')}, the text has {len(bitext):,}")
+    settings = with_options(settings or MetricSettings(), options)
+    judge = _Judge(gold, bitext.shapes, settings)
+    references = _references(heads, bitext, reference)
+    first, is_mark = _first_column(heads), punctuation_types(bitext.source.vocabulary)[bitext.source.tokens]
+    marks = is_mark[bitext.source.offsets[judge.pair[judge.row]] + judge.column]
+    count, facts, counts, plain = len(heads.heads), [], [], None
+    for shift in (0, 1):
+        tokens = heads.shifted if shift else heads
+        words = _of_text(tokens.on_words, bitext)
+        plain = plain or words
+        for k, (layer, head) in enumerate(heads.heads):
+            counts.append(judge.count(words.values[k]))
+            agreed = {} if references is None else _agreement(words.values[k], references[k], judge)
+            rests = _rests(tokens.values[k], words.values[k], first, marks, judge)
+            facts.append({"layer": layer, "head": head, "shift": shift, **agreed, **rests})
+            (progress or no_progress)(shift * count + k + 1, 2 * count, "heads")
+    assert plain is not None
+    positions = judge.positions()
+    alone = [judge.chance(), *map(judge.count, positions.values())]
+    chosen, mean = _best_mean(plain, judge, np.stack(counts[:count]))
+    stacked = np.stack([*counts, *alone, mean])
+    rows, draws = judge.measure(stacked)
+    of_heads, of_positions = slice(0, 2 * count), slice(2 * count, -1)
+    table = pd.DataFrame([{**each, **values} for each, values in zip(facts, rows, strict=False)])
+    hits = np.array([row["hits"] for row in rows])
+    against = [
+        adjusted_p(hits[of_heads] - hits[other], draws[:, of_heads] - draws[:, [other]])
+        for other in range(2 * count, 2 * count + len(alone))
+    ]
+    table["p_chance"], table["p_positions"] = against[0], np.max(against[1:], axis=0)
+    order = np.argsort(-np.nan_to_num(hits[of_heads], nan=-1), kind="stable")
+    best = int(order[0])
+    table["tied"] = adjusted_p(hits[best] - hits[of_heads], draws[:, [best]] - draws[:, of_heads]) > LEVEL
+    names = ["chance", *positions]
+    return HeadRanking(
+        table.iloc[order].reset_index(drop=True),
+        pd.DataFrame([{"name": name, **row} for name, row in zip(names, rows[of_positions], strict=True)]),
+        int(judge.totals[:, 0].sum()),
+        _difference(heads, hits, draws, best % count),
+        [heads.heads[k] for k in chosen],
+        rows[-1],
+        _halves(plain, judge, stacked[of_heads]),
+        len(bitext),
+        dict(heads.made),
+    )
+
+
+def _references(
+    heads: AttentionHeads, bitext: Bitext, reference: Scores | AttentionHeads | None
+) -> list[np.ndarray] | None:
+    """The values (N,) that each head is held against."""
+    if not isinstance(reference, AttentionHeads):
+        return None if reference is None else [reference.values] * len(heads.heads)
+    own = _of_text(reference.on_words, bitext)
+    if own.heads != heads.heads:
+        raise AlignkitError(f"the other quantities are of other heads: {own.described}; here {heads.described}")
+    return list(own.values)
+
+
+def _agreement(values: np.ndarray, reference: np.ndarray, judge: _Judge) -> dict[str, float]:
+    """A(reference, head); rows without attention, where all would be a tie, are turned round so as to disagree."""
+    empty = judge.row_sums(np.abs(values)) == 0
+    turned = np.where(empty[judge.row], -reference, values)
+    u, v = (Scores(each, judge.offsets, judge.shapes) for each in (reference, turned))
+    counts = AGREEMENT.count(u, v, judge.settings)
+    found = AGREEMENT.total(counts)
+    return {"agreement": found["agreement"], "agreement_chance": found["chance"]}
+
+
+def _rests(
+    tokens: np.ndarray, words: np.ndarray, first: np.ndarray, marks: np.ndarray, judge: _Judge
+) -> dict[str, float]:
+    """The shares of attention: on words and punctuation, by target words; on the first token, by target tokens."""
+    with warnings.catch_warnings(action="ignore"):  # of the mean of nothing, which is NaN
+        sums = (judge.row_sums(words), judge.row_sums(words * marks), tokens[first])
+        return dict(zip(("words", "punctuation", "first"), (float(each.mean()) for each in sums), strict=True))
+
+
+def _first_column(heads: AttentionHeads) -> np.ndarray:
+    """The elements of the first column of each matrix; of target tokens that are of a word, if words are known."""
+    found = [np.zeros(0, np.int64)]
+    for m, (low, (height, width)) in enumerate(zip(heads.offsets.tolist(), heads.shapes.tolist(), strict=False)):
+        rows = np.arange(height) if heads.words is None else np.flatnonzero(heads.words[1][m][0] >= 0)
+        found.append(low + rows * width if width else rows[:0])
+    return np.concatenate(found)
+
+
+def _of_text(heads: AttentionHeads, bitext: Bitext) -> AttentionHeads:
+    if len(heads) != len(bitext):
+        raise AlignkitError(f"the heads are of {counted(len(heads), 'pair')}, the text has {len(bitext):,}")
+    m = first_mismatch(Scores(heads.values[0], heads.offsets, heads.shapes), bitext.shapes)
+    if m is not None:
+        have, wanted = heads.shapes[m].tolist(), bitext.shapes[m].tolist()
+        raise AlignkitError(
+            f"line {m + 1}: the heads are of {have[0]} target and {have[1]} source words, "
+            f"the text has {wanted[0]} and {wanted[1]}; give the text that they were made from"
+        )
+    return AttentionHeads(heads.values, bitext.shapes, heads.heads)
+
+
+def _best_mean(
+    heads: AttentionHeads, judge: _Judge, counts: np.ndarray, part: slice = slice(None)
+) -> tuple[list[int], np.ndarray]:
+    """The heads, best first, whose mean has most hits in some of the pairs, and the counts (M, 3) of that mean."""
+    hits = judge.hits(counts, part)
+    ranked = np.argsort(-np.nan_to_num(hits, nan=-1), kind="stable")[:MOST_AVERAGED].tolist()
+    sums = np.cumsum(heads.values[ranked], axis=0, dtype=np.float64)
+    means = np.stack([judge.count(each) for each in sums])
+    best = int(np.argmax(np.nan_to_num(judge.hits(means, part), nan=-1)))
+    return ranked[: best + 1], means[best]
+
+
+def _halves(heads: AttentionHeads, judge: _Judge, counts: np.ndarray) -> dict[str, float]:
+    """``halves`` of :class:`HeadRanking`, of the counts (K, M, 3) of all heads and shifts."""
+    halves = slice(0, None, 2), slice(1, None, 2)
+    hits = [judge.hits(counts, half) for half in halves]
+    found: dict[str, list[float]] = {}
+    for k, half in enumerate(halves):
+        other = halves[1 - k]
+        best = counts[int(np.argmax(np.nan_to_num(hits[k], nan=-1)))]
+        _, mean = _best_mean(heads, judge, counts[: len(heads.heads)], half)
+        for name, each in (("head", best), ("heads", mean)):
+            found.setdefault(f"{name}_chosen", []).append(float(judge.hits(each, half)))
+            found.setdefault(name, []).append(float(judge.hits(each, other)))
+    return {"correlation": _rank_correlation(*hits), **{name: sum(values) / 2 for name, values in found.items()}}
+
+
+def _difference(heads: AttentionHeads, hits: np.ndarray, draws: np.ndarray, k: int) -> dict[str, float]:
+    shifted = k + len(heads.heads)
+    low, high = percentile_interval(draws[:, shifted] - draws[:, k])
+    layer, head = heads.heads[k]
+    return {"layer": layer, "head": head, "difference": float(hits[shifted] - hits[k]), "low": low, "high": high}
+
+
+def compare_rankings(found: HeadRanking, path: PathLike) -> dict[str, float]:
+    """How far another text, as of another language pair, ranks the heads of the same model alike.
+
+    Args:
+        found: of this text.
+        path: the JSON of the other's ranking, as ``alignkit heads --json`` prints it.
+
+    Returns:
+        ``correlation``: Spearman's of the hits of the heads and shifts that both have; ``head``: the hits here of
+        the head that is best there.
+
+    Raises:
+        InputError: the file is missing, no such JSON, or has fewer than two heads in common with this ranking.
+    """
+    here = found.table.set_index(["layer", "head", "shift"])["hits"].to_dict()
+    there = read_ranking(path).hits
+    common = [each for each in there if each in here]
+    if len(common) < 2:
+        raise InputError(path, "has no two heads in common with this ranking")
+    pairs = np.array([(here[each], there[each]) for each in common])
+    best = max(common, key=lambda each: there[each])
+    return {"correlation": _rank_correlation(*pairs.T), "head": here[best]}
+
+
+def _rank_correlation(first: np.ndarray, second: np.ndarray) -> float:
+    """Spearman's; NaN of values that are all alike."""
+    import pandas as pd
+
+    return float(pd.DataFrame({"first": first, "second": second}).rank().corr().iloc[0, 1])
+
+
+def rank_heads_of_file(
+    path: PathLike,
+    source: PathLike,
+    target: PathLike | None = None,
+    *,
+    gold: PathLike | None = None,
+    model: PathLike | None = None,
+    combine: bool = False,
+    beta: PathLike | None = None,
+    reading: ReadSettings | None = None,
+    settings: MetricSettings | None = None,
+    progress: Progress | None = None,
+) -> HeadRanking:
+    """:func:`rank_heads` of a file of scores, against a file of gold links or against an aligner.
+
+    Args:
+        path: scores with layers and heads, in any format of :mod:`alignkit.lab.interop.other_systems`.
+        source, target: the text that they are of.
+        gold: gold links of the same pairs, in a format of :func:`alignkit.links.gold.parse_gold`.
+        model: without gold, a saved aligner or checkpoint whose links and scores are the reference; None: the best
+            aligner is fitted on the text (:func:`alignkit.pipeline.pipeline.align`).
+        combine: make an aligner of several heads too.
+        beta: a file with another quantity of the same heads, which the agreement is with.
+        reading: how to read the text.
+        settings, progress: as of :func:`rank_heads`.
+
+    Raises:
+        AlignkitError: both ``gold`` and ``model`` are given, or a file cannot be read or is not of this text.
+    """
+    if gold is not None and model is not None:
+        raise AlignkitError("heads are ranked either against gold links or against a model")
+    settings, reading = settings or MetricSettings(), reading or ReadSettings()
+    bitext = read_text(source, target, **vars(reading))
+    reference: Scores | AttentionHeads | None = None
+    heads = read_heads(path, bitext.shapes)
+    with of_file(path):  # before an aligner is fitted
+        _of_text(heads.on_words, bitext)
+    if gold is not None:
+        known = parse_gold(gold, read_lines(gold), shapes=bitext.shapes)
+        if known.warning:
+            log.warning(known.warning)
+        if len(known.gold) != len(bitext):
+            raise InputError(gold, f"has {counted(len(known.gold), 'pair')}, the text has {len(bitext):,}")
+        check_range(gold, known.gold.possible, bitext.shapes)
+        links = known.gold
+    else:
+        aligned = align(bitext, model=model, threads=settings.threads)
+        links, reference = GoldLinks(aligned.links, aligned.links), aligned.score("alpha")
+    if beta is not None:
+        reference = read_heads(beta, bitext.shapes)
+    found = rank_heads(heads, bitext, links, reference=reference, settings=settings, progress=progress)
+    return replace(found, combined=fit_combination(heads, bitext, links)) if combine else found

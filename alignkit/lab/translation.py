@@ -1,0 +1,462 @@
+"""The paper's row for a text: the agreement of attention with other scores (Snell et al., section 3).
+
+A(alpha, beta_uf), A(beta_uf, beta_px), A(delta, beta_uf) and A(alpha, beta) with chance level, interval,
+Kendall's tau and contextualised agreement xi, and beside them the same for IBM Model 1. Torch is imported when
+networks are opened or trained.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from alignkit.classical.settings import IBM1Settings
+from alignkit.errors import AlignkitError
+from alignkit.lab.time_course import (
+    COLUMNS,
+    Part,
+    Scorer,
+    TimeCourseSettings,
+    at_step,
+    row_name,
+    scores_of,
+    series,
+    time_course,
+)
+from alignkit.metrics.contextual import contextualised
+from alignkit.metrics.protocol import MetricSettings
+from alignkit.metrics.registry import MAIN, SCORE_METRICS, prefixed
+from alignkit.scores import Scores
+from alignkit.text.bitext import Bitext
+from alignkit.text.pairs import LinePairs
+from alignkit.types import PathLike, Progress, named_progress, no_progress, with_options
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from alignkit.neural.aligners import NeuralAligner
+    from alignkit.neural.settings import RunSettings
+    from alignkit.neural.training.translation import TranslationRun
+
+#: The measure of a run's best network.
+BestBy = Literal["loss", "accuracy", "bleu"]
+PERFORMANCES = {"accuracy": "valid.accuracy", "bleu": "valid.bleu"}  #: name in the table -> in the log
+SCORED_PAIRS = 1000  #: of the training text, by default
+UNIFORM, OTHER = "uniform.beta", "other.beta"
+#: folder of a run that :func:`train_lab_runs` trains -> its attention, and what is added to the seed
+RUNS = {"general-0": ("general", 0), "general-1": ("general", 1), "uniform-0": ("uniform", 0)}
+
+
+#: Options with which the authors evaluate, for :class:`LabSettings`.
+AUTHORS: dict[str, Any] = {"largest": True, "both_directions": True, "alpha_by": "accuracy", "proxy_bias": True}
+
+
+@dataclass(frozen=True)
+class LabSettings(MetricSettings):
+    """Settings of the lab. The seed is also that of the drawn pairs and of the proxy.
+
+    Attributes:
+        on: score the run's validation text or its training text.
+        limit: score only this number of pairs, drawn at random; by default all of a validation text and 1,000 of a
+            training text.
+        bleu: translate at the checkpoints of the second run whose BLEU was not logged.
+        all_steps: also give the time course of every run against all fixed scores.
+        alpha_by: which network of a run counts: that with the lowest validation loss; or that of the logged step
+            with the highest token accuracy or BLEU, as in the authors' own evaluation.
+        largest: in every row with uniform.beta, not only in A(alpha, beta_uf), and in that with other.beta, take
+            beta at the logged step where the row is largest, as the authors do.
+        both_directions: A(u, v) and A(v, u) of every row with uniform.beta; the paper's is one of the two.
+        proxy_bias: the authors' proxy is trained with a bias, which its beta leaves out.
+    """
+
+    on: Part = "valid"
+    limit: int | None = None
+    bleu: bool = False
+    all_steps: bool = False
+    alpha_by: BestBy = "loss"
+    largest: bool = False
+    both_directions: bool = False
+    proxy_bias: bool = False
+
+
+@dataclass(frozen=True)
+class Lab:
+    """The result of :func:`lab`.
+
+    Attributes:
+        table: a row per (u, v). Columns: u and v; the values of the main metric (agreement, chance, low, high,
+            rows, ties) and its xi_accuracy and xi_bleu; the same of every other metric with its name in front
+            (tau, tau_low, ..., tau_xi_bleu); not_reached, the names of xi columns whose level no step exceeded;
+            beta_step, the step of the uniform or the second run whose beta the row has, NaN for that of its best
+            network.
+            Shares are fractions, BLEU is 0 to 100; NaN where nothing was measured.
+        seeds: A(NETWORK.alpha, alpha(step)), the second run's attention while it learns against the first one's
+            best: step, agreement, accuracy and bleu (of the second run, as far as measured); None without one.
+        stars: xi*, the best performance of the first run, by ``accuracy`` and ``bleu``, as far as logged.
+        time_courses: tables of :func:`alignkit.lab.time_course.time_course`, one after another: of the
+            uniform and the second run where given, of all runs with ``all_steps``.
+        notes: what was left out, and why; and other remarks on the runs.
+        facts: numbers about texts and networks.
+    """
+
+    table: pd.DataFrame
+    seeds: pd.DataFrame | None
+    stars: dict[str, float]
+    time_courses: pd.DataFrame
+    notes: tuple[str, ...]
+    facts: dict[str, Any]
+
+
+def lab(
+    run: PathLike,
+    other: PathLike | None = None,
+    uniform: PathLike | None = None,
+    settings: LabSettings | None = None,
+    device: str = "auto",
+    progress: Progress | None = None,
+    *,
+    score: Scorer = scores_of,
+    **options: Any,
+) -> Lab:
+    """Measure a network with attention against the scores that may explain it.
+
+    Args:
+        run: run directory of the network with attention; that with the lowest validation loss counts, or what
+            ``alpha_by`` of the settings says.
+        other: run of the same text and another seed, with checkpoints: its attention while it learned gives xi.
+        uniform: run of the same text with uniform attention, which gives beta_uf.
+        settings: defaults if not given.
+        device: as :func:`alignkit.neural.devices.pick_device`.
+        progress: called with (done, total, message) within each part of the work.
+        score: gives the scores of the networks; one that keeps them saves other labs of the same runs time.
+        **options: fields of :class:`LabSettings` that replace those of ``settings``.
+
+    Raises:
+        AlignkitError: a directory is no run, runs are of unlike texts, or have the wrong kind of attention.
+    """
+    settings = with_options(settings or LabSettings(), options)
+    runs = open_lab_runs(run, other, uniform, device, settings.alpha_by)
+    return _Measurement(runs, settings, device, progress, score).result()
+
+
+class _Measurement:
+    """The pairs of a lab, the scores on them, and the time courses of the runs."""
+
+    def __init__(
+        self, runs: LabRuns, settings: LabSettings, device: str, progress: Progress | None, score: Scorer
+    ) -> None:
+        self.runs, self.settings, self.device, self.score = runs, settings, device, score
+        self.alpha, self.beta, self.delta = (f"{runs.network.name}.{kind}" for kind in ("alpha", "beta", "delta"))
+        self.progress = progress or no_progress
+        self.notes = runs.notes()
+        self.training = runs.main.train
+        self.pairs = self._pairs()
+        self.time_courses: list[pd.DataFrame] = []
+        self.scores = self._fixed_scores()
+        #: of the second run at its logged steps: metric -> likeness to the first run's attention
+        self.likeness: dict[str, list[float]] = {}
+        #: of the second run at its logged steps: name in PERFORMANCES -> performance
+        self.performance: dict[str, list[float]] = {}
+        #: score -> time course of the run whose beta it is, None without checkpoints
+        self.courses = {
+            name: self._time_course(run, label)
+            for name, run, label in ((OTHER, runs.other, "other"), (UNIFORM, runs.uniform, "uniform"))
+            if run is not None
+        }
+        self.seeds = self._follow_other()
+
+    def _pairs(self) -> Bitext:
+        valid = self.settings.on == "valid"
+        text = self.runs.main.valid if valid else self.training
+        limit = self.settings.limit or (len(text) if valid else SCORED_PAIRS)
+        if limit >= len(text):
+            return text
+        rng = np.random.default_rng(self.settings.seed)
+        return text.take(np.sort(rng.choice(len(text), limit, replace=False)))
+
+    def _fixed_scores(self) -> dict[str, Scores]:
+        """The scores that are compared with each other, by name."""
+        from alignkit.classical.ibm1 import fit_ibm1
+        from alignkit.neural.proxy import proxy_of
+        from alignkit.neural.settings import ProxySettings
+
+        settings, pairs = self.settings, self.pairs
+        scores = {}
+        for done, name in enumerate((self.alpha, self.beta, self.delta)):
+            self.progress(done, 3, name)
+            scores[name] = self.score(self.runs.network, pairs, name.rpartition(".")[2])
+        proxy = proxy_of(
+            self.runs.main.path,
+            self.training,
+            self.runs.main.valid,
+            ProxySettings(seed=settings.seed, bias=settings.proxy_bias),
+            self.progress,
+            self.device,
+        )
+        scores["proxy.beta"] = proxy.score(pairs, "beta")
+        for iterations in (1, IBM1Settings.iterations):  # the paper's count-based Trans is one, without NULL
+            ibm1 = fit_ibm1(self.training, iterations=iterations, null=False, threads=settings.threads)
+            for kind in ("beta", "alpha"):
+                scores[f"ibm1({iterations}).{kind}"] = ibm1.score(pairs, kind)
+        for name, run in ((UNIFORM, self.runs.uniform), (OTHER, self.runs.other)):
+            if run is not None:
+                scores[name] = self.score(best_network(run, settings.alpha_by, self.device), pairs, "beta")
+        return scores
+
+    def _time_course(self, run: TranslationRun, label: str) -> pd.DataFrame | None:
+        """The time course of a run; None, with a note, if it keeps no checkpoints."""
+        if len(run.checkpoints) == 0:
+            self.notes.append(f"{run.path} keeps no checkpoints at its logged steps (only its best network)")
+            return None
+        settings = self.settings
+        wanted = [self.alpha]
+        if settings.largest and label == "uniform":
+            wanted += ["proxy.beta", self.delta]
+        kinds = ("alpha", "beta") if settings.largest and label == "other" else None
+        table = time_course(
+            run,
+            self.pairs,
+            self.scores if settings.all_steps else {name: self.scores[name] for name in wanted},
+            TimeCourseSettings(**settings.metric_options(), kinds=kinds, bleu=settings.bleu and label == "other"),
+            label=label,
+            device=self.device,
+            progress=self.progress,
+            score=self.score,
+        )
+        self.time_courses.append(table)
+        return table
+
+    def _follow_other(self) -> pd.DataFrame | None:
+        """Set ``likeness`` and ``performance``, from which xi is read; the table ``seeds`` of :class:`Lab`."""
+        import pandas as pd
+
+        table = self.courses.get(OTHER)
+        if table is None:
+            return None
+        for metric in SCORE_METRICS:
+            _, values = series(table, row_name(metric.symbol, self.alpha, at_step("alpha")))
+            self.likeness[metric.name] = values.tolist()
+        main = row_name(MAIN.symbol, self.alpha, at_step("alpha"))
+        seeds = dict(zip(("step", MAIN.name), series(table, main), strict=True))
+        for name, logged in PERFORMANCES.items():
+            known = dict(zip(*(part.tolist() for part in series(table, logged)), strict=True))
+            seeds[name] = np.array([known.get(step, math.nan) for step in seeds["step"].tolist()])
+            if not np.isnan(seeds[name]).any():  # otherwise a step between those measured might be the one
+                self.performance[name] = seeds[name].tolist()
+        return pd.DataFrame(seeds)
+
+    def _strongest_row(self, u: str, v: str) -> dict[str, object]:
+        """A row with uniform.beta or other.beta of the step at which it is largest, if that is asked for.
+
+        A(alpha, beta_uf) is the largest in any case (appendix A.7). Without logged steps, beta is that of the best
+        network.
+        """
+        moving = next(name for name in (UNIFORM, OTHER) if name in (u, v))
+        course, run = self.courses.get(moving), {UNIFORM: self.runs.uniform, OTHER: self.runs.other}[moving]
+        assert run is not None
+        name = row_name(MAIN.symbol, *(at_step("beta") if each == moving else each for each in (u, v)))
+        empty: tuple[np.ndarray, np.ndarray] = (np.empty(0, np.int64), np.empty(0))
+        steps, values = series(course, name) if course is not None else empty
+        wanted = self.settings.largest or (u, v) == (self.alpha, UNIFORM)
+        if not wanted or np.isnan(values).all():
+            return self._row(u, v)
+        step = int(steps[np.nanargmax(values)])
+        if not self.settings.largest:
+            shown = row_name(MAIN.symbol, u, v)
+            self.notes.append(f"{shown} is at step {step} of the uniform run, where it is largest")
+        beta = self.score(run.load(step, self.device), self.pairs, "beta")
+        return {**self._row(u, v, {**self.scores, moving: beta}), "beta_step": step}
+
+    def _row(self, u: str, v: str, scores: Mapping[str, Scores] | None = None) -> dict[str, object]:
+        """Every metric, and xi by it, of one pair of scores."""
+        scores = scores or self.scores
+        row: dict[str, Any] = {"u": u, "v": v}
+        never = []
+        for metric in SCORE_METRICS:
+            found = metric.measure(scores[u], scores[v], self.settings)
+            row |= prefixed(metric, found)
+            for name in PERFORMANCES:
+                column = f"xi_{name}" if metric is MAIN else f"{metric.name}_xi_{name}"
+                row[column] = math.nan
+                if name not in self.performance or math.isnan(found[metric.name]):
+                    continue
+                xi = contextualised(self.performance[name], self.likeness[metric.name], found[metric.name])
+                if xi is None:
+                    never.append(column)
+                else:
+                    row[column] = xi
+        return {**row, "not_reached": " ".join(never), "beta_step": math.nan}
+
+    def result(self) -> Lab:
+        """The table with everything that belongs to it."""
+        import pandas as pd
+
+        rows = []
+        if self.runs.uniform is not None:
+            quantities = [(self.alpha, UNIFORM), (UNIFORM, "proxy.beta"), (self.delta, UNIFORM)]
+            quantities += [(v, u) for u, v in quantities] if self.settings.both_directions else []
+            rows += [self._strongest_row(u, v) for u, v in quantities]
+        rows.append(self._row(self.alpha, self.beta))
+        rows += [self._strongest_row(self.alpha, OTHER)] if OTHER in self.scores else []
+        network = self.runs.network.name
+        apart = [v for v in self.scores if v.split(".")[0] not in ("uniform", network, "other")]
+        rows += [self._row(self.alpha, v) for v in apart]
+        if self.settings.all_steps:
+            self._time_course(self.runs.main, network)
+        steps = pd.concat(self.time_courses, ignore_index=True) if self.time_courses else None
+        nothing = pd.DataFrame(columns=list(COLUMNS))
+        log = self.runs.main.log
+        stars = {name: log.best(key, largest=True)[1] for name, key in PERFORMANCES.items() if log.series(key)}
+        table = pd.DataFrame(rows)
+        return Lab(table, self.seeds, stars, nothing if steps is None else steps, tuple(self.notes), self._facts())
+
+    def _facts(self) -> dict[str, Any]:
+        settings, network = self.settings, self.runs.network
+        return {
+            "text": "validation" if settings.on == "valid" else "training",
+            "scored_pairs": len(self.pairs),
+            "training_pairs": len(self.training),
+            "percent": float(settings.percent),
+            "ibm1": {"iterations": IBM1Settings.iterations, "null": False},
+            "network": {"name": network.name, "step": network.step, "seed": network.settings.training.seed},
+            "fingerprint": network.fingerprint,
+        }
+
+
+@dataclass(frozen=True)
+class LabRuns:
+    """Runs of one text that belong together.
+
+    Attributes:
+        main: with attention.
+        network: its best network.
+        other: with attention, of another seed, or None.
+        uniform: with uniform attention, or None.
+    """
+
+    main: TranslationRun
+    network: NeuralAligner
+    other: TranslationRun | None
+    uniform: TranslationRun | None
+
+    def notes(self) -> list[str]:
+        """Remarks on runs that are missing, unfinished or of one seed."""
+        found = []
+        if self.other is not None and self.other.settings.training.seed == self.main.settings.training.seed:
+            found.append("the two runs have the same seed, so xi compares a network with itself")
+        runs = [run for run in (self.main, self.other, self.uniform) if run is not None]
+        found += [f"{run.path} is not finished" for run in runs if not run.finished]
+        if self.uniform is None:
+            found.append("without a uniform run (--uniform RUN), there is no uniform.beta")
+        if self.other is None:
+            found.append("without a run of another seed (--other RUN), there is no xi")
+        return found
+
+
+def best_network(run: TranslationRun, by: BestBy, device: str) -> NeuralAligner:
+    """The network of a run with the lowest validation loss, or of the logged step with the best performance.
+
+    Args:
+        run: with checkpoints of its logged steps, unless ``by`` is ``loss``.
+        by: ``loss``; or ``accuracy`` or ``bleu``, as logged; the first step among equals.
+        device: as :func:`alignkit.neural.devices.pick_device`.
+
+    Raises:
+        AlignkitError: no step that was kept has that performance in the log.
+    """
+    if by == "loss":
+        return run.load(device=device)
+    known = dict(run.log.series(PERFORMANCES[by]))
+    steps = [step for step in run.checkpoints if step in known]
+    if not steps:
+        how = (
+            "; train with --set training.bleu=logged"
+            if by == "bleu" and run.checkpoints
+            else "; train with --keep logged"
+        )
+        raise AlignkitError(f"{run.path} has no logged step with {by} whose network was kept{how}")
+    return run.load(max(steps, key=lambda step: known[step]), device)
+
+
+def open_lab_runs(
+    run: PathLike, other: PathLike | None, uniform: PathLike | None, device: str, by: BestBy = "loss"
+) -> LabRuns:
+    """Open the runs of a lab and check that they belong together.
+
+    Args:
+        run, other, uniform: run directories.
+        device: as :func:`alignkit.neural.devices.pick_device`.
+        by: as of :func:`best_network`, which chooses the network of ``run``.
+
+    Raises:
+        AlignkitError: a directory is no run, runs are of unlike texts, or have the wrong kind of attention.
+    """
+    from alignkit.neural.training.translation import open_run
+
+    main = open_run(run)
+    opened = [open_run(path) if path is not None else None for path in (other, uniform)]
+    network = best_network(main, by, device)
+    if network.name == "uniform":
+        raise AlignkitError(f"{main.path} was trained with uniform attention; give it as --uniform")
+    for found, option in zip(opened, ("--other", "--uniform"), strict=True):
+        if found is None:
+            continue
+        second = found.load(device="cpu")
+        if (second.name == "uniform") != (option == "--uniform"):
+            wanted = "uniform attention" if option == "--uniform" else "attention"
+            raise AlignkitError(f"{found.path} was not trained with {wanted}, which {option} needs")
+        same = second.tokenizer.vocabulary == network.tokenizer.vocabulary
+        if second.fingerprint != network.fingerprint or not same:
+            raise AlignkitError(f"{found.path} was not trained on the text of {main.path}")
+    if opened[0] is not None and opened[0].path.resolve() == main.path.resolve():
+        raise AlignkitError("the second run must be another one, trained with another seed")
+    return LabRuns(main, network, *opened)
+
+
+def train_lab_runs(
+    folder: PathLike,
+    training: LinePairs,
+    valid: LinePairs,
+    settings: RunSettings,
+    progress: Progress | None = None,
+    device: str = "auto",
+) -> dict[str, Path]:
+    """Train two networks with attention and one with uniform attention, or continue interrupted training.
+
+    A checkpoint is kept at every logged step, whatever the settings say.
+
+    Args:
+        folder: gets the run directories ``general-0``, ``general-1`` (the next seed) and ``uniform-0``.
+        training: raw text.
+        valid: raw held-out text.
+        settings: of all three; the kind of attention is filled in.
+        progress: called with (steps done, steps of a run, message).
+        device: as :func:`alignkit.neural.devices.pick_device`.
+
+    Returns:
+        name -> run directory.
+
+    Raises:
+        AlignkitError: as :func:`alignkit.neural.training.translation.train_translation`.
+    """
+    from alignkit.neural.training.translation import train_translation
+
+    paths = {name: Path(folder) / name for name in RUNS}
+    for name, (attention, more) in RUNS.items():
+        own = settings.change(
+            network={"attention": attention}, training={"seed": settings.training.seed + more, "keep": "logged"}
+        )
+        report = named_progress(progress, name) if progress is not None else None
+        train_translation(paths[name], training, valid, own, report, device)
+    return paths
+
+
+def find_lab_runs(folder: PathLike) -> dict[str, Path]:
+    """The runs of :func:`train_lab_runs` that a folder holds, by name; empty if it holds none."""
+    paths = {name: Path(folder) / name for name in RUNS}
+    return {name: path for name, path in paths.items() if path.is_dir()}

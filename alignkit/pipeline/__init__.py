@@ -1,0 +1,1 @@
+"""Align a text: settings, reading, fitting or loading an aligner, linking, writing."""

@@ -1,0 +1,240 @@
+"""Settings of an alignment: how to read a text, what to fit on it, how to link it. Imports nothing heavy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from alignkit.classical.hmm.settings import JOINT_SETTINGS, QUALITIES, HMMSettings
+from alignkit.classical.settings import PRIOR_WEIGHT, DiagonalSettings, IBM1Settings
+from alignkit.errors import AlignkitError, check_known, check_type
+from alignkit.links.heuristics import find_heuristic
+from alignkit.types import PathLike, with_options
+
+if TYPE_CHECKING:
+    from alignkit.aligner import Aligner
+    from alignkit.classical.priors import LexiconPrior
+    from alignkit.embeddings.levels import Embeddings
+    from alignkit.links.links import GoldLinks
+
+Estimation = IBM1Settings | DiagonalSettings | HMMSettings
+
+
+@dataclass(frozen=True)
+class Method:
+    """A kind of aligner that can be fitted.
+
+    Attributes:
+        fit: the place of its function, ``module:function``, called as ``fit(bitext, estimation, threads=...)``.
+        estimation: its default settings.
+        models: the names of the fitted aligners.
+        saved_by: the command and option that save it.
+        takes: what else the function takes: ``prior``, ``embeddings`` (as a prior), ``start``.
+        is_joint: True if it fits both directions by itself.
+    """
+
+    fit: str
+    estimation: Estimation
+    models: tuple[str, ...]
+    saved_by: str
+    takes: frozenset[str] = frozenset()
+    is_joint: bool = False
+
+
+KNOWLEDGE = frozenset({"prior", "start"})
+METHODS = {
+    "joint": Method(
+        "alignkit.classical.hmm.joint:fit_joint",
+        JOINT_SETTINGS,
+        ("hmm-joint", "hmm-views"),
+        "align --save-model",
+        KNOWLEDGE | {"embeddings"},
+        is_joint=True,
+    ),
+    "ibm1": Method("alignkit.classical.ibm1:fit_ibm1", IBM1Settings(), ("ibm1",), "ibm1 --save-model", KNOWLEDGE),
+    "diagonal": Method(
+        "alignkit.classical.diagonal:fit_diagonal", DiagonalSettings(), ("diagonal",), "diagonal --save-model"
+    ),
+    "hmm": Method("alignkit.classical.hmm.hmm:fit_hmm", HMMSettings(), ("hmm",), "hmm --save-model", KNOWLEDGE),
+}
+
+
+@dataclass(frozen=True)
+class ReadSettings:
+    """How to read a text.
+
+    Attributes:
+        encoding_errors: ``strict``, or ``replace`` to read invalid UTF-8 as U+FFFD.
+        lowercase: read both sides in lower case.
+        tokenize: find the words of raw text, instead of taking what is between spaces
+            (:mod:`alignkit.text.raw_text`); None: as the text was read that a model was fitted on, else no.
+    """
+
+    encoding_errors: str = "strict"
+    lowercase: bool = False
+    tokenize: bool | None = None
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """What to fit on a text.
+
+    Attributes:
+        method: ``joint``, ``ibm1``, ``diagonal`` or ``hmm``, a name in :data:`METHODS`.
+        estimation: settings of the method; its defaults if None.
+        iterations: of EM, instead of those of the estimation.
+        quality: of the joint method, a name in :data:`QUALITIES`: ``normal`` looks at small texts as subwords
+            too; ``fast``, words only, takes five sixths of its time, and less than half of small texts';
+            ``best`` takes about eight times as long, two to three times for small texts, and does the same for
+            those of few words.
+        keep_case: treat words that differ in case only as different words in a joint model.
+        reverse: fit the target-to-source direction. Links have their source first all the same.
+        prior: a lexicon, or its file (a dictionary, or one of `alignkit lexicon`, Moses or eflomal), as
+            pseudo-counts.
+        prior_weight: how many occurrences of each word a lexicon that is read from a file counts for.
+        embeddings: vectors that say which words are alike (:mod:`alignkit.embeddings`); ``e5`` for those of the
+            extra ``embeddings``; a folder with an encoder of transformers; or a file of word vectors, or two
+            of them with a comma between them.
+        start: a fitted model, or its file, to go on from instead of uniform parameters.
+
+    Raises:
+        AlignkitError: there is no such method or quality, or settings exclude each other.
+    """
+
+    method: str = "joint"
+    estimation: Estimation | None = None
+    iterations: int | None = None
+    quality: str = "normal"
+    keep_case: bool = False
+    reverse: bool = False
+    prior: LexiconPrior | PathLike | None = None
+    prior_weight: float = PRIOR_WEIGHT
+    embeddings: Embeddings | str | None = None
+    start: Aligner | PathLike | None = None
+
+    def __post_init__(self) -> None:
+        check_known(self.method, METHODS, "method")
+        check_known(self.quality, QUALITIES, "quality")
+        if self.quality != "normal" and self.method != "joint":
+            raise AlignkitError(f"{self.method} has no quality {self.quality}; joint has")
+        wanted = type(METHODS[self.method].estimation)
+        if self.estimation is not None and not isinstance(self.estimation, wanted):
+            given = type(self.estimation).__name__
+            raise AlignkitError(f"the estimation of {self.method} needs {wanted.__name__}, not {given}")
+        if self.chosen.is_joint and self.reverse:
+            raise AlignkitError(f"{self.method} is a model of both directions; there is no reverse one")
+        if self.quality == "best" and self.keep_case:
+            raise AlignkitError("quality best folds case; leave out --keep-case or --quality best")
+        if self.quality == "best" and self.start is not None:
+            raise AlignkitError("start does not go with quality best; leave out --start or --quality best")
+        for name in ("prior", "embeddings", "start"):
+            if getattr(self, name) is not None and name not in self.chosen.takes:
+                raise AlignkitError(f"{name} does not go with {self._refusal(name)}")
+        if self.prior is None and self.prior_weight != PRIOR_WEIGHT:
+            raise AlignkitError("prior_weight goes only with prior")
+
+    @property
+    def chosen(self) -> Method:
+        """What is fitted."""
+        return METHODS[self.method]
+
+    @property
+    def estimation_options(self) -> dict[str, Any]:
+        """Fields of the estimation's settings that replace its own, or its defaults."""
+        options: dict[str, Any] = {} if self.iterations is None else {"iterations": self.iterations}
+        return options | ({"fold_case": False} if self.keep_case else {})
+
+    @property
+    def folds_case(self) -> bool:
+        """True if what is fitted takes words that differ in case only as one."""
+        estimation = self.estimation or self.chosen.estimation
+        return isinstance(estimation, HMMSettings) and estimation.fold_case and not self.keep_case
+
+    def _refusal(self, setting: str) -> str:
+        """The quality or method that a setting does not go with, and the remedy."""
+        if self.quality != "normal":
+            return f"quality {self.quality}; leave out --{setting} or --quality {self.quality}"
+        return f"{self.method}, only with {', '.join(name for name, it in METHODS.items() if setting in it.takes)}"
+
+
+@dataclass(frozen=True)
+class LinkSettings:
+    """How to link a text by a fitted aligner.
+
+    Attributes:
+        symmetrization: combine two directions by this heuristic of
+            :data:`alignkit.links.heuristics.HEURISTICS`: both are fitted, or are two models. None: one direction,
+            or a joint model.
+        threshold: link where a probability is at least this, with the joint model or a heuristic that needs
+            scores; None: the model's, or the default.
+        adapt: adapt a fitted joint model to each block of the text that it links
+            (:mod:`alignkit.classical.hmm.adaptation`).
+        gold: gold links of the first pairs, or their file, from which it learns which links to make
+            (:func:`alignkit.supervised.aligner.teach`). A pair without any, a blank line, is one that nobody has
+            annotated. The others keep their sure links.
+
+    Raises:
+        AlignkitError: gold is given with threshold or adapt.
+    """
+
+    symmetrization: str | None = None
+    threshold: float | None = None
+    adapt: bool = False
+    gold: GoldLinks | PathLike | None = None
+
+    def __post_init__(self) -> None:
+        if self.gold is not None and self.threshold is not None:
+            raise AlignkitError("gold links decide the threshold; leave out --gold or --threshold")
+        if self.gold is not None and self.adapt:
+            raise AlignkitError("a model of gold links cannot be adapted; leave out --gold or --adapt")
+
+
+@dataclass(frozen=True)
+class AlignSettings:
+    """Settings of :func:`alignkit.align`: how to read a text, what to fit on it, how to link it."""
+
+    reading: ReadSettings = ReadSettings()
+    fitting: FitSettings = FitSettings()
+    linking: LinkSettings = LinkSettings()
+
+    @classmethod
+    def of(cls, settings: AlignSettings | None = None, /, **options: Any) -> AlignSettings:
+        """The settings (by default the defaults) with fields of any of the three parts replaced.
+
+        Raises:
+            AlignkitError: no part has such a field, or a part refuses its value.
+
+        >>> AlignSettings.of(lowercase=True, method="ibm1", symmetrization="union").fitting.method
+        'ibm1'
+        """
+        settings, parts, left = cls() if settings is None else settings, {}, dict(options)
+        check_type(settings, cls, "settings must be AlignSettings")
+        for part in fields(cls):
+            own = getattr(settings, part.name)
+            parts[part.name] = with_options(own, {f.name: left.pop(f.name) for f in fields(own) if f.name in left})
+        if left:
+            known = ", ".join(each.name for part in parts.values() for each in fields(part))
+            raise AlignkitError(f"there is no setting {next(iter(left))!r}; known are {known}")
+        return cls(**parts)
+
+    def check_fit(self) -> None:
+        """Check that the linking goes with what is fitted; raises AlignkitError if it does not."""
+        linking, fitting = self.linking, self.fitting
+        if linking.adapt:
+            raise AlignkitError("adapt is for a fitted model; a fit learns from its text anyway")
+        by_scores = False
+        if linking.symmetrization is not None:
+            by_scores = find_heuristic(linking.symmetrization).needs_scores
+            if fitting.chosen.is_joint or fitting.reverse:
+                other = "reverse" if fitting.reverse else f"{fitting.method}, which does so by itself"
+                raise AlignkitError(f"symmetrization fits both directions; it does not go with {other}")
+        if linking.threshold is not None and not (fitting.chosen.is_joint or by_scores):
+            raise AlignkitError("only a joint model, or both directions combined by product, has a threshold")
+
+    def check_model(self) -> None:
+        """Check that nothing is to be fitted, as there is a fitted model; raises AlignkitError otherwise."""
+        default = FitSettings()
+        given = [f.name for f in fields(default) if getattr(self.fitting, f.name) != getattr(default, f.name)]
+        if given:
+            names = ", ".join(given)
+            raise AlignkitError(f"a fitted model is not fitted again; {names} cannot be given with it")

@@ -1,0 +1,1 @@
+"""What serves every part of the program: files, records, threads, stages, packages."""

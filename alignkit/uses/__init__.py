@@ -1,0 +1,1 @@
+"""What people do with links: projection, phrases, diagnosis, evaluation, other tools' interfaces."""

@@ -1,0 +1,328 @@
+"""How good an alignment is likely to be, and where it is bad, without gold links.
+
+Joint hidden Markov models of several views of the text, its words, their first letters and subwords, are fitted on
+the text alone (:mod:`alignkit.uses.diagnose.view_votes`). From how they agree with the links and with each other
+follow expected precision, recall and AER (:mod:`alignkit.uses.diagnose.expected_aer`), in all and by class of
+links; checks beside it count what is suspicious in each sentence pair (:mod:`alignkit.uses.diagnose.checks`).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from alignkit.classical.hmm.settings import JOINT_THRESHOLD
+from alignkit.embeddings.find import find_embeddings
+from alignkit.embeddings.levels import Embeddings
+from alignkit.errors import AlignkitError
+from alignkit.links.from_scores import links_above
+from alignkit.links.gold import is_naacl, parse_gold
+from alignkit.links.links import GoldLinks, Links, check_range, parse_probabilities
+from alignkit.metrics.aer import evaluate
+from alignkit.metrics.error_classes import (
+    Partition,
+    WordFacts,
+    class_rows,
+    probability_partition,
+    text_partitions,
+)
+from alignkit.pipeline.settings import ReadSettings
+from alignkit.support.threads import thread_count
+from alignkit.text.bitext import Bitext
+from alignkit.text.pairs import Side, read_text
+from alignkit.text.reading import read_lines
+from alignkit.types import PathLike, Progress, brief_repr, counted, places_of, with_options
+from alignkit.uses.diagnose.checks import (
+    Check,
+    LinkedText,
+    length_deviations,
+    likeness_of_linked_words,
+    linked_information,
+    run_checks,
+    word_tokens,
+)
+from alignkit.uses.diagnose.expected_aer import (
+    CALIBRATION,
+    Calibration,
+    Evidence,
+    ExpectedCounts,
+    ExpectedEvaluation,
+    expected_link_counts,
+)
+from alignkit.uses.diagnose.view_votes import ViewVotes, vote
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+log = logging.getLogger(__name__)
+
+TOKEN_CLASSES = ("two numbers", "equal words", "others")
+CLASS_COLUMNS = (
+    "by",
+    "class",
+    "aer",
+    "precision",
+    "recall",
+    "links",
+    "gold",
+    "wrong",
+    "missed",
+    "share_of_errors",
+)
+#: With less trust in the views than this, the estimate is rough.
+LITTLE_TRUST = 0.5
+#: Lines that a finding names.
+MOST_LINES = 10
+
+
+@dataclass(frozen=True, eq=False)
+class LinkDiagnosis:
+    """The result of :func:`diagnose_links`; all shares are fractions.
+
+    Attributes:
+        expected: measures that can be expected over all pairs.
+        facts: counts of the text and the links, agreements, and how the links' own probabilities compare;
+            ``aer_low`` and ``aer_high``, ``aer_with_possible_low`` and ``aer_with_possible_high``, where the true
+            ones lie in nine of ten cases, but only in about half of them if the links come from evidence that
+            the views lack, as embeddings.
+        classes: expected measures by class of links, columns ``CLASS_COLUMNS``: ``gold`` is the expected number of
+            gold links, of which ``missed`` are not proposed; ``wrong`` are proposed links that are none.
+        findings: a row for each check: ``check``, ``count``, ``of`` (among how many), ``share``, and ``lines``,
+            the numbers of the lines where there is most of it.
+        pairs: a row for each sentence pair: expected measures, links, words without a link, and what the checks
+            found.
+    """
+
+    expected: ExpectedEvaluation
+    facts: dict[str, Any]
+    classes: pd.DataFrame
+    findings: pd.DataFrame
+    pairs: pd.DataFrame
+
+    __repr__ = brief_repr
+
+
+def diagnose_links(
+    source: Bitext | Side,
+    target: Side | None,
+    links: Links | PathLike | Iterable[str],
+    *,
+    settings: ReadSettings | None = None,
+    embeddings: Embeddings | str | None = None,
+    calibration: Calibration = CALIBRATION,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> LinkDiagnosis:
+    """Estimate how good an alignment is, and find where it is bad, without gold links.
+
+    Args:
+        source, target: the text, as of :func:`alignkit.pipeline.pipeline.align`.
+        links: of the text or of its first pairs; a file, which may have probabilities, or strings ``"0-0 1-2"``.
+            The rest of the text is learned from, too.
+        settings: how to read the text: ``lowercase`` and ``encoding_errors``.
+        embeddings: of words, as of :class:`alignkit.pipeline.settings.FitSettings`; without them, links that were
+            made with them are judged too severely.
+        calibration: how to read the views' agreement in a text whose words are repeated often.
+        threads: all there are by default; no result depends on it.
+        progress: called with (done, total, message) after each iteration of the views' models.
+        **options: fields of :class:`ReadSettings`, which replace those of ``settings``.
+
+    Raises:
+        AlignkitError: a text or file is not valid, or the links are not of the text.
+    """
+    chosen, count = with_options(settings or ReadSettings(), options), thread_count(threads)
+    vectors = find_embeddings(embeddings) if isinstance(embeddings, str) else embeddings
+    bitext = read_text(source, target, **vars(chosen), threads=count)
+    found, probabilities = _read_links(links, bitext)
+    if not (bitext.shapes[: len(found)] > 0).all(axis=1).any():
+        raise AlignkitError("there is nothing to diagnose: no sentence pair with links has words on both sides")
+    votes = vote(bitext, len(found), embeddings=vectors, threads=threads, progress=progress)
+    found, probabilities = _chosen(found, probabilities, votes.pairs)
+    evidence = Evidence(votes.support, votes.unanimous)
+    text = LinkedText(votes.bitext, found, evidence, word_tokens(votes.bitext))
+    known = WordFacts.of(votes.bitext, bitext)
+    repetition = mean_log_count(known)
+    calibration = calibration.of_text(repetition)
+    if calibration.trust < LITTLE_TRUST:
+        log.warning(
+            "the words of this text are too rare for a good estimate: they occur %.1f times (geometric mean)",
+            np.exp(repetition),
+        )
+    counts = expected_link_counts(found, evidence, calibration)
+    checks = run_checks(text)
+    return LinkDiagnosis(
+        expected=counts.total(),
+        facts=_facts(text, votes, counts, probabilities, calibration),
+        classes=_class_table(text, known, probabilities, calibration),
+        findings=_findings(checks, votes.pairs),
+        pairs=_pair_table(text, counts, checks, votes.pairs),
+    )
+
+
+def mean_log_count(known: WordFacts) -> float:
+    """The mean over tokens of log(how often the token's word occurs in the text), and of both sides."""
+    sides = zip((known.bitext.source, known.bitext.target), known.counts, strict=True)
+    return float(np.mean([np.log(counts[side.tokens]).mean() for side, counts in sides]))
+
+
+def _read_links(links: Links | PathLike | Iterable[str], bitext: Bitext) -> tuple[Links, np.ndarray | None]:
+    """The links of the first pairs, and their probabilities if they have any.
+
+    Raises:
+        InputError: a line is not a list of links, or a link is outside its pair.
+        AlignkitError: there are more lines than pairs.
+    """
+    if isinstance(links, Links):
+        path, found, probabilities = "links", links, None
+    else:
+        is_file = isinstance(links, str | os.PathLike)
+        path = os.fspath(links) if isinstance(links, str | os.PathLike) else "links"
+        lines = read_lines(path) if is_file else list(links)  # type: ignore[arg-type]
+        known = parse_gold(path, lines, shapes=bitext.shapes)
+        if known.base:
+            log.warning("%s: links are read as counting from 1", path)
+        found = known.gold.possible
+        probabilities = None if is_naacl(lines) else parse_probabilities(path, lines)
+    check_range(path, found, bitext.shapes)
+    return found, probabilities
+
+
+def _chosen(links: Links, probabilities: np.ndarray | None, pairs: np.ndarray) -> tuple[Links, np.ndarray | None]:
+    """The links of these pairs, and their probabilities."""
+    if len(pairs) == len(links):
+        return links, probabilities
+    log.warning("left out %s", counted(len(links) - len(pairs), "very long pair"))
+    return links.take(pairs), None if probabilities is None else probabilities[places_of(links, pairs)]
+
+
+def _facts(
+    text: LinkedText,
+    votes: ViewVotes,
+    counts: ExpectedCounts,
+    probabilities: np.ndarray | None,
+    calibration: Calibration,
+) -> dict[str, Any]:
+    tokens = [len(side.tokens) for side in text.sides]
+    found: dict[str, Any] = {
+        "pairs": len(text.bitext),
+        "blank_pairs": int((text.bitext.shapes == 0).any(axis=1).sum()),
+        "source_tokens": tokens[0],
+        "target_tokens": tokens[1],
+        "links": len(text.links.pairs),
+        "links_per_token": 2 * len(text.links.pairs) / max(sum(tokens), 1),
+    }
+    sides = zip(("source", "target"), text.degrees, text.words, text.evidence.unlinked, strict=True)
+    for name, degrees, are_words, chances in sides:
+        marks = ~are_words
+        found[f"unlinked_{name}_words"] = _mean(degrees[are_words] == 0)
+        found[f"unlinked_{name}_words_of_views"] = _mean(chances[are_words])
+        found[f"unlinked_{name}_punctuation"] = _mean(degrees[marks] == 0)
+        found[f"{name}_tokens_with_several_links"] = _mean(degrees[degrees > 0] > 1)
+    expected, likely = counts.total(), links_above(votes.probabilities, JOINT_THRESHOLD)
+    for name, aer in (("aer", expected.aer), ("aer_with_possible", expected.aer_with_possible)):
+        found[f"{name}_low"], found[f"{name}_high"] = calibration.interval(aer)
+    found |= {
+        "views": votes.views,
+        "agreement_of_views": votes.agreement_of_views,
+        "agreement_of_directions": votes.agreement_of_directions,
+        "agreement_with_views": f1_of_links(text.links, likely),
+    }
+    if probabilities is not None:
+        right = calibration.right(votes.support.values[text.evidence.places(text.links)])
+        found["mean_probability"] = _mean(probabilities[~np.isnan(probabilities)])
+        found["calibration_error"] = calibration_error(probabilities, right)
+    return found
+
+
+def f1_of_links(links: Links, others: Links) -> float:
+    """Twice the number of links that both have, divided by the number of all: F1; NaN without links."""
+    return evaluate(GoldLinks(others, others), links).f1 if len(links.pairs) + len(others.pairs) else float("nan")
+
+
+def calibration_error(probabilities: np.ndarray, right: np.ndarray, bins: int = 10) -> float:
+    """The expected calibration error (Naeini et al. 2015): mean over links of |predicted - right| of their bin.
+
+    Args:
+        probabilities: float (K,), predicted; NaN are left out.
+        right: float (K,), whether each link is right, or how probably.
+        bins: of equal width.
+    """
+    known = ~np.isnan(probabilities)
+    predicted, actual = probabilities[known], right[known]
+    if not len(predicted):
+        return float("nan")
+    place = np.minimum((predicted * bins + 1e-6).astype(np.int64), bins - 1)
+    difference = np.bincount(place, predicted, bins) - np.bincount(place, actual, bins)
+    return float(np.abs(difference).sum() / len(predicted))
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(values.mean()) if len(values) else float("nan")
+
+
+def _class_table(
+    text: LinkedText, known: WordFacts, probabilities: np.ndarray | None, calibration: Calibration
+) -> pd.DataFrame:
+    """Expected measures in each class of links."""
+    import pandas as pd
+
+    parts = [
+        *text_partitions(known),
+        Partition(
+            "numbers and equal words", TOKEN_CLASSES, lambda keys: likeness_of_linked_words(text.bitext, keys)
+        ),
+    ]
+    if probabilities is not None:
+        parts.append(probability_partition(text.links, probabilities))
+    scores = text.evidence.probabilities.values
+    right = calibration.right(scores[text.evidence.places(text.links)])
+    keys, weights = text.evidence.likely_links(calibration)
+    rows: list[dict[str, object]] = []
+    for part in parts:
+        found, size = part.find(text.keys), len(part.classes)
+        links, correct = np.bincount(found, minlength=size), np.bincount(found, right, size)
+        gold, zeros = np.bincount(part.find(keys), weights, size), np.zeros(size)
+        measures = ExpectedCounts(links, correct, gold, zeros, zeros, zeros).measures()
+        errors = {"wrong": links - correct, "missed": np.maximum(gold - correct, 0)}
+        rows += class_rows(part, (links > 0) | (gold >= 0.5), measures, links=links, gold=gold, **errors)
+    return pd.DataFrame(rows, columns=list(CLASS_COLUMNS))
+
+
+def _findings(checks: list[Check], pairs: np.ndarray) -> pd.DataFrame:
+    import pandas as pd
+
+    rows = []
+    for check in checks:
+        count = int(check.counts.sum())
+        lines = [int(pairs[line - 1]) + 1 for line in check.lines(MOST_LINES)]
+        share = count / check.of if check.of else float("nan")
+        rows.append({"check": check.name, "count": count, "of": check.of, "share": share, "lines": lines})
+    return pd.DataFrame(rows)
+
+
+def _pair_table(text: LinkedText, counts: ExpectedCounts, checks: list[Check], pairs: np.ndarray) -> pd.DataFrame:
+    import pandas as pd
+
+    measures = counts.measures()
+    unlinked = text.tokens_per_pair(
+        tuple((degrees == 0) & are_words for degrees, are_words in zip(text.degrees, text.words, strict=True))
+    )
+    columns: dict[str, np.ndarray] = {
+        "line": pairs + 1,
+        "source_tokens": text.bitext.source.lengths,
+        "target_tokens": text.bitext.target.lengths,
+        "links": counts.found,
+        "unlinked_words": unlinked,
+        "aer": measures["aer"],
+        "precision": measures["precision"],
+        "recall": measures["recall"],
+        "linked_information": linked_information(text),
+        "length_deviation": length_deviations(text.bitext),
+    }
+    return pd.DataFrame(columns | {check.name.replace(" ", "_"): check.counts for check in checks})

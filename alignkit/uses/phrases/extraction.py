@@ -1,0 +1,226 @@
+"""Phrase pairs that are consistent with links (Koehn, Och and Marcu 2003).
+
+A source and a target phrase are a pair if they have a link, and no word of either is linked outside of the other.
+So the words at their ends may be without links.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from alignkit.classical.link_counts import LinkedWords, linked_around
+from alignkit.links.gold import read_links_of
+from alignkit.pipeline.pipeline import align
+from alignkit.text.bitext import Corpus
+from alignkit.text.pairs import read_bitext
+from alignkit.types import PathLike
+from alignkit.uses.phrases.settings import LONGEST, PHRASE_LENGTH
+
+#: What ends the phrases of a phrase table, and so cannot be in one.
+END = b"|||"
+
+#: Phrase pairs: the places of their first words in the text and the numbers of their words; their links, of which
+#: (i, j) is bit 8 j + i; their mean probability; how often there is the pair, and each phrase with any other.
+PHRASE_PAIR = np.dtype(
+    [
+        *(("source", np.int64), ("target", np.int64), ("source_size", np.uint8), ("target_size", np.uint8)),
+        *(("links", np.uint64), ("probability", np.float32), ("count", np.int64)),
+        *(("source_count", np.int64), ("target_count", np.int64)),
+    ]
+)
+_FAR = np.int64(1) << 62
+
+
+@dataclass(frozen=True, eq=False)
+class PhraseSide:
+    """One side of a text, whose words are numbered in the order of their bytes.
+
+    Attributes:
+        name: ``source`` or ``target``.
+        corpus: the side.
+        tokens: int32 (N,), the number of each word.
+        end: the number of :data:`END` in the same order: ``a b`` stands before ``a |||``, that before ``a ~``.
+        unwritable: int64 (N + 1,), how many words before each place are so (:func:`is_unwritable`).
+    """
+
+    name: str
+    corpus: Corpus
+    tokens: np.ndarray
+    end: int
+    unwritable: np.ndarray
+
+    @classmethod
+    def of(cls, name: str, corpus: Corpus) -> PhraseSide:
+        words = [*(word.encode() for word in corpus.vocabulary), END]
+        ranks = np.empty(len(words), np.int32)
+        ranks[sorted(range(len(words)), key=words.__getitem__)] = np.arange(len(words))
+        bad = np.array([*map(is_unwritable, corpus.vocabulary)], bool)
+        return cls(name, corpus, ranks[corpus.tokens], int(ranks[-1]), _sums(bad[corpus.tokens]))
+
+    def spans(self, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Where the phrases of this side start, and the numbers of their words."""
+        return pairs[self.name], pairs[f"{self.name}_size"]
+
+    def column(self, starts: np.ndarray, sizes: np.ndarray, n: int) -> np.ndarray:
+        """int64: the number of word n of phrases, that of the end behind their last words."""
+        last = len(self.tokens) - 1
+        return np.where(n < sizes, self.tokens[np.minimum(starts + n, last)].astype(np.int64), self.end)
+
+    def ranks(self, pairs: np.ndarray) -> np.ndarray:
+        """int64: the place of each phrase among the different ones of these, in the order of their bytes."""
+        starts, sizes = self.spans(pairs)
+        found, span, width = np.zeros(len(pairs), np.int64), 1, len(self.corpus.vocabulary) + 1
+        for n in range(int(sizes.max(initial=0))):
+            if span * width > _FAR:
+                different, found = np.unique(found, return_inverse=True)
+                span = len(different)
+            found = found * width + self.column(starts, sizes, n)
+            span *= width
+        return np.unique(found, return_inverse=True)[1]
+
+    def phrases(self, pairs: np.ndarray) -> list[str]:
+        """The words of each phrase, with spaces between them."""
+        words, spans = (
+            self.corpus.vocabulary.tokens,
+            zip(*(each.tolist() for each in self.spans(pairs)), strict=True),
+        )
+        return [" ".join([words[i] for i in self.corpus.tokens[start : start + size]]) for start, size in spans]
+
+
+@dataclass(frozen=True, eq=False)
+class PhraseText:
+    """A text with the links that its phrases are to be consistent with.
+
+    Attributes:
+        words: M pairs and their links.
+        probabilities: float64 (K,), of the links, or None.
+        longest: the most words of a phrase, at most :data:`LONGEST`.
+    """
+
+    words: LinkedWords
+    probabilities: np.ndarray | None = None
+    longest: int = PHRASE_LENGTH
+
+    @cached_property
+    def sides(self) -> tuple[PhraseSide, PhraseSide]:
+        """Source and target."""
+        bitext = self.words.bitext
+        return PhraseSide.of("source", bitext.source), PhraseSide.of("target", bitext.target)
+
+    @classmethod
+    def read(
+        cls,
+        source: PathLike,
+        target: PathLike | None = None,
+        links: PathLike | None = None,
+        longest: int = PHRASE_LENGTH,
+        fitting: Mapping[str, Any] | None = None,
+        **reading: Any,
+    ) -> PhraseText:
+        """Read a text and its links, or link it.
+
+        Args:
+            source, target: the files of the text.
+            links: of its links; None: they are those of :func:`alignkit.align`.
+            longest: the most words of a phrase.
+            fitting: further arguments for that.
+            reading: ``lowercase`` and ``encoding_errors``, as :func:`alignkit.read_bitext` takes them.
+
+        Raises:
+            AlignkitError: a file cannot be read, or is not of the same text as the others.
+        """
+        if links is None:
+            aligned = align(source, target, **(fitting or {}), **reading)
+            return cls(LinkedWords(aligned.bitext, aligned.links), aligned.probabilities, longest)
+        bitext = read_bitext(source, target, **reading)
+        found, probabilities = read_links_of(links, bitext.shapes)
+        return cls(LinkedWords(bitext, found), probabilities, longest)
+
+
+def is_unwritable(word: str) -> bool:
+    """True for a word that cannot stand between the spaces and bars of a phrase table.
+
+    It has such a bar, or a control character, which other programs may take for a space.
+    """
+    return not word or END.decode() in word or any(letter <= " " for letter in word)
+
+
+def extract_phrases(text: PhraseText, low: int, high: int) -> np.ndarray:
+    """The phrase pairs of the sentence pairs low <= m < high, ``PHRASE_PAIR`` (n,), each with a count of 1.
+
+    Left out are phrases with words that :func:`is_unwritable` names.
+    """
+    bitext, links = text.words.bitext.block(low, high), text.words.links.block(low, high)
+    x, y = bitext.source, bitext.target
+    m, (s, t) = links.sentences, links.pairs.T
+    s, t = x.offsets[m] + s, y.offsets[m] + t
+    ends = np.repeat(y.offsets[1:], y.lengths)
+    first, last = np.full(len(y.tokens), _FAR), np.full(len(y.tokens), -1)  # source words of each target word
+    np.minimum.at(first, t, s)
+    np.maximum.at(last, t, s)
+    degrees = np.bincount(s, minlength=len(x.tokens)), np.bincount(t, minlength=len(y.tokens))
+    links_s, links_t = map(_sums, degrees)
+    # A source phrase reaches over words without links: from after the linked word before, to that behind.
+    before, behind = linked_around(degrees[0] > 0, x)
+
+    parts = []
+    start, lo, hi = np.arange(len(ends)), first, last
+    for size in range(1, text.longest + 1):
+        kept = start + size <= ends[start]
+        start = start[kept]
+        lo = np.minimum(lo[kept], first[start + size - 1])
+        hi = np.maximum(hi[kept], last[start + size - 1])
+        chosen = np.flatnonzero((hi >= 0) & (hi - lo < text.longest))
+        p, a, b = start[chosen], lo[chosen], hi[chosen]
+        # All links of the target words are of the source words a to b; these have no more.
+        inside = links_s[b + 1] - links_s[a] == links_t[p + size] - links_t[p]
+        p, a, b = p[inside], a[inside], b[inside]
+        wider = np.minimum(behind[b], a + text.longest) - b
+        ways = (a - np.maximum(before[a] + 1, b + 1 - text.longest) + 1) * wider
+        rows = np.repeat(np.arange(len(p)), ways)
+        back, on = np.divmod(np.arange(len(rows)) - np.repeat(np.cumsum(ways) - ways, ways), wider[rows])
+        part = np.zeros(len(rows), PHRASE_PAIR)
+        part["source"], part["source_size"] = a[rows] - back, b[rows] + on - a[rows] + back + 1
+        part["target"], part["target_size"], part["count"] = p[rows], size, 1
+        parts.append(part[part["source_size"] <= text.longest])
+    found = np.concatenate(parts)
+    bits = np.bincount(t, 2.0 ** np.minimum(s - first[t], LONGEST), len(ends))
+    found["links"] = _links_as_bits(found, first, bits)
+    if text.probabilities is not None:
+        span = slice(*text.words.links.offsets[[low, high]])
+        total = _sums(np.bincount(t, text.probabilities[span], len(ends)))
+        p, q = found["target"], found["target"] + found["target_size"]
+        found["probability"] = (total[q] - total[p]) / (links_t[q] - links_t[p])
+    for side in text.sides:
+        found[side.name] += side.corpus.offsets[low]
+        starts, sizes = side.spans(found)
+        found = found[side.unwritable[starts] == side.unwritable[starts + sizes]]
+    return found
+
+
+def _sums(values: np.ndarray) -> np.ndarray:
+    """(N + 1,): the sum of the values before each place."""
+    return np.append(0, np.cumsum(values))
+
+
+def _links_as_bits(found: np.ndarray, first: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """uint64: the links of phrase pairs as bits.
+
+    Args:
+        found: with places in the block.
+        first: int64, the first source word of each target word.
+        rows: float64, its links as bits, counted from that word; a word that has others is in no phrase.
+    """
+    rows = np.minimum(rows, 255).astype(np.uint64)
+    bits = np.zeros(len(found), np.uint64)
+    for j in range(LONGEST):
+        own = np.flatnonzero(found["target_size"] > j)
+        own = own[rows[found["target"][own] + j] > 0]
+        place = found["target"][own] + j
+        bits[own] |= rows[place] << (first[place] - found["source"][own] + 8 * j).astype(np.uint64)
+    return bits

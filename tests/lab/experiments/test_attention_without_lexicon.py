@@ -1,0 +1,213 @@
+"""What is transplanted, written and erased, how places are decoded, and how the claims are judged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy.stats import spearmanr
+from sklearn.linear_model import LinearRegression
+
+from alignkit.lab.experiments import attention_without_lexicon as experiment
+from alignkit.lab.experiments import emergence
+from alignkit.lab.experiments.ensemble import PLACES, stack, states
+from alignkit.lab.experiments.protocol import Verdict
+from alignkit.text.tokenization import BOS, EOS
+
+SMALL = replace(experiment.QUICK, length=5, hidden=8, steps=2, before=3, pairs=4)
+TASK = "permutation", 5, 5
+
+
+@pytest.fixture(scope="module")
+def bench():
+    torch.set_num_threads(1)
+    return experiment._Bench(SMALL, lambda *what: None, 5, range(100, 102), 1)
+
+
+@pytest.fixture(scope="module")
+def flat(bench):
+    return bench.trained_uniformly(bench.narrow, 3)
+
+
+def same(one, other):
+    return {name for name in one if torch.equal(one[name], other[name])}
+
+
+def test_the_groups_are_all_parameters_but_the_query(bench):
+    grouped = [name for names in experiment.GROUPS.values() for name in names]
+    assert sorted([*grouped, *emergence.QUERY]) == sorted(bench.starts[0])
+    assert len(set(experiment.SUBSETS)) == 16
+
+
+def test_a_transplant_changes_its_groups_and_no_others(bench, flat):
+    fresh, trained = bench.starts[0], flat[0]
+    assert same(fresh, trained) == set(emergence.QUERY)
+    for subset in experiment.SUBSETS:
+        mixed = experiment.transplant(fresh, trained, subset)
+        moved = {name for group in subset for name in experiment.GROUPS[group]}
+        assert same(mixed, trained) == moved | set(emergence.QUERY), subset
+        assert same(mixed, fresh) == set(fresh) - moved, subset
+    assert same(experiment.transplant(fresh, trained, ()), fresh) == set(fresh)
+    assert same(experiment.transplant(fresh, trained, experiment.GROUPS), trained) == set(trained)
+
+
+def added(networks, places, sign=1.0):
+    return [one | {name: sign * x for name, x in own.items()} for one, own in zip(networks, places, strict=True)]
+
+
+def test_places_are_the_mean_states_and_only_they_are_added(bench, flat):
+    places, plain = bench.places(flat), bench.states(bench.starts, 200)
+    means = [part.mean(1) - part.mean((1, 2))[:, None] for part in bench.states(flat, 200)]
+    for after, before, mean in zip(bench.states(added(bench.starts, places), 200), plain, means, strict=True):
+        torch.testing.assert_close(after - before, mean[:, None].expand_as(after), atol=1e-5, rtol=0)
+    erased = bench.states(added(flat, places, -1.0), 200)
+    assert all(part.mean(1).var(1).max() < 1e-10 for part in erased)
+
+
+def test_scrambled_places_are_the_same_vectors_in_orders_of_their_own(bench, flat):
+    for straight, mixed in zip(bench.places(flat), bench.places(flat, scrambled=True), strict=True):
+        orders = []
+        for name in PLACES:
+            distances = torch.cdist(mixed[name][0], straight[name][0])
+            assert distances.min(1).values.max() < 1e-6
+            orders.append(distances.argmin(1).tolist())
+            assert sorted(orders[-1]) == list(range(6)) != orders[-1]
+        assert orders[0] != orders[1]
+
+
+def test_added_places_are_not_trained(bench, flat):
+    starts = added(bench.starts, bench.places(flat))
+    for start, run in zip(starts, bench.condition("x", 0, starts, PLACES).runs, strict=True):
+        assert same(start, run.parameters) == set(PLACES)
+
+
+def test_erasing_moves_words_and_their_biases_together(bench, flat):
+    erased = emergence.with_words_erased(flat[0], 3)
+    assert same(erased, flat[0]) == set(flat[0]) - {"output", "output_bias"}
+    columns = [torch.cat([p["output"], p["output_bias"][:, None]], 1)[0].T for p in (erased, flat[0])]
+    order = torch.cdist(*columns).argmin(1)
+    assert torch.equal(columns[0], columns[1][order])
+    assert sorted(order.tolist()) == list(range(len(order))) != order.tolist()
+    assert order[: EOS + 1].tolist() == list(range(EOS + 1))
+
+
+def test_other_order_and_noise():
+    rng = np.random.default_rng(0)
+    source, previous, target = experiment.OtherOrder(*TASK).draw(rng, 50)
+    assert (np.sort(source) == np.sort(target)).all()
+    assert (previous[:, 1:] == target[:, :-1]).all()
+    assert (source[:, 0] == target[:, 0]).mean() < 0.5
+    source, previous, target = experiment.Noise(*TASK).draw(rng, 3000)
+    assert (previous[:, 1:] == target[:, :-1]).all()
+    assert (previous[:, 0] == BOS).all()
+    counts = np.stack([np.bincount(column - EOS, minlength=6) for column in target.T])
+    assert counts.shape == (6, 6)  # every token at every place, equally often
+    assert (abs(counts - 500) < 100).all()
+
+
+def test_places_are_decoded_as_by_scikit_learn():
+    rng = np.random.default_rng(1)
+    given = rng.standard_normal((12, 7, 4))
+    given[..., 0] += 0.7 * np.arange(7)
+    places = np.tile(np.arange(7), 6)
+    first, second = given[:6].reshape(-1, 4), given[6:].reshape(-1, 4)
+    expected = LinearRegression().fit(first, places).score(second, places)
+    assert 0.3 < expected < 0.99
+    assert experiment.decoded_places(given) == pytest.approx(expected)
+    given[..., 1] = 3 - 2 * np.arange(7)
+    assert experiment.decoded_places(given) == pytest.approx(1)
+    assert experiment.decoded_places(rng.standard_normal((400, 7, 2))) < 0.02
+
+
+def test_only_states_that_have_read_a_word_are_decoded(bench, flat):
+    source, previous, _ = bench.narrow.draw(np.random.default_rng(7), 8)
+    tokens = (torch.from_numpy(part).expand(2, -1, -1) for part in (source, previous))
+    h, s = states(stack(flat), *tokens)
+    expected = [
+        [experiment.decoded_places(each[:, cut].detach().numpy()) for each in part]
+        for part, cut in ((h, slice(0, 5)), (s, slice(1, 6)))
+    ]
+    assert bench.decoded(flat) == pytest.approx(np.array(expected))
+
+
+def planted(seeds=40):
+    """Mediators (2, 16, seeds), and steps that the encoder delays by 20 and the decoder by 10.
+
+    Of these, 6 and 3 go through the mediators.
+    """
+    rng = np.random.default_rng(2)
+    members = np.array([[group in subset for subset in experiment.SUBSETS] for group in experiment.GROUPS], float)
+    h = members[1][:, None] + 0.2 * rng.standard_normal((16, seeds))
+    s = members[2][:, None] + 0.2 * rng.standard_normal((16, seeds))
+    steps = 100 + 6 * h + 3 * s + 14 * members[1][:, None] + 7 * members[2][:, None] + rng.normal(0, 9, seeds)
+    return np.stack([h, s]), steps
+
+
+def test_the_share_that_is_mediated():
+    mediators, steps = planted()
+    assert experiment.mediated_share(steps, mediators) == pytest.approx(9 / 30, abs=0.03)
+    assert experiment.mediated_share(steps, mediators[:1]) == pytest.approx(6 / 30, abs=0.03)
+    assert experiment.mediated_share(steps, mediators[:0]) == pytest.approx(0)
+
+
+def test_correlations_within_conditions_are_spearmans():
+    rng = np.random.default_rng(3)
+    mediator, steps = rng.standard_normal((2, 5, 12))
+    steps = steps.round()  # ties
+    expected = np.mean([spearmanr(*pair).statistic for pair in zip(mediator, steps, strict=True)])
+    assert experiment.within_conditions(mediator, steps).mean() == pytest.approx(expected)
+    with_constant = np.vstack([steps, np.ones((1, 12))])
+    found = experiment.within_conditions(np.vstack([mediator, mediator[:1]]), with_constant)
+    assert found.mean() == pytest.approx(expected)
+
+
+def judged(speed):
+    """The verdicts where a condition's attention emerges about 30 steps earlier for each unit of its speed."""
+    rng, rows = np.random.default_rng(4), []
+    others = ["places written", "places scrambled", "places erased", "other order", "noise", "readout, erased"]
+    for name in [*experiment.NAMES, *others]:
+        jitter = rng.normal(0, 1, 12)
+        h = abs(speed(name)) + jitter / 10
+        columns = {"h": h, "s": h + rng.normal(0, 0.01, 12), "emerged": 200 - 30 * speed(name) - 10 * jitter}
+        rows.append(pd.DataFrame({"condition": name, "run": range(12), **columns}))
+    return experiment.attention_without_lexicon_claims(pd.concat(rows), 300)
+
+
+def as_predicted(name):
+    fixed = {
+        "none": 0,
+        "places written": 3,
+        "other order": 3,
+        "places scrambled": 0,
+        "noise": 0,
+        "readout, erased": -1,
+    }
+    parts = {"encoder": 2, "decoder": 2}
+    return fixed.get(name, sum(parts.get(part, 0) for part in name.split(", ")))
+
+
+def test_claims_follow_the_steps_of_emergence():
+    found = judged(as_predicted)
+    assert [each.verdict for each in found] == [Verdict.HOLDS] * 15
+    assert [found[i].value for i in (0, 1, 2, 3)] == pytest.approx([-120, -60, -60, -120], abs=15)
+    found = judged(lambda name: 4 if name == "noise" else -as_predicted(name))
+    assert [found[i].verdict for i in (0, 1, 2, 3, 4, 6, 9, 10, 11, 12, 13, 14)] == [Verdict.FAILS] * 12
+
+
+def test_the_whole_experiment_at_a_small_size():
+    told = []
+    result = experiment.run_attention_without_lexicon(SMALL, lambda *what: told.append(what[:2]))
+    assert told[-1][0] == told[-1][1]
+    assert list(result.table.condition[:2]) == ["none", "embedding"]
+    assert len(result.table) == 22
+    assert len(result.claims) == 15
+    seeds = result.rows["seeds"].set_index(["condition", "run"])
+    assert len(seeds) == 44
+    for letter in "hs":
+        one, other = ({"h": "encoder", "s": "decoder"}[letter], {"h": "decoder", "s": "readout"}[letter])
+        assert seeds[letter]["none"].tolist() == seeds[letter][other].tolist() != seeds[letter][one].tolist()
+    assert (seeds.loc["places erased", ["h", "s"]] < -0.5).all(axis=None)  # nothing but noise is fitted
+    assert (seeds.loc["places written", ["h", "s"]] > 0).all(axis=None)

@@ -1,0 +1,203 @@
+"""copying, permutation-function and multihead: counting and choosing exactly, training by its direction."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from alignkit.errors import AlignkitError
+from alignkit.lab.experiments import copying, multihead, permutation_function
+from alignkit.lab.experiments import sequences as module
+from alignkit.lab.experiments.ensemble import HEAD, MemberRun, random_head
+from alignkit.lab.experiments.protocol import Verdict
+from alignkit.lab.experiments.sequences import failures, train_networks
+from alignkit.metrics.intervals import share_difference
+from alignkit.scores import Scores
+from alignkit.types import no_progress
+
+TINY = {"hidden": 8, "batch": 4, "steps": 4, "every": 2}
+
+
+def member(*accuracy):
+    return MemberRun(np.arange(len(accuracy)) * 10, np.array(accuracy), np.ones(len(accuracy)), {})
+
+
+def test_failures_are_counted_at_the_last_step():
+    assert failures([member(0, 0.95, 0.2), member(0, 0.9), member(0.3)], 0.9) == 2
+
+
+def test_claims_of_copying_follow_the_counts():
+    good, bad = member(0.1, 1.0), member(0.1, 0.2)
+    found = {"permutation": [good] * 10 + [bad] * 10, "subset": [good] * 20, "independent": [bad] * 20}
+    verdicts = [c.verdict for c in copying.copying_claims(found, copying.CopyingSettings())]
+    assert verdicts == [Verdict.HOLDS, Verdict.HOLDS, Verdict.HOLDS, Verdict.FAILS]
+    found = {"permutation": [good] * 20}
+    assert [c.verdict for c in copying.copying_claims(found, copying.CopyingSettings())] == [
+        Verdict.UNDECIDED,
+        Verdict.FAILS,
+    ]
+
+
+def test_copying_reports_every_network():
+    settings = copying.CopyingSettings(seeds=3, length=4, subset_types=6, pairs=40, **TINY)
+    result = copying.run_copying(settings)
+    table = result.table.set_index("setting")
+    assert table.index.tolist() == list(settings.kinds)
+    assert table.types.tolist() == [4, 6, 4, 8]
+    assert (table.runs == 3).all()
+    assert table.loc["permutation", "diagonal of C / rest"] == pytest.approx(1)
+    rows = result.rows["accuracy"]
+    assert len(rows) == 4 * 3 * 3
+    last = rows[rows.step == 4]
+    for kind, part in last.groupby("kind"):
+        assert table.loc[kind, "failed"] == (part.accuracy < 0.9).sum()
+        assert table.loc[kind, "mean accuracy"] == pytest.approx(part.accuracy.mean(), abs=1e-4)
+    counts = result.rows["counts"]
+    assert len(counts) == 10 + 21 + 10 + 36  # upper triangles
+    assert (counts[counts.kind == "permutation"]["count"] == 0.25).all()
+    again = copying.run_copying(settings)
+    assert again.rows["accuracy"].equals(rows)
+    assert again.claims == result.claims
+
+
+#: half an hour's experiment in seconds: 8 of 16 types
+SECONDS = {"seeds": 1, "length": 8, "hidden": 32, "batch": 32, "steps": 120, "every": 60, "learning_rate": 5e-3}
+
+
+@pytest.fixture(scope="module")
+def reordering():
+    settings = permutation_function.PermutationFunctionSettings(**SECONDS, types=16, pairs=20)
+    return permutation_function.run_permutation_function(settings)
+
+
+def test_a_diagonal_in_c_makes_copying_easy(reordering):
+    """8 of 16 are learned where permutations of two sets of 8 are not."""
+    rows = reordering.rows["accuracy"]
+    assert rows[(rows.task == "copy") & (rows.attention == "general")].accuracy.iloc[-1] > 0.9
+    settings = copying.CopyingSettings(**SECONDS, subset_types=16)
+    (run,) = train_networks(copying.sequences_of("mixture", settings), settings, 1, no_progress)
+    assert run.accuracy[-1] < 0.7
+
+
+def test_both_tasks_have_one_table_of_counts():
+    settings = permutation_function.PermutationFunctionSettings(length=5, types=7)
+    tasks = permutation_function.tasks(settings)
+    assert sorted(tasks["reorder"].order) == list(range(5))
+    assert permutation_function.count_difference(tasks, settings) == 0
+    repeated = tasks | {"reorder": replace(tasks["copy"], kind="independent")}
+    assert permutation_function.count_difference(repeated, settings) > 1
+    other = {"copy": tasks["copy"], "more": replace(tasks["copy"], types=8)}
+    with pytest.raises(ValueError):  # tables of other shapes: the check does compare
+        permutation_function.count_difference(other, settings)
+
+
+def test_known_words_are_those_where_beta_is_largest_at_the_translation(monkeypatch):
+    settings = permutation_function.PermutationFunctionSettings(seeds=1, length=4, types=6, pairs=3, hidden=8)
+    sequences = permutation_function.tasks(settings)["reorder"]
+    matrix = np.full((5, 5), 0.1, np.float32)
+    matrix[[0, 1, 2], sequences.order[:3]] = 0.9  # three of four words, and not the end
+    matrix[3, (sequences.order[3] + 1) % 4] = 0.9
+    planted = Scores(np.tile(matrix.ravel(), 3), np.arange(4) * 25, np.full((3, 2), 5, np.int32))
+    monkeypatch.setattr(module, "lexical_scores", lambda network, pairs: planted)
+    runs = train_networks(sequences, replace(settings, **TINY), 2, no_progress, attention="uniform")
+    assert permutation_function.learned_words(sequences, runs, settings) == pytest.approx([0.75, 0.75])
+
+
+def test_reordering_is_not_learned_where_copying_is(reordering):
+    table = reordering.table.set_index("task")
+    assert table.loc["copy", "failed"] == 0
+    assert table.loc["reorder", "failed"] == 1
+    known = table["beta_uf largest at the translation"]
+    assert (known > 2.5 / 9).all()  # chance is 1/9
+    assert reordering.claims[2].value == 0
+
+
+def test_heads_are_kept_by_what_they_do_alone():
+    settings = multihead.MultiheadSettings(learned=0.9, bad=0.6)
+    found = multihead.Heads()
+    for accuracies in [(0.95, 0.99), (0.95, 0.7), (0.2, 0.5), (0.2, 0.6)]:
+        found.add({"accuracies": accuracies}, [member(0, a) for a in accuracies], settings)
+    assert [head["accuracies"] for head in found.good] == [(0.95, 0.99)]
+    assert [head["accuracies"] for head in found.bad] == [(0.2, 0.5)]
+    assert len(found.runs) == 8
+
+
+def test_mixes_hold_the_heads_that_they_name():
+    settings = multihead.MultiheadSettings(heads=3, length=4, hidden=8)
+    training = multihead.HeadTraining(settings, no_progress)
+    found = multihead.Heads(good=[random_head(8, 1)], bad=[random_head(8, seed) for seed in range(2, 7)])
+
+    def same(one, other):
+        return all(torch.equal(one[name], other[name]) for name in HEAD)
+
+    def count(heads, pool):
+        return sum(any(same(head, other) for other in pool) for head in heads)
+
+    choose = np.random.default_rng(0)
+    mixes = {mix: multihead.choose_heads(mix, found, training, choose, 2) for mix in multihead.MIXES}
+    assert {mix: (count(h, found.good), count(h, found.bad), len(h)) for mix, h in mixes.items()} == {
+        "eight bad": (0, 3, 3),
+        "one good": (1, 2, 3),
+        "eight random": (0, 0, 3),
+    }
+    assert len({head["query"].sum().item() for head in mixes["eight bad"]}) == 3  # none twice
+
+
+def test_networks_differ_in_their_heads_only():
+    settings = multihead.MultiheadSettings(length=4, **TINY)
+    training = multihead.HeadTraining(replace(settings, steps=1, learning_rate=1e-12), no_progress)
+    runs = training.run([[training.head(0)], [training.head(1)]], [0, 1], "")
+    one, other = (run.parameters for run in runs)
+    for name, value in one.items():
+        alike = torch.allclose(value, other[name], atol=1e-6)
+        assert alike == (name not in HEAD), name
+
+
+def test_too_few_heads_are_an_error():
+    settings = multihead.MultiheadSettings(candidates=2, trials=1, length=4, **TINY)
+    with pytest.raises(AlignkitError, match="of 2 heads 0 are good"):
+        multihead.run_multihead(settings)
+
+
+def test_two_trials_of_a_head_count_as_one_run():
+    settings = multihead.MultiheadSettings(trials=2, learned=0.9)
+    single = [member(0, accuracy) for accuracy in (0.2, 0.3, 0.95, 0.99, 0.1, 0.2)]
+    runs = {mix: [member(0, 0.99), member(0, 0.99)] for mix in multihead.MIXES}
+    found = list(multihead.multihead_claims(single, runs, settings))[-1]
+    assert (found.value, found.low, found.high) == pytest.approx(share_difference(0, 2, 2, 3))
+
+
+def test_multihead_reports_every_network():
+    # So small a network learns little: any bound that parts its heads will do.
+    changes = TINY | {"batch": 32, "steps": 40, "every": 20, "learning_rate": 1e-2, "learned": 0.51, "bad": 0.51}
+    settings = multihead.MultiheadSettings(
+        heads=2, samples=3, good_heads=1, bad_heads=2, candidates=8, trials=1, length=4, seed=0, **changes
+    )
+    result = multihead.run_multihead(settings)
+    assert result.table.heads.tolist() == ["one, tried", *multihead.MIXES]
+    assert result.table.runs.tolist()[1:] == [3, 3, 3]
+    assert result.table.runs[0] % 4 == 0  # tried in fours
+    rows = result.rows["accuracy"]
+    for _, row in result.table.iterrows():
+        last = rows[(rows.heads == row.heads) & (rows.step == 40)].accuracy
+        assert row.failed == (last < 0.51).sum()
+        assert row["mean accuracy"] == pytest.approx(last.mean(), abs=1e-4)
+    assert [c.text.split(" head")[0] for c in result.claims] == ["one good", "eight random", "eight random"]
+    gaps = result.table.set_index("heads").share
+    assert result.claims[0].value == pytest.approx(gaps["one good"] - gaps["eight bad"])
+    assert result.claims[2].value == pytest.approx(gaps["eight random"] - gaps["one, tried"])
+
+
+def test_the_picture_of_the_permutation_function_tells_attention_from_none():
+    from matplotlib.figure import Figure
+
+    settings = permutation_function.PermutationFunctionSettings(seeds=1)
+    run = MemberRun(np.array([0, 10]), np.array([0.1, 0.9]), np.array([3.0, 0.1]), {})
+    runs = {(task, a): [run] for task in ("copy", "reorder") for a in permutation_function.ATTENTIONS}
+    figure = Figure()
+    permutation_function._draw(figure, runs, {"copy": np.array([0.9]), "reorder": np.array([0.9])}, settings)
+    labels = figure.axes[0].get_legend_handles_labels()[1]
+    assert sorted(labels) == ["copy, attention", "copy, uniform", "reorder, attention", "reorder, uniform"]

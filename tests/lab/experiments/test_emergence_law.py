@@ -1,0 +1,147 @@
+"""The law of emergence: its closed forms against counts and a simulation, its fit, and the verdicts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from alignkit.errors import AlignkitError
+from alignkit.lab.experiments import emergence_law as experiment
+from alignkit.lab.experiments.ensemble import MemberRun
+from alignkit.lab.experiments.protocol import Verdict
+from alignkit.lab.experiments.sequences import Sequences, contrast, count_table, exact_count_table
+
+SMALL = experiment.EmergenceLawSettings(
+    contrasts=(2.0, 3.0),
+    lengths=(6, 8),
+    widths=(32,),
+    rates=(1e-2,),
+    batches=(16,),
+    seeds=2,
+    travel=24.0,
+    text_lengths=(12,),
+    text_words=(5, 10),
+)
+
+
+def test_gain_and_contrast_are_those_of_the_table():
+    for types, length in ((4, 3), (5, 2)):
+        table = exact_count_table(Sequences("subset", types, length))
+        centred = table - table.mean(1, keepdims=True)
+        wanted = (types - 1) / (length - 1)
+        (cell,) = experiment.grid_cells(replace(SMALL, contrasts=(wanted,), lengths=(length,))).itertuples()
+        assert (cell.types, cell.contrast) == (types, pytest.approx(contrast(table)))
+        assert cell.gain == pytest.approx(centred[0, 0] - centred[0, 1])
+
+
+def test_gain_counted_is_its_closed_form():
+    for cell in experiment.grid_cells(replace(SMALL, contrasts=(1.2, 2.0, 5.0), lengths=(4, 9))).itertuples():
+        sequences = Sequences("subset", cell.types, cell.length)
+        sources = sequences.sources(np.random.default_rng(0), 20000)
+        assert experiment.gain(sources, cell.types) == pytest.approx(cell.gain, rel=0.03)
+        few = [experiment.gain(sources[at : at + 4000], cell.types) for at in range(0, 20000, 4000)]
+        assert np.mean(few) == pytest.approx(cell.gain, rel=0.03)  # no bias of few
+        assert contrast(count_table(sequences, 5000, 0)) == pytest.approx(cell.contrast, rel=0.03)
+    short = Sequences("independent", 3, 1).sources(np.random.default_rng(0), 20000)
+    assert experiment.gain(short, 3) == pytest.approx(1 / 3, rel=0.03)
+
+
+def simulated_drift(cell, steps=80, width=48):
+    """Adam on the lexical part, linear at its start: a step towards the own word, per entry and learning rate."""
+    rng = np.random.default_rng(0)
+    W = torch.from_numpy(rng.standard_normal((cell.types, width)))
+    W -= W.mean(0)
+    e = torch.zeros(cell.types, width, dtype=torch.float64, requires_grad=True)
+    adam, sequences = torch.optim.Adam([e], lr=1e-3), Sequences("subset", cell.types, cell.length)
+    for _ in range(steps):
+        n = (sequences.sources(rng, cell.batch)[:, :, None] == np.arange(cell.types)).sum(1)
+        G = n.T @ (n - cell.length / cell.types) / cell.length / cell.batch
+        e.grad = -torch.from_numpy(G) @ W
+        adam.step()
+    return float((e.detach() * W.sign()).mean()) / (1e-3 * steps)
+
+
+def test_the_drift_of_adam_is_that_of_the_law():
+    shapes = [(6, 7, 8), (6, 12, 8), (6, 12, 64), (6, 40, 8), (12, 14, 16)]
+    cells = pd.DataFrame(shapes, columns=["length", "types", "batch"])
+    cells["r"] = experiment.drift((1 - (cells.length - 1) / (cells.types - 1)) / cells.types, cells.batch)
+    assert cells.r.min() < 0.4 < 0.8 < cells.r.max()
+    shares = [simulated_drift(cell) / cell.r for cell in cells.itertuples()]
+    one, seven = pd.Series([1.0]), pd.Series([7.0])
+    assert experiment.drift(one / 7, one).tolist() == pytest.approx([7**-0.5])  # one pair: |E g| / sqrt(E |g|^2)
+    assert experiment.drift(one, seven).tolist() == [1]  # no noise
+    assert experiment.drift(one / 7, seven).tolist() == pytest.approx([(7 / 13) ** 0.5])
+    assert all(0.7 < share < 1.1 for share in shares), shares
+    assert max(shares) < 1.3 * min(shares), shares
+
+
+def planted(steps) -> pd.DataFrame:
+    raw = experiment.grid_cells(experiment.EmergenceLawSettings())
+    raw["time"] = raw.length**0.5 / (raw.rate * raw.width**1.5 * experiment.drift(raw.gain, raw.batch))
+    raw.loc[42:, "part"] = "text"
+    assert (raw.part == "fit").sum() == 24
+    for outcome in experiment.OUTCOMES:
+        raw[outcome] = steps(raw)
+        found, constants = experiment.predictions(raw, raw[outcome])
+        raw = raw.join(found.add_prefix(f"{outcome}: "))
+    return raw.assign(constants=[constants] * len(raw))
+
+
+def test_planted_constants_are_found_and_the_law_holds():
+    raw = planted(lambda cells: 3 + 2.5 * cells.time)
+    assert raw.constants[0] == pytest.approx([3, 2.5], rel=1e-3)
+    for outcome in experiment.OUTCOMES:
+        assert raw[f"{outcome}: law"].to_numpy() == pytest.approx(raw[outcome].to_numpy(), rel=1e-3)
+        assert [each.verdict for each in experiment.law_claims(raw, outcome)] == [Verdict.HOLDS] * 6
+
+
+def test_a_power_of_the_factors_is_the_regressions():
+    raw = planted(lambda cells: 900 * cells.length**-0.9 * cells.batch**0.4 * cells.rate**0.2)
+    outcome = experiment.OUTCOMES[0]
+    assert raw[f"{outcome}: a regression"].to_numpy() == pytest.approx(raw[outcome].to_numpy())
+    verdicts = [each.verdict for each in experiment.law_claims(raw, outcome)]
+    assert verdicts[:2] == [Verdict.FAILS] * 2
+    assert verdicts[4] == Verdict.FAILS
+
+
+def test_the_outcomes_are_medians_over_networks():
+    shares = ([0.1, 0.13, 0.2, 0.1, 0.3], [0.1, 0.1, 0.1, 0.13, 0.2], [0.1, 0.1, 0.1, 0.1, 0.1])
+    runs = [MemberRun(np.arange(5), np.zeros(5), np.zeros(5), {}, np.array(share)) for share in shares]
+    assert list(experiment.median_steps(runs).values()) == [4, 3]
+    assert list(experiment.median_steps(runs[1:]).values()) == [np.inf, np.inf]
+
+
+def test_one_run():
+    torch.set_num_threads(1)
+    told = []
+    result = experiment.run_emergence_law(SMALL, lambda *what: told.append(what[:2]))
+    assert told[-1][0] == told[-1][1]
+    cells = result.rows["cells"]
+    assert cells.part.tolist() == ["fit"] * 2 + ["test"] * 2 + ["text"] * 2
+    assert len(result.claims) == 2 * 6
+    assert cells[experiment.OUTCOMES[1]].notna().all()
+    assert cells.types[4:].tolist() == [6, 11]
+    first = cells.iloc[0]
+    assert first.time == pytest.approx(first.length**0.5 / (first.rate * first.width**1.5 * first.r), rel=1e-3)
+    assert first.r**2 == pytest.approx(first.batch * first.gain / (1 + 15 * first.gain), rel=1e-3)
+    for outcome in experiment.OUTCOMES:  # predicted without the other half
+        known = cells[outcome].where(cells.part == "fit")
+        expected = experiment.predictions(cells, known)[0].law
+        assert cells[f"{outcome}: law"].to_numpy() == pytest.approx(expected.to_numpy(), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"text_lengths": (999,)}, "text_lengths: 0 sentences of 999 words are too few to count K"),
+        ({"text_lengths": (8,)}, "text_lengths: 56 sentences of 8 words are too few"),
+        ({"travel": 0.4}, "fewer than two cells to fit"),
+    ],
+)
+def test_what_it_refuses(changes, message):
+    with pytest.raises(AlignkitError, match=message):
+        experiment.run_emergence_law(replace(SMALL, **changes))

@@ -1,0 +1,181 @@
+"""Error rates through training: against counting by hand, on a planted text, and the claims."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from planted import permuted_copy
+
+from alignkit.errors import AlignkitError
+from alignkit.lab.experiments import gold_links as experiment
+from alignkit.lab.experiments.protocol import Verdict
+from alignkit.links.gold import read_gold
+from alignkit.links.links import GoldLinks, Links
+from alignkit.neural.settings import TextSettings
+from alignkit.neural.training.trainer import learn_tokenizer
+from alignkit.scores import Scores
+from alignkit.text.pairs import LinePairs, read_line_pairs
+from alignkit.text.tokenization import encode_bitext, learn_words
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A set whose words are copied in another order: 20 pairs with gold links, 180 more."""
+    place = tmp_path_factory.mktemp("aer") / "planted"
+    place.mkdir()
+    pairs, links = permuted_copy(3, pairs=200, types=12, longest=5)
+    for part, low, high in (("test", 0, 20), ("train", 20, 200)):
+        for side in (0, 1):
+            lines = [" ".join(pair[side]) for pair in pairs[low:high]]
+            (place / f"{part}.{('src', 'tgt')[side]}").write_text("\n".join(lines) + "\n")
+    (place / "test.gold").write_text("\n".join(Links.from_lists(links[:20]).to_strings()) + "\n")
+    return place.parent
+
+
+def test_the_error_rate_by_hand():
+    lines = LinePairs(["a b", "c"], ["x y", "z"])
+    tokenizer = learn_words([*lines.source, *lines.target])
+    bitext = encode_bitext(tokenizer, *lines)
+    # Rows x, y and EOS, columns BOS, a, b, EOS: x is linked to a, although it attends to EOS most, and y to a too.
+    one = np.array([[0.0, 0.3, 0.1, 0.6], [0.1, 0.5, 0.4, 0.0], [0, 0, 0, 1]], np.float32)
+    two = np.array([[0.2, 0.7, 0.1], [0, 0, 1]], np.float32)
+    people = Links.from_lists([[(0, 0), (1, 1)], [(0, 0)]])
+    gold = GoldLinks(people, people)
+    scores = Scores.from_matrices([one, two])
+    assert experiment.error_rate(scores, lines, bitext, tokenizer, gold) == pytest.approx(1 - 4 / 6)
+    # A factor for each row changes nothing.
+    other = Scores.from_matrices([one * np.array([[5.0], [0.1], [1.0]], np.float32), two])
+    assert experiment.error_rate(other, lines, bitext, tokenizer, gold) == pytest.approx(1 - 4 / 6)
+
+
+def test_every_subword_of_a_word_has_one_vote():
+    """The first piece of the target word is for a, by numbers that are 100 times as large; the others for b."""
+    lines = LinePairs(["a b"], ["xyxyyx"])
+    tokenizer = learn_tokenizer(["a b xyxyyx yx xy yy xx"] * 9, TextSettings(pieces=14))
+    bitext = encode_bitext(tokenizer, *lines)
+    source, target = (list(part) for part in (tokenizer.words("a b"), tokenizer.words("xyxyyx")))
+    assert len(target) > 2
+    rows = np.zeros((len(bitext.target[0]), len(bitext.source[0])), np.float32)
+    a, b = (1 + source.index(word) for word in (0, 1))  # after BOS
+    rows[:, a], rows[:, b] = 0.1, 0.9
+    rows[0, a], rows[0, b] = 60, 40
+    gold = Links.from_lists([[(1, 0)]])
+    scores = Scores.from_matrices([rows])
+    assert experiment.error_rate(scores, lines, bitext, tokenizer, GoldLinks(gold, gold)) == 0
+
+
+def test_on_a_planted_text_errors_fall(folder):
+    torch.set_num_threads(1)
+    settings = experiment.GoldLinksSettings(
+        data=str(folder), pairs=180, judged=0, pieces=60, epochs=3, warmup=0, batch=8, seeds=1
+    )
+    told = []
+    result = experiment.run_gold_links(settings, lambda *what: told.append(what[:2]))
+    raw = result.rows["steps"]
+    assert set(raw["set"]) == {"planted"}
+    assert raw.groupby(["unit", "seed"]).ngroups == 2
+    words = raw[(raw.unit == "words") & (raw.seed == 0)].sort_values("step")
+    assert words.step.iloc[0] == 0
+    assert words.step.is_unique
+    assert words.beta.iloc[-1] < words.beta.iloc[0] - 0.2
+    assert words.ibm1.iloc[0] < 0.2
+    assert result.table.set_index("unit").loc["words", "IBM 1"] == pytest.approx(
+        100 * words.ibm1.iloc[0], abs=1e-2
+    )
+    assert told[-1][0] == told[-1][1]
+    assert "200 pairs, 20 judged by gold links" in result.remarks[-1]
+
+
+def rows(alpha, beta, ibm1, unit="words", seed=0):
+    steps = [0, 10, 20, 40]
+    values = {"step": steps, "alpha": alpha, "beta": beta, "ibm1": ibm1}
+    return pd.DataFrame({"set": "x", "unit": unit, "seed": seed, **values})
+
+
+def judged(raw):
+    return list(experiment.gold_links_claims(raw, experiment.half_way_errors(raw), 0))
+
+
+def verdicts(alpha, beta, ibm1, gap):
+    parts = []
+    for seed in range(5):
+        shift = 0.001 * seed
+        for unit, more in (("words", 0.0), ("subwords", gap * (1 + shift))):
+            moved = [value + more + shift * (value < 0.5) for value in alpha]
+            parts.append(rows(moved, [value + 2 * shift for value in beta], ibm1, unit, seed))
+    raw = pd.concat(parts, ignore_index=True)
+    return [each.verdict for each in judged(raw.assign(set=raw.seed))]
+
+
+def test_claims_follow_the_error_rates():
+    late, early = [0.9, 0.9, 0.8, 0.2], [0.9, 0.4, 0.3, 0.3]
+    assert verdicts(late, early, 0.4, -0.05) == [Verdict.HOLDS] * 5
+    late, early = [0.9, 0.9, 0.8, 0.5], [0.9, 0.6, 0.6, 0.6]
+    assert verdicts(early, late, 0.4, 0.05) == [Verdict.FAILS] * 5
+
+
+def test_networks_of_one_set_count_once():
+    """Of three sets, one has ten times as many networks; the mean over sets is as if each had one."""
+    parts = [
+        rows([0.9, 0.9, 0.9, 0.5], [0.9] * 4, 0.5 - gap, unit, seed).assign(set=name)
+        for name, count, gap in (("a", 10, -0.2), ("b", 1, 0.1), ("c", 1, 0.4))
+        for seed in range(count)
+        for unit in ("words", "subwords")
+    ]
+    found = {each.text: each for each in judged(pd.concat(parts, ignore_index=True))}
+    one = found["Attention ends with fewer errors than IBM 1"]
+    half = 4.302653 * 0.3 / 3**0.5  # t(2) at 0.975
+    assert (one.value, one.low, one.high) == pytest.approx((0.1, 0.1 - half, 0.1 + half))
+
+
+def test_what_warm_up_decides_is_no_claim():
+    raw = rows([0.9, 0.9, 0.8, 0.2], [0.9, 0.4, 0.3, 0.3], 0.4)
+    raw = pd.concat([raw, raw.assign(unit="subwords")], ignore_index=True)
+    halves = experiment.half_way_errors(raw)
+    every, some = ([each.text for each in experiment.gold_links_claims(raw, halves, epochs)] for epochs in (0, 3))
+    assert set(every) - set(some) == {"The lexical probe is right first, attention after"}
+
+
+def test_the_pairs_of_a_set(folder):
+    settings = experiment.GoldLinksSettings(data=str(folder), pairs=50, judged=7)
+    (one,), (again,) = experiment.read_sets(settings), experiment.read_sets(settings)
+    everything = read_line_pairs(folder / "planted" / "train.src", folder / "planted" / "train.tgt")
+    test = read_line_pairs(folder / "planted" / "test.src", folder / "planted" / "test.tgt")
+    # All pairs with gold links are trained on, and the first are judged.
+    assert list(one.lines.source[:20]) == list(test.source)
+    assert list(one.judged.target) == list(test.target[:7])
+    gold = read_gold(folder / "planted" / "test.gold")
+    assert one.gold.sure.to_strings() == gold.sure.to_strings()[:7]
+    # The others are drawn, in the order of the text, with both sides of a pair.
+    drawn = list(zip(*(side[20:] for side in one.lines), strict=True))
+    pairs = list(zip(*everything, strict=True))
+    places = iter(pairs)
+    assert len(drawn) == 50
+    assert all(pair in places for pair in drawn)
+    assert drawn != pairs[:50]
+    assert list(one.lines.source) == list(again.lines.source)
+    (every,) = experiment.read_sets(experiment.GoldLinksSettings(data=str(folder), pairs=0))
+    assert list(every.lines.source[20:]) == list(everything.source)
+
+
+def test_settings_that_cannot_be():
+    for name in ("pairs", "judged", "warmup"):
+        with pytest.raises(AlignkitError, match=f"{name} must be at least 0, not -1"):
+            experiment.GoldLinksSettings(**{name: -1})
+
+
+def test_sets_that_are_not_there(folder, tmp_path):
+    with pytest.raises(AlignkitError, match=r"no folder with test\.gold"):
+        experiment.read_sets(experiment.GoldLinksSettings(data=str(tmp_path)))
+    with pytest.raises(AlignkitError, match="data, which is not given"):
+        experiment.GoldLinksSettings(sets=("x",))
+    (tmp_path / "bad").mkdir()
+    for name in ("test.src", "test.tgt", "train.src", "train.tgt"):
+        (tmp_path / "bad" / name).write_text("a\n")
+    (tmp_path / "bad" / "test.gold").write_text("0-0\n0-0\n")
+    with pytest.raises(AlignkitError, match="gold links of 2 pairs, but 1"):
+        experiment.read_sets(experiment.GoldLinksSettings(data=str(tmp_path)))
+    (found,) = experiment.read_sets(experiment.GoldLinksSettings(data=str(folder), pairs=7))
+    assert (found.name, len(found.lines.source), len(found.judged.source)) == ("planted", 27, 20)

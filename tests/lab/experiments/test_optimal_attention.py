@@ -1,0 +1,247 @@
+"""The best attention: against scipy, its certificate, and the counterexample in closed form."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize
+
+from alignkit.errors import AlignkitError
+from alignkit.lab.experiments import optimal_attention as experiment
+from alignkit.lab.experiments.networks import encode_plan, take_pairs, train_network
+from alignkit.lab.experiments.optimal_attention import (
+    Problem,
+    ascend_logits,
+    best_attention,
+    maximise_quadratic,
+    project,
+)
+from alignkit.lab.experiments.protocol import Verdict
+from alignkit.metrics.agreement import Agreement
+from alignkit.types import no_progress
+
+
+def random_problem(seed: int, rows: int = 4, length: int = 5, words: int = 7) -> Problem:
+    generator = torch.Generator().manual_seed(seed)
+    Z = 3 * torch.randn(length, words, generator=generator, dtype=torch.float64)
+    base = torch.randn(rows, words, generator=generator, dtype=torch.float64)
+    return Problem(Z, base, torch.randint(words, (rows,), generator=generator))
+
+
+def log_probability(problem: Problem, t: int, alpha: np.ndarray) -> float:
+    logits = problem.base[t].numpy() + alpha @ problem.Z.numpy()
+    return logits[int(problem.y[t])] - np.logaddexp.reduce(logits)
+
+
+def best_of_scipy(function, length: int) -> float:
+    ones = {"type": "eq", "fun": lambda a: a.sum() - 1}
+    start = np.full(length, 1 / length)
+    options = {"maxiter": 500, "ftol": 1e-12}
+    return -minimize(
+        lambda a: -function(a),
+        start,
+        bounds=[(0, 1)] * length,
+        constraints=[ones],
+        method="SLSQP",
+        options=options,
+    ).fun
+
+
+def test_projection_is_the_nearest_point():
+    x = torch.randn(30, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 2
+    found = project(x)
+    assert torch.allclose(found.sum(1), torch.ones(30, dtype=torch.float64))
+    assert (found >= 0).all()
+    # Moreau: the rest makes no acute angle with any way into the simplex.
+    corners = torch.eye(6, dtype=torch.float64)
+    angles = ((x - found).unsqueeze(1) * (corners - found.unsqueeze(1))).sum(2)
+    assert angles.max() < 1e-12
+
+
+def test_quadratic_model_against_scipy():
+    generator = torch.Generator().manual_seed(1)
+    root = torch.randn(3, 4, 4, generator=generator, dtype=torch.float64)
+    H, g = root @ root.transpose(1, 2), torch.randn(3, 4, generator=generator, dtype=torch.float64)
+    alpha = torch.full((3, 4), 0.25, dtype=torch.float64)
+    found = maximise_quadratic(alpha, g, H, 2000)
+    for r in range(3):
+
+        def model(a, r=r):
+            d = a - 0.25
+            return g[r].numpy() @ d - d @ H[r].numpy() @ d / 2
+
+        assert model(found[r].numpy()) == pytest.approx(best_of_scipy(model, 4), abs=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_best_attention_against_scipy(seed):
+    problems = [random_problem(seed), random_problem(seed + 100, rows=2)]
+    alpha, value, gap = best_attention(problems, 1e-8)
+    assert (gap <= 1e-8).all()
+    assert torch.allclose(alpha.sum(1), torch.ones(6, dtype=torch.float64))
+    rows = [(problem, t) for problem in problems for t in range(len(problem.y))]
+    for r, (problem, t) in enumerate(rows):
+        assert float(value[r]) == pytest.approx(log_probability(problem, t, alpha[r].numpy()), abs=1e-10)
+        assert float(value[r]) == pytest.approx(
+            best_of_scipy(lambda a, p=problem, t=t: log_probability(p, t, a), 5), abs=1e-6
+        )
+
+
+def test_the_gap_bounds_what_is_left_wherever_the_search_stops():
+    problem = random_problem(9)
+    best = best_attention([problem], 1e-9)[1]
+    for iterations in range(4):
+        _, value, gap = best_attention([problem], 1e-9, iterations)
+        assert (best <= value + gap + 1e-9).all()
+    assert float((best - best_attention([problem], 1e-9, 0)[1]).max()) > 0.1
+
+
+@pytest.mark.parametrize(("a", "b", "c"), [(2.0, 4.0, 1.0), (1.0, 2.0, 0.2), (3.0, 6.0, 2.9)])
+def test_counterexample_in_closed_form(a, b, c):
+    problem = experiment.counterexample(a, b, c)
+    alpha, value, gap = best_attention([problem], 1e-10)
+    assert alpha[0].tolist() == pytest.approx([0.5, 0.5, 0], abs=1e-5)
+    assert float(gap) <= 1e-10
+    assert float(value) == pytest.approx(math.log(math.exp(a) / (math.exp(a) + 2)), abs=1e-9)
+    three = Problem(problem.Z, torch.zeros(3, 3, dtype=torch.float64), torch.zeros(3, dtype=torch.int64))
+    beta = experiment.probabilities(three, torch.eye(3, dtype=torch.float64))
+    wrong = math.exp(a) / (math.exp(a) + 2 * math.cosh(b))
+    assert beta.tolist() == pytest.approx([wrong, wrong, math.exp(c) / (math.exp(c) + 2)])
+    assert int(beta.argmax()) == 2
+
+
+def test_the_example_of_the_paper():
+    """Its best attention is (0, .5, .5) with p = .859, which is e^a / (e^a + 2) for a = 2.5.
+
+    beta is largest at the first word, which the best attention ignores.
+    """
+    Z = torch.tensor([[1, 0, 0], [2.5, 3, -3], [2.5, -3, 3]], dtype=torch.float64)
+    alpha, value, gap = best_attention([Problem(Z, torch.zeros(1, 3).double(), torch.zeros(1).long())], 1e-10)
+    assert alpha[0].tolist() == pytest.approx([0, 0.5, 0.5], abs=1e-5)
+    assert math.exp(float(value)) == pytest.approx(0.859, abs=5e-4)
+    assert float(gap) <= 1e-10
+    three = Problem(Z, torch.zeros(3, 3).double(), torch.zeros(3).long())
+    beta = experiment.probabilities(three, torch.eye(3, dtype=torch.float64))
+    assert int(beta.argmax()) == 0
+    # whatever else is attended, p is lower
+    for other in np.random.default_rng(0).dirichlet(np.ones(3), 200):
+        assert log_probability(Problem(Z, torch.zeros(1, 3).double(), torch.zeros(1).long()), 0, other) <= float(
+            value
+        )
+
+
+def test_where_cosh_b_is_small_there_is_no_counterexample():
+    """The condition cosh b > e^(a - c) is sharp: with a smaller b, beta is largest at the attended words."""
+    problem = experiment.counterexample(2.0, 1.0, 1.0)
+    assert math.cosh(1.0) < math.e
+    three = Problem(problem.Z, torch.zeros(3, 3, dtype=torch.float64), torch.zeros(3, dtype=torch.int64))
+    assert int(experiment.probabilities(three, torch.eye(3, dtype=torch.float64)).argmax()) != 2
+
+
+def test_ascent_follows_the_gradient_of_the_logits():
+    """Against autograd, step by step; and from everywhere it climbs towards the same maximum."""
+    problem = random_problem(3)
+    start = torch.softmax(torch.randn(4, 5, generator=torch.Generator().manual_seed(8), dtype=torch.float64), 1)
+    a = start.log().clone().requires_grad_()
+    for _ in range(7):
+        logs = torch.log_softmax(problem.base + torch.softmax(a, 1) @ problem.Z, 1)
+        (slope,) = torch.autograd.grad(logs.gather(1, problem.y.unsqueeze(1)).sum(), a)
+        a = (a + 0.3 * slope).detach().requires_grad_()
+    three, seven = ascend_logits([problem], start, 0.3, (3, 7))
+    assert torch.allclose(seven, torch.softmax(a, 1))
+    best = best_attention([problem], 1e-9)[1]
+
+    def value(alpha):
+        logs = torch.log_softmax(problem.base + alpha @ problem.Z, 1)
+        return logs.gather(1, problem.y.unsqueeze(1)).squeeze(1)
+
+    assert (value(start) < value(three)).all()
+    assert (value(three) < value(seven)).all()
+    assert (best - value(ascend_logits([problem], start, 1.0, (6000,))[0])).max() < 0.02
+
+
+@pytest.fixture(scope="module")
+def found():
+    return experiment.run_optimal_attention(
+        experiment.OptimalAttentionSettings(
+            pairs=120, pieces=200, epochs=2, scored=8, tolerance=1e-3, ascent_steps=(2, 5)
+        )
+    )
+
+
+def test_run(found):
+    verdicts = [claim.verdict for claim in found.claims]
+    assert verdicts[:2] == [Verdict.HOLDS, Verdict.HOLDS]
+    tokens = found.rows["tokens"]
+    assert tokens.gap.max() <= 1e-3
+    assert tokens.pair.nunique() == 8
+    assert len(tokens) == found.table["rows"][0]
+    pairs = set(zip(found.table.u, found.table.v, strict=True))
+    for name in ("from alpha, 2 steps", "from alpha, 5 steps", "from uniform, 2 steps", "from uniform, 5 steps"):
+        assert {(name, "beta"), (name, "beta without s")} <= pairs
+
+
+def test_beta_without_the_state_sees_the_word_alone():
+    """It is the same for every row with the same word; with the state it is not."""
+    settings = experiment.OptimalAttentionSettings(pairs=60, pieces=200, epochs=1)
+    text = encode_plan(settings)
+    network, some = train_network(settings.settings(), text, no_progress), take_pairs(text.valid, 4)
+    plain = experiment.search_attention(network, some, settings)[0][experiment.PLAIN]
+    usual = network.score(some, "beta")
+    net = network.network
+    same = 0
+    for m, y in enumerate(some.target):
+        for one in range(len(y)):
+            for other in range(one):
+                if y[one] == y[other]:
+                    assert np.allclose(plain[m][one], plain[m][other])
+                    assert not np.allclose(usual[m][one], usual[m][other], rtol=1e-4)
+                    same += 1
+    assert same
+    x = torch.from_numpy(some.source[0].astype(np.int64)).unsqueeze(1)
+    with torch.no_grad():
+        h = net.encode(x, np.array([len(x)])).h
+        shares = torch.softmax(net.context(h)[0] @ net.output.weight.t() + net.output.bias, 1)
+    expected = shares[:, torch.from_numpy(some.target[0].astype(np.int64))].t().numpy()
+    assert plain[0] == pytest.approx(expected, abs=1e-5)
+
+
+def test_nothing_serves_better_than_the_best_attention():
+    """Neither the network's own attention nor a state alone, token by token."""
+    settings = experiment.OptimalAttentionSettings(pairs=60, pieces=200, epochs=1, tolerance=1e-6)
+    text = encode_plan(settings)
+    network, some = train_network(settings.settings(), text, no_progress), take_pairs(text.valid, 3)
+    _, rows = experiment.search_attention(network, some, settings)
+    beta = network.score(some, "beta")
+    own = network.log_probabilities(some)
+    for m in range(3):
+        best = rows[rows.pair == m].value.to_numpy()
+        assert (best >= np.log(beta[m].max(1)) - 1e-4).all()
+        assert best.sum() > own[m]
+
+
+def test_a_network_that_does_not_add_is_refused():
+    with pytest.raises(AlignkitError, match="output = sum"):
+        experiment.run_optimal_attention(
+            experiment.OptimalAttentionSettings(output="hidden", pairs=60, pieces=200, epochs=1, scored=3)
+        )
+    with pytest.raises(AlignkitError, match="valid_source"):
+        experiment.run_optimal_attention(experiment.OptimalAttentionSettings(source="x", target="y"))
+
+
+def test_less_is_not_concluded_of_intervals_that_overlap():
+    """The last claim compares two agreements: of equal ones it must not hold for one interval being narrower."""
+
+    def verdict(own: tuple[float, float, float], best: tuple[float, float, float]) -> Verdict:
+        found = {
+            ("alpha", "beta"): Agreement(own[0], 0.1, own[1], own[2], 50, 0.0),
+            ("alpha_opt", "beta"): Agreement(best[0], 0.1, best[1], best[2], 50, 0.0),
+        }
+        return list(experiment.optimal_attention_claims(found))[-1].verdict
+
+    assert verdict((0.53, 0.50, 0.56), (0.53, 0.49, 0.57)) is Verdict.UNDECIDED
+    assert verdict((0.46, 0.44, 0.48), (0.94, 0.93, 0.95)) is Verdict.HOLDS
+    assert verdict((0.94, 0.93, 0.95), (0.46, 0.44, 0.48)) is Verdict.FAILS

@@ -1,0 +1,78 @@
+"""Settings of experiments: given as text, and refused with a line that names them."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import replace
+
+import pytest
+
+from alignkit.errors import AlignkitError, find_known
+from alignkit.lab.experiments.copying import QUICK, CopyingSettings
+from alignkit.lab.experiments.registry import EXPERIMENTS
+
+
+def test_settings_come_as_text():
+    copying = EXPERIMENTS["copying"]
+    assert copying.settings() == CopyingSettings()
+    assert copying.settings(quick=True) == QUICK
+    changes = ["seeds=3", "learning-rate=0.5", "kinds=subset,mixture", "products=bfloat16", "length = 9"]
+    expected = replace(
+        QUICK, seeds=3, learning_rate=0.5, kinds=("subset", "mixture"), products="bfloat16", length=9
+    )
+    assert copying.settings(True, changes) == expected
+    found = EXPERIMENTS["deceptive-attention"].settings(changes=["fresh=true", "weights=0,0.5"])
+    assert (found.fresh, found.weights) == (True, (0.0, 0.5))
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("copying", "seed=3", "'seed=3' sets nothing; use NAME=VALUE with a name of hidden"),
+        ("copying", "seeds=x", "seeds: 'x' is not a whole number"),
+        ("copying", "learning_rate=nan", "'nan' is not a finite number"),
+        ("deceptive-attention", "fresh=maybe", "'maybe' is not true or false"),
+        ("initial-gradient", "seeds=0", "seeds must be above 0"),
+        ("initial-gradient", "widths=", "widths must not be empty"),
+        ("initial-gradient", "widths=4,0", "widths must be above 0"),
+        ("optimal-attention", "tolerance=-1", "tolerance must be above 0"),
+        ("toy-classifier", "step=0", "step must be above 0"),
+        ("topic-words", "topics=0", "topics must be above 0"),
+        ("topic-words", "real_steps=0", "real_steps must be above 0"),
+        ("output-relevance", "seeds=0", "seeds must be above 0"),
+        ("deceptive-attention", "copy_epochs=0", "copy_epochs must be above 0"),
+        ("deceptive-attention", "weights=", "at least one more"),
+        ("ktiw-drives-attention", "runs=0", "runs must be above 0"),
+    ],
+)
+def test_bad_settings(name, change, message):
+    with pytest.raises(AlignkitError, match=message):
+        EXPERIMENTS[name].settings(True, [change])
+
+
+def test_unknown_experiment():
+    with pytest.raises(AlignkitError, match="unknown experiment 'nothing'"):
+        find_known("nothing", EXPERIMENTS, "experiment")
+
+
+def test_the_size_is_the_papers_or_says_how_it_differs():
+    copying = EXPERIMENTS["copying"]
+    assert copying.size_of(dataclasses.asdict(copying.settings())) == "the paper's size"
+    smaller = dataclasses.asdict(copying.settings(changes=["seeds=3"]))
+    assert copying.size_of(smaller).startswith("seeds 3 (paper: 20), length 40, ")
+    best = EXPERIMENTS["optimal-attention"]
+    values = dataclasses.asdict(best.settings(changes=["scored=3", "batch=8"]))
+    assert best.size_of(values) == "preset small, batch 8, scored 3"
+    assert best.size_of(values | {"run": "runs/sum-1", "scored": 0}) == "run sum-1, scored all"
+    assert (
+        EXPERIMENTS["gold-links"]
+        .size_of(dataclasses.asdict(EXPERIMENTS["gold-links"].settings()))
+        .startswith("sets all, pairs ")
+    )
+    for experiment in EXPERIMENTS.values():
+        values = dataclasses.asdict(experiment.settings())
+        assert experiment.size, experiment.name
+        assert {*experiment.size, *experiment.paper} <= set(values)
+        assert set(experiment.trained) <= set(experiment.size)
+        assert set(experiment.paper) <= set(experiment.size)
+        assert "full size" not in experiment.size_of(values)

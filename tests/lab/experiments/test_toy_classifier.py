@@ -1,0 +1,125 @@
+"""The two-token classifier: the flow against differences of the loss, scipy and the closed form."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.integrate import quad, solve_ivp
+from scipy.optimize import brentq
+
+from alignkit.errors import AlignkitError
+from alignkit.lab.experiments import toy_classifier as experiment
+from alignkit.lab.experiments.protocol import Verdict
+
+
+def state_at(start):
+    """(beta0, beta1, a) from beta0:beta1:p."""
+    beta0, beta1, p = experiment.read_start(start)
+    return np.array([beta0, beta1, np.log(p / (1 - p))])
+
+
+def test_the_flow_is_the_negative_gradient_of_the_loss():
+    state = np.random.default_rng(0).normal(size=(3, 8))
+    steps = 1e-6 * np.eye(3)[:, :, None]
+    slopes = [(experiment.loss(state + h) - experiment.loss(state - h)) / 2e-6 for h in steps]
+    assert experiment.flow(state) == pytest.approx(-np.array(slopes), abs=1e-8)
+
+
+@pytest.mark.parametrize("start", ["0:0:0.5", "10:-10:0.5", "3:0.5:0.2"])
+def test_against_scipy(start):
+    first = state_at(start)
+    ours = experiment.integrate(first[:, None], 60.0, 3000)[-1, :, 0]
+    theirs = solve_ivp(
+        lambda t, x: experiment.flow(x[:, None])[:, 0], (0, 60), first, method="DOP853", rtol=1e-11, atol=1e-12
+    ).y[:, -1]
+    assert ours == pytest.approx(theirs, abs=1e-7)
+
+
+def test_closed_form_with_its_time():
+    """On beta0 = 0 the whole course follows from one integral over beta1."""
+    last = experiment.integrate(np.array([[0.0], [0.0], [0.0]]), 30.0, 3000)[-1, :, 0]
+
+    def a_of(beta1):
+        return brentq(lambda a: a + np.exp(a) - 1 - beta1**2 / 2, -5, 10)
+
+    grid = np.linspace(-3, 9, 20)
+    assert experiment.attention_logit(grid, 1.0) == pytest.approx([a_of(b) for b in grid], abs=1e-10)
+    assert experiment.attention_logit(np.array([1.0]), -20.0)[0] == pytest.approx(-19.5, abs=1e-8)
+
+    def pace(beta1):
+        p = 1 / (1 + np.exp(-a_of(beta1)))
+        return p / (1 + np.exp(p * beta1))
+
+    assert last[0] == 0
+    assert last[2] == pytest.approx(a_of(last[1]), abs=1e-9)
+    assert quad(lambda b: 1 / pace(b), 0, last[1])[0] == pytest.approx(30, abs=1e-6)
+
+
+def test_first_directions_exactly():
+    rising, falling = (state_at(s)[:, None] for s in ("0:0:0.5", "10:-10:0.5"))
+    assert experiment.flow(rising)[:, 0] == pytest.approx([0, 0.25, 0])  # relevance first, attention not yet
+    far = 1 / (1 + np.exp(-10))  # r of the class that the neutral token hurts; the other's is 1/2
+    R, D = (0.5 + far) / 2, (0.5 - far) / 2
+    assert experiment.flow(falling)[:, 0] == pytest.approx([D / 2, R / 2, (-10 * R - 10 * D) / 4])
+
+
+def test_every_claim_holds_at_the_quick_size():
+    result = experiment.run_toy_classifier(experiment.QUICK)
+    assert {claim.verdict for claim in result.claims} == {Verdict.HOLDS}
+    table = result.table[result.table["flow"] == "extension"].set_index("start")
+    assert table.loc["0:0:0.5", "last p"] > 0.8
+    assert table.loc["10:-10:0.5", "dp/dt at 0"] < 0
+    courses = result.rows["courses"]
+    assert courses.groupby("start").time.max().to_numpy() == pytest.approx(experiment.QUICK.time)
+
+
+@pytest.mark.parametrize("start", ["0:0:0.5", "10:-10:0.5", "-1:3:0.5", "0.3:0:0.5", "2:1.5:0.9"])
+def test_the_flow_of_the_source_is_solved(start):
+    """Against scipy's integration of the equations as the source states them."""
+    first = experiment.read_start(start)
+
+    def equations(t, x):
+        beta0, beta1, p = x
+        return [-p, p, beta1 - beta0]
+
+    times = np.linspace(0, 3, 7)
+    theirs = solve_ivp(equations, (0, 3), first, t_eval=times, method="DOP853", rtol=1e-12, atol=1e-12).y.T
+    assert experiment.solve_linear(first, times) == pytest.approx(theirs, rel=1e-8, abs=1e-8)
+
+
+def test_the_flow_of_the_source_is_the_negative_gradient_of_its_loss():
+    state = np.random.default_rng(1).normal(size=(3, 8))
+    steps = 1e-6 * np.eye(3)[:, :, None]
+    slopes = [(experiment.linear_loss(state + h) - experiment.linear_loss(state - h)) / 2e-6 for h in steps]
+    assert experiment.linear_flow(state) == pytest.approx(-np.array(slopes), abs=1e-8)
+
+
+def test_when_attention_turns():
+    """0.3:0:0.5 has a wrong relevance that attention outgrows, 10:-10:0.5 one that it does not."""
+    first = experiment.read_start("0.3:0:0.5")
+    turn = experiment.turning_time(first)
+    around = experiment.solve_linear(first, turn + np.array([-0.01, 0, 0.01]))[:, 2]
+    assert around[0] > around[1] < around[2]
+    assert brentq(
+        lambda t: np.subtract(*experiment.solve_linear(first, np.array([t]))[0, :2]), 0, 2
+    ) == pytest.approx(turn)
+    assert experiment.turning_time(experiment.read_start("10:-10:0.5")) == np.inf
+    assert experiment.turning_time(experiment.read_start("-1:3:0.5")) == 0
+    far = experiment.solve_linear(experiment.read_start("10:-10:0.5"), np.linspace(0, 5, 50))
+    assert (np.diff(far[:, 2]) < 0).all()
+    assert far[-1, 2] < -100
+
+
+def test_the_course_of_the_example_with_a_scale():
+    """From (-K, 3K, 0.5): p = cosh(wt)/2 + 4K/w sinh(wt)."""
+    time, w = np.array([0.0, 0.5, 2.0]), 2**0.5
+    for scale in (1, 10):
+        p = experiment.solve_linear(np.array([-scale, 3 * scale, 0.5]), time)[:, 2]
+        assert p == pytest.approx(np.cosh(w * time) / 2 + 4 * scale / w * np.sinh(w * time))
+
+
+def test_bad_start():
+    with pytest.raises(AlignkitError, match="beta0:beta1:p"):
+        experiment.run_toy_classifier(experiment.ToyClassifierSettings(starts=("1:2",)))
+    with pytest.raises(AlignkitError, match="0 < p < 1"):
+        experiment.read_start("1:2:1.0")

@@ -1,0 +1,124 @@
+"""Networks trained beside a classifier: adversaries, guided ones and inattentive ones, on a planted text."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from alignkit.errors import AlignkitError
+from alignkit.lab.explain.trained import (
+    guide_rows,
+    guided_logits,
+    inattention_rows,
+    state_norms,
+    telling_words,
+    train_guided,
+    trained_adversary_rows,
+)
+from alignkit.scores import Scores
+from alignkit.text.labelled import LabelledLines
+from alignkit.text.tokenization import learn_words
+
+from .conftest import rows_of
+
+
+def deciding(text):
+    """Per text bool (L,), True at the word that decides."""
+    words = [text.corpus.vocabulary.id(word) for word in ("good", "bad")]
+    return [np.isin(each, words) for each in text.corpus]
+
+
+def test_the_trained_adversary_trades_outputs_for_attention(subject_of):
+    found = rows_of(trained_adversary_rows(subject_of(adversary_weights=(0.0, 0.1))))
+    assert found["lambda 0, TVD"] < 0.1
+    assert found["lambda 0.1, JSD"] > found["lambda 0, JSD"] + 0.1
+    assert found["lambda 0, same decision"] > 0.9
+    assert 0 <= found["lambda 0.1, TVD"] <= 1
+
+
+def one_hot(text, right):
+    """A guide with all weight on the deciding word, or on one of the others."""
+    places = [np.flatnonzero(mark if right else ~mark)[0] for mark in deciding(text)]
+    rows = [
+        np.eye(length, dtype=np.float32)[None, place]
+        for place, length in zip(places, text.corpus.lengths, strict=True)
+    ]
+    return Scores.from_matrices(rows)
+
+
+def test_a_guide_helps_by_what_it_points_to(subject_of):
+    """Without recurrence, a guide to the deciding word tells all, and one to another word nothing."""
+    subject = subject_of()
+    accuracy = {}
+    for right in (True, False):
+        pair = one_hot(subject.training, right), one_hot(subject.text, right)
+        network = train_guided(subject, "planted", int(right), pair)
+        logits = guided_logits(network, subject.text, pair[1])
+        accuracy[right] = np.mean((logits > 0) == (subject.text.labels == 1))
+        for m in (0, 7):  # the logit is that of the one state
+            place = int(pair[1][m][0].argmax())
+            x = network.embedding.weight[subject.text.corpus[m][place]]
+            alone = network.output(network.encoder.maps[0](x).tanh())
+            assert logits[m] == pytest.approx(alone.item(), abs=1e-5)
+    assert accuracy[True] == 1
+    assert accuracy[False] < 0.8  # the best of several steps on 50 texts
+
+
+def test_guides_are_compared_with_uniform_attention(subject_of):
+    found = rows_of(guide_rows(subject_of(steps=60, adversary_weights=(0.0, 0.1))))
+    names = ("uniform", "own", "classifier", "adversary")
+    own = {f"recurrent, {part}" for part in ("accuracy", "uniform", "gain")}
+    assert set(found) == own | {f"{name}, accuracy" for name in names} | {f"{name}, gain" for name in names[1:]}
+    assert found["recurrent, gain"] == pytest.approx(found["recurrent, accuracy"] - found["recurrent, uniform"])
+    for name in names[1:]:
+        gain = found[f"{name}, accuracy"] - found["uniform, accuracy"]
+        assert found[f"{name}, gain"] == pytest.approx(gain)
+    assert found["recurrent, accuracy"] > 0.9
+
+
+def test_what_is_not_attended_to_leaks_into_neighbours(subject_of):
+    found = rows_of(inattention_rows(subject_of(steps=100, avoid=("good", "bad"), avoid_weights=(0.0, 0.1, 1.0))))
+    for name in ("recurrent", "embeddings"):
+        assert found[f"{name}, lambda 0, accuracy"] > 0.9
+        assert found[f"{name}, lambda 1, mass"] < 0.1
+        assert found[f"{name}, lambda 0.1, removed"] < 0.75  # nothing else tells of the label
+    # Neighbours' states know the word that is not attended to,
+    assert found["recurrent, lambda 1, accuracy"] > 0.85
+    assert found["recurrent, lambda 1, hidden"] > 0.85
+    # other words' embeddings do not: there, the word's own grows, so that little attention is enough.
+    assert found["embeddings, lambda 0.1, accuracy"] > 0.85
+    assert found["embeddings, lambda 0.1, mass"] < 0.7 * found["embeddings, lambda 0, mass"]
+    assert found["embeddings, lambda 0.1, mass by norm"] > found["embeddings, lambda 0.1, mass"]
+    assert found["embeddings, lambda 0.1, norm"] > found["embeddings, lambda 0, norm"]
+    assert found["embeddings, lambda 0.1, hidden"] < 0.75
+
+
+def test_telling_words_by_hand():
+    lines = LabelledLines(["a b", "a c", "a b b", "c d"], ["y", "y", "n", "n"])
+    text = lines.encode(learn_words(lines.texts, 1), ("n", "y"))
+
+    def z(with_y, with_n):
+        counts = [with_y + 0.5, 2.5 - with_y, with_n + 0.5, 2.5 - with_n]
+        odds = math.log(counts[0] / counts[1]) - math.log(counts[2] / counts[3])
+        return abs(odds) / math.sqrt(sum(1 / count for count in counts))
+
+    expected = {"a": z(2, 1), "b": z(1, 1), "c": z(1, 1), "d": z(0, 1)}
+    order = sorted(expected, key=lambda word: -expected[word])
+    found = [text.corpus.vocabulary.tokens[word] for word in telling_words(text, 9)]
+    assert found == order[:2]
+
+
+def test_norms_are_of_states(subject_of):
+    subject = subject_of()
+    norms = state_norms(subject.network, subject.text)
+    words = torch.from_numpy(subject.text.corpus[3].astype(np.int64))[:, None]
+    h, _ = subject.network.encode(words, np.array([len(words)]))
+    np.testing.assert_allclose(norms[3], h[0].norm(dim=1).detach().numpy(), rtol=1e-5)
+
+
+def test_a_word_to_avoid_must_be_known(subject_of):
+    with pytest.raises(AlignkitError, match="'absent' to avoid is not in"):
+        subject_of(avoid=("absent",))

@@ -1,0 +1,176 @@
+"""Attention of small untrained decoder-only models of transformers, made here."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from alignkit.errors import AlignkitError
+from alignkit.lab.heads.hugging_face import load_pretrained
+from alignkit.lab.heads.language_models import TEMPLATE, alignment_mask, prompt, translation_attention
+from alignkit.lab.interop.heads import HeadChoice
+from alignkit.lab.interop.other_systems import read_heads
+
+from .test_hugging_face import SOURCE, TARGET, fast_tokenizer
+
+pytest.importorskip("transformers", reason="transformers is an optional library, and is not installed")
+LAYERS, HEADS = 2, 4
+SHAPE = {"vocab_size": 400, "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": LAYERS}
+SHAPE |= {"num_attention_heads": HEADS, "max_position_embeddings": 128}
+#: family -> its settings; of the grouped ones two heads share keys and values
+FAMILIES = {
+    "Llama": {"num_key_value_heads": 2},
+    "Qwen2": {"num_key_value_heads": 2, "use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1},
+    "Gemma": {"num_key_value_heads": 1, "head_dim": 8},
+    "GPTNeoX": {"rotary_pct": 0.5},
+}
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def loaded(request, tmp_path_factory):
+    return load_pretrained(make_language_model(request.param, tmp_path_factory.mktemp(request.param)))
+
+
+def make_language_model(family, place):
+    """A folder with a small random model and its tokenizer."""
+    import transformers
+    from tokenizers import models, pre_tokenizers, trainers
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    special = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>"}
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=400, special_tokens=[*special.values()], initial_alphabet=alphabet, show_progress=False
+    )
+    tokenizer = fast_tokenizer(models.BPE(), trainer, pre_tokenizers.ByteLevel(add_prefix_space=False), **special)
+    config = getattr(transformers, f"{family}Config")(**SHAPE, **FAMILIES[family])
+    torch.manual_seed(3)
+    model = getattr(transformers, f"{family}ForCausalLM")(config)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn_like(parameter) * 0.3)
+    model.save_pretrained(place)
+    tokenizer.save_pretrained(place)
+    return place
+
+
+def test_attention_is_the_models(loaded):
+    """Row t is the model's own map at the place before token t; columns are all up to the end of the source."""
+    model, tokenizer = loaded
+    template = "Deutsch: {source} English: {target} ."
+    heads = translation_attention(model, tokenizer, SOURCE, TARGET, template=template, batch_size=3)
+    assert len(heads.heads) == LAYERS * HEADS
+    assert [m for m in range(len(heads)) if heads.pair(m).size == 0] == [1, 3]
+    for m in (0, 2, 4):
+        words = SOURCE[m].split(), TARGET[m].split()
+        text = template.format(source=" ".join(words[0]), target=" ".join(words[1]))
+        encoded = tokenizer(text, return_offsets_mapping=True)
+        spans = [(text.index(" ".join(side)), " ".join(side)) for side in words]
+        places = [
+            [
+                k
+                for k, (a, b) in enumerate(encoded["offset_mapping"])
+                if a < b and start <= b - 1 < start + len(side)
+            ]
+            for start, side in spans
+        ]
+        with torch.inference_mode():
+            maps = model(torch.tensor([encoded["input_ids"]]), output_attentions=True).attentions
+        wanted = torch.cat(maps)[:, :, [places[1][0] - 1, *places[1]], : places[0][-1] + 1].flatten(0, 1)
+        assert np.allclose(heads.pair(m), wanted.numpy(), atol=1e-5)
+
+
+def test_tokens_are_of_the_words_that_they_cover(loaded):
+    tokenizer = loaded[1]
+    found = prompt(tokenizer, TEMPLATE, "  ein  Mann", "a man")
+    assert found.columns[0] == -1  # <s>
+    assert sorted(set(found.columns.tolist())) == [-1, 0, 1]
+    assert found.rows[-1] == -1
+    assert sorted(set(found.rows[:-1].tolist())) == [0, 1]
+    pieces = {side: "" for side in range(2)}
+    for token, word in zip(found.ids[found.first :], found.rows, strict=False):
+        if word >= 0:
+            pieces[int(word)] += tokenizer.decode([token])
+    assert [pieces[side].strip(" \u0120") for side in range(2)] == ["a", "man"]
+
+
+def test_the_mask_of_a_head_that_aligns(loaded):
+    """Every token of a target word to every token of its source words, at its own place or the one before."""
+    one = prompt(loaded[1], TEMPLATE, "ein Mann rennt", "a man runs")
+    links = np.array([[0, 1], [2, 1], [1, 0]])
+    for shifted in (False, True):
+        mask = alignment_mask(one, links, shifted=shifted)
+        wanted = np.zeros_like(mask)
+        for k, target in enumerate(one.rows):
+            for column, source in enumerate(one.columns):
+                if [source, target] in links.tolist():
+                    wanted[one.first - 1 + shifted + k, column] = 1
+        assert np.array_equal(mask, wanted)
+        assert mask.sum() > 2
+        assert not np.triu(mask, 1).any()  # a place sees what is before it
+
+
+def test_layers_are_chosen(loaded):
+    every = translation_attention(*loaded, SOURCE, TARGET)
+    one = translation_attention(*loaded, SOURCE, TARGET, layers=[1])
+    assert one.heads == tuple((1, head) for head in range(HEADS))
+    assert np.allclose(one.pair(0), every.pair(0)[HEADS:], atol=1e-6)
+    with pytest.raises(AlignkitError, match="there is no layer 5; there are 2"):
+        translation_attention(*loaded, SOURCE, TARGET, layers=[5])
+
+
+@pytest.mark.parametrize("template", ["{source}", "{target} {source}", "{source} {target} {target}", ""])
+def test_templates_without_a_side_are_errors(loaded, template):
+    with pytest.raises(AlignkitError, match=r"the template must have \{source\} and then \{target\}"):
+        prompt(loaded[1], template, "ein Mann", "a man")
+
+
+def test_a_model_that_hides_its_attention_is_an_error(loaded, monkeypatch):
+    model, tokenizer = loaded
+    monkeypatch.setattr(model, "modules", lambda: iter(()))
+    with pytest.raises(AlignkitError, match="does not return its attention"):
+        translation_attention(model, tokenizer, SOURCE[:1], TARGET[:1])
+
+
+def test_the_command(loaded, tmp_path):
+    from alignkit_cli.main import run
+
+    model, tokenizer = loaded
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    for name, lines in (("src", SOURCE), ("tgt", TARGET)):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    call = ["attention", tmp_path / "model", tmp_path / "src", tmp_path / "tgt", "-o", tmp_path / "h.npz", "-q"]
+    assert run([*map(str, call)]) == 0
+    wanted = translation_attention(model, tokenizer, SOURCE, TARGET)
+    found = read_heads(str(tmp_path / "h.npz"))
+    assert np.allclose(found.values, wanted.values, atol=1e-5)
+    words = found.word_scores(HeadChoice(1, 2))
+    assert words.shapes.tolist()[0] == [len(TARGET[0].split()), len(SOURCE[0].split())]
+    assert run([*map(str, call), "--prefix", "x"]) == 2
+
+
+def test_transformer_lens_takes_the_mask(loaded, monkeypatch):
+    """Its score of a head is the share of attention within the mask."""
+    monkeypatch.delitem(sys.modules, "datasets", raising=False)  # the package of that name, not our tests
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if Path(place).name != "tests"])
+    detector = pytest.importorskip("transformer_lens.head_detector", reason="the peer is not installed")
+    model, tokenizer = loaded
+    one = prompt(tokenizer, TEMPLATE, "ein Mann rennt", "a man runs")
+    mask = torch.from_numpy(alignment_mask(one, np.array([[0, 0], [1, 1], [2, 2]])))
+    with torch.inference_mode():
+        maps = model(torch.tensor([one.ids]), output_attentions=True).attentions
+    cfg = SimpleNamespace(device="cpu", n_ctx=128, n_layers=LAYERS, n_heads=HEADS, dtype=torch.float32)
+    lens = SimpleNamespace(cfg=cfg, to_tokens=lambda text: torch.tensor([one.ids]))
+    cache = {("pattern", layer, "attn"): each[0] for layer, each in enumerate(maps)}
+    found = detector.detect_head(lens, "ein Mann rennt = a man runs", mask, cache=cache)
+    for layer, each in enumerate(maps):
+        wanted = (each[0] * mask).sum(dim=(1, 2)) / each[0].sum(dim=(1, 2))
+        assert np.allclose(found[layer], wanted, atol=2e-3)
+    assert found.std() > 0

@@ -1,0 +1,138 @@
+"""What a head's values do, against loops over the model's own layers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from alignkit.errors import AlignkitError
+from alignkit.lab.heads.hugging_face import cross_attention, load_pretrained
+from alignkit.lab.heads.language_models import TEMPLATE, prompt, translation_attention
+
+from .test_hugging_face import FAMILIES as PAIR_FAMILIES
+from .test_hugging_face import SOURCE, TARGET
+from .test_language_models import FAMILIES, make_language_model
+
+pytest.importorskip("transformers", reason="transformers is an optional library, and is not installed")
+HEADS = 4
+CHOSEN = (0, 2, 4)  # pairs without a blank side
+
+
+@pytest.fixture(scope="module", params=[*FAMILIES, *PAIR_FAMILIES])
+def loaded(request, tmp_path_factory):
+    place = tmp_path_factory.mktemp(request.param)
+    if request.param in FAMILIES:
+        return load_pretrained(make_language_model(request.param, place))
+    torch.manual_seed(1)
+    model, tokenizer = PAIR_FAMILIES[request.param](place)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn_like(parameter) * 0.5)
+    return model.eval(), tokenizer
+
+
+def read(loaded, quantity):
+    is_pair = loaded[0].config.is_encoder_decoder
+    return (cross_attention if is_pair else translation_attention)(
+        *loaded, SOURCE, TARGET, quantity=quantity, batch_size=2, device="cpu"
+    )
+
+
+def attending(model):
+    """The attention modules between target and source, from the first layer on."""
+    names = ("encoder_attn", "EncDecAttention", "self_attn", "attention")
+    if model.config.is_encoder_decoder:
+        names = names[:2]
+    return [part for name, part in model.named_modules() if name.rpartition(".")[2] in names]
+
+
+def captured(loaded, m):
+    """Of pair m: per layer the values (L, H * d) of each source token, and the ids that the rows predict."""
+    model, tokenizer = loaded
+    found, hooks = [], []
+
+    def keep(module, given, output):
+        found.append(output[0].detach())
+
+    for part in attending(model):
+        inner = next(getattr(part, name) for name in ("v_proj", "v", "query_key_value") if hasattr(part, name))
+        hooks.append(inner.register_forward_hook(keep))
+    with torch.no_grad():
+        if model.config.is_encoder_decoder:
+            ids = tokenizer(" ".join(SOURCE[m].split()), return_tensors="pt")["input_ids"]
+            labels = tokenizer(text_target=" ".join(TARGET[m].split()), return_tensors="pt")["input_ids"]
+            model(input_ids=ids, labels=labels)
+            targets = labels[0]
+        else:
+            one = prompt(tokenizer, TEMPLATE, SOURCE[m], TARGET[m])
+            model(torch.tensor([one.ids]))
+            targets = torch.tensor(one.ids)[one.first :][: len(one.rows) - 1]
+            found = [each[: len(one.columns)] for each in found]
+    for hook in hooks:
+        hook.remove()
+    return found, targets
+
+
+def vectors(model, layer, values, h, heads):
+    """(L, D): what each source token adds by head h, in a loop over tokens."""
+    part = attending(model)[layer]
+    matrix = next(
+        getattr(part, name) for name in ("o_proj", "out_proj", "dense", "o") if hasattr(part, name)
+    ).weight
+    size = matrix.shape[1] // heads
+    if hasattr(part, "query_key_value"):
+        own = values.reshape(len(values), heads, 3, size)[:, h, 2]
+    else:
+        shared = heads // (values.shape[1] // size)  # heads that have one value
+        own = values[:, h // shared * size :][:, :size]
+    return torch.stack([matrix[:, h * size : (h + 1) * size] @ value for value in own])
+
+
+def cases(loaded, heads):
+    for m in CHOSEN:
+        values, targets = captured(loaded, m)
+        for k, (layer, h) in enumerate(heads.heads):
+            count = max(head for _, head in heads.heads) + 1
+            yield heads.pair(m)[k], m, k, vectors(loaded[0], layer, values[layer], h, count), targets
+
+
+def test_norms_are_weights_times_the_length_of_what_is_added(loaded):
+    plain, norms = read(loaded, "weights"), read(loaded, "norms")
+    for found, m, k, added, _ in cases(loaded, norms):
+        lengths = np.sqrt((added.detach().numpy() ** 2).sum(axis=1))
+        assert np.allclose(found, plain.pair(m)[k] * lengths, rtol=1e-3, atol=1e-4)
+    again = read(loaded, "weights")
+    assert np.array_equal(again.values, plain.values)  # the model is as it was
+
+
+def test_ov_is_the_probability_of_the_target_token(loaded):
+    model = loaded[0]
+    norm = {
+        "gpt_neox": lambda x: model.gpt_neox.final_layer_norm(x),
+        "t5": lambda x: model.decoder.final_layer_norm(x),
+        "marian": lambda x: x,
+        "bart": lambda x: x,
+        "m2m_100": lambda x: model.model.decoder.layer_norm(x),
+    }.get(model.config.model_type, lambda x: model.model.norm(x))
+    found_any = False
+    for found, _, _, added, targets in cases(loaded, read(loaded, "ov")):
+        with torch.no_grad():
+            chances = torch.stack([(norm(x) @ model.get_output_embeddings().weight.T).softmax(-1) for x in added])
+        for t, token in enumerate(targets.tolist()):
+            assert np.allclose(found[t], chances[:, token].numpy(), rtol=1e-3, atol=1e-5)
+            found_any = True
+    assert found_any
+
+
+def test_an_unknown_quantity_is_refused(loaded):
+    with pytest.raises(AlignkitError, match="unknown quantity of heads 'x'; known are weights, norms, ov"):
+        read(loaded, "x")
+
+
+def test_an_attention_of_another_make_is_refused(loaded, monkeypatch):
+    from alignkit.lab.heads import quantities
+
+    monkeypatch.setattr(quantities, "_OUTPUT_MATRICES", ())
+    with pytest.raises(AlignkitError, match="has no output matrix that is known here"):
+        read(loaded, "norms")

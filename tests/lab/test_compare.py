@@ -1,0 +1,222 @@
+"""Classical against neural on a planted text, through the library and through the command."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from alignkit.errors import AlignkitError
+from alignkit.metrics.agreement import agreement
+from alignkit_cli.main import run as run_program
+
+
+@pytest.fixture(scope="module")
+def runs(lines, tmp_path_factory):
+    """Two trained runs, with attention and without."""
+    from alignkit.neural.settings import PRESETS
+    from alignkit.neural.training.translation import train_translation
+    from alignkit.text.pairs import LinePairs
+
+    folder = tmp_path_factory.mktemp("runs")
+    for attention in ("general", "uniform"):
+        settings = PRESETS["small"].change(
+            text={"tokens": "words"},
+            network={"attention": attention, "embedding": 24, "hidden": 24},
+            training={"epochs": 3},
+        )
+        sides = [side[:250] for side in lines], [side[250:] for side in lines]
+        train_translation(folder / attention, LinePairs(*sides[0]), LinePairs(*sides[1]), settings, device="cpu")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def found(runs):
+    from alignkit.lab.comparison import CompareSettings, compare_networks
+
+    settings = CompareSettings(also=("ibm1.alpha",))
+    return compare_networks(str(runs / "general"), str(runs / "uniform"), settings=settings, device="cpu")
+
+
+def test_every_ordered_pair_is_there_once(found):
+    names = {"ibm1.beta", "ibm1.alpha", "proxy.beta", "lstm.alpha", "lstm.beta", "uniform.beta"}
+    pairs = list(zip(found.table.u, found.table.v, strict=True))
+    assert set(pairs) == {(u, v) for u in names for v in names if u != v}
+    assert len(pairs) == len(set(pairs))
+
+
+def test_lexical_scores_agree_far_above_chance(found):
+    """The lexicon is one to one, so whoever has learned it ranks the same source word first."""
+    table = found.table.set_index(["u", "v"])
+    for u, v in (("ibm1.beta", "proxy.beta"), ("proxy.beta", "ibm1.beta"), ("ibm1.beta", "ibm1.alpha")):
+        row = table.loc[(u, v)]
+        assert row.agreement > 0.7
+        assert row.low > row.chance + 0.2
+    assert table.loc[("uniform.beta", "ibm1.beta")].agreement > table.loc[("uniform.beta", "ibm1.beta")].chance
+
+
+def test_the_table_is_that_of_the_scores_themselves(runs, found):
+    from alignkit.classical.ibm1 import fit_ibm1
+    from alignkit.neural.aligners import load_checkpoint
+    from alignkit.neural.training.translation import TranslationRun
+
+    run = TranslationRun(runs / "general")
+    u = load_checkpoint(runs / "general", "cpu").score(run.valid, "alpha")
+    v = fit_ibm1(run.train, iterations=5, null=False).score(run.valid, "beta")
+    row = found.table.set_index(["u", "v"]).loc[("lstm.alpha", "ibm1.beta")]
+    expected = agreement(u, v)
+    assert (row.agreement, row.chance, row.low, row.high) == (
+        expected.agreement,
+        expected.chance,
+        expected.low,
+        expected.high,
+    )
+    assert row["rows"] == len(run.valid.target.tokens)
+
+
+def test_the_proxy_is_kept_and_found_again(runs, found):
+    from alignkit.lab.comparison import compare_networks
+    from alignkit.neural.proxy import PROXY_CACHE
+
+    cache = runs / "general" / PROXY_CACHE
+    before = cache.stat().st_mtime_ns
+
+    steps = []
+    again = compare_networks(str(runs / "general"), device="cpu", progress=lambda *step: steps.append(step))
+    names = ["ibm1.beta", "proxy.beta", "lstm.alpha", "lstm.beta"]
+    assert steps == [(n, 4, f"scoring by {name}") for n, name in enumerate(names)]  # and no training
+    assert cache.stat().st_mtime_ns == before
+    both = again.table.merge(found.table, on=["u", "v"])
+    assert np.array_equal(both.agreement_x, both.agreement_y)
+
+
+def test_a_checkpoint_away_from_its_run_needs_its_text(runs, lines, tmp_path):
+    from alignkit.lab.comparison import compare_networks
+    from alignkit.neural.training.translation import LinePairs
+
+    moved = str(shutil.copy(runs / "general" / "best.pt", tmp_path / "moved.pt"))
+    with pytest.raises(AlignkitError, match="--train SRC TGT"):
+        compare_networks(moved, device="cpu")
+    training = LinePairs(*(side[:250] for side in lines))
+    pairs = LinePairs(*(side[250:] for side in lines))
+    with pytest.raises(AlignkitError, match="not trained on this"):
+        compare_networks(moved, training=pairs, pairs=pairs, device="cpu")
+    with pytest.raises(AlignkitError, match="give SRC and TGT"):
+        compare_networks(moved, training=training, device="cpu")
+    there = compare_networks(moved, training=training, pairs=pairs, device="cpu")
+    at_home = compare_networks(str(runs / "general"), pairs=pairs, device="cpu")
+    assert there.table.equals(at_home.table)
+
+
+def test_the_wrong_second_network(runs):
+    from alignkit.lab.comparison import compare_networks
+
+    with pytest.raises(AlignkitError, match="not trained with uniform"):
+        compare_networks(str(runs / "general"), str(runs / "general"), device="cpu")
+
+
+def test_command(runs, found, capsys):
+    arguments = ["compare", "--neural", runs / "general", "--uniform", runs / "uniform", "--also", "ibm1.alpha"]
+    arguments += ["--device", "cpu"]
+    assert run_program([*map(str, arguments), "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    fields = ["u", "v", "agreement", "chance", "low", "high", "rows", "ties"]
+    assert all(list(row) == fields for row in result["agreement"])
+    assert [row["agreement"] for row in result["agreement"]] == found.table.agreement.tolist()
+    assert run_program([*map(str, arguments)]) == 0
+    text = capsys.readouterr().out
+    lines = text.splitlines()
+    header = next(line for line in lines if line.startswith("u \\ v"))
+    assert header.split()[3:] == list(dict.fromkeys(found.table.u))
+    first = found.table.iloc[0]
+    assert f"{100 * first.agreement:.1f} ({100 * first.chance:.1f})" in text
+
+
+def test_the_metric_can_be_chosen(runs, found, capsys):
+    """Tau is symmetric, and agrees with the library's; its table has its own name."""
+    arguments = ["compare", "--neural", str(runs / "general"), "--device", "cpu"]
+    assert run_program([*arguments, "--metric", "tau", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["tau"]
+    values = {(row["u"], row["v"]): row["tau"] for row in rows}
+    assert all(list(row) == ["u", "v", "tau", "chance", "low", "high", "rows", "undefined"] for row in rows)
+    assert values["lstm.alpha", "ibm1.beta"] == values["ibm1.beta", "lstm.alpha"]
+    assert values["ibm1.beta", "proxy.beta"] > 0.3
+    assert run_program([*arguments, "--metric", "tau"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("tau(u, v): Kendall's tau-b")
+    assert f"{values['ibm1.beta', 'proxy.beta']:.3f} (0.000)" in text
+    assert run_program([*arguments, "--metric", "aer"]) == 2
+    assert "'agreement', 'tau'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["--neural", "absent"], "absent"),
+        (["--uniform", "RUN"], "--neural"),
+        (["RUN/log.jsonl", "RUN/log.jsonl", "--also", "ov"], "--neural"),
+        (["--neural", "RUN", "--percent", "0"], "percentage"),
+        (["--neural", "RUN", "--percent", "five"], "percentage"),
+        (["--neural", "RUN", "absent", "absent"], "absent"),
+        (["--neural", "RUN", "--device", "abacus"], "abacus"),
+        (["--neural", "RUN/log.jsonl"], "log.jsonl"),
+        (["--neural", "RUN/proxy.pt"], "not a network"),
+    ],
+)
+def test_bad_input(runs, found, capsys, arguments, part):
+    full = [argument.replace("RUN", str(runs / "general")) for argument in arguments]
+    assert run_program(["compare", *full]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert part in err
+
+
+@pytest.mark.parametrize("sides", [("\n \n", " \n\n"), ("\nx\n", "y\n\n")])
+@pytest.mark.parametrize("option", [[], ["--train"]])
+def test_a_text_without_words_is_refused(runs, tmp_path, capsys, sides, option):
+    """The table would be of nothing but ends of sentences."""
+    for name, text in zip("xy", sides, strict=True):
+        (tmp_path / name).write_text(text)
+    call = ["compare", "--neural", runs / "general", *option, tmp_path / "x", tmp_path / "y", "--device", "cpu"]
+    assert run_program([*map(str, call)]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert "no pair with words on both sides" in err
+
+
+def test_delta_is_compared_if_asked_for(runs, found):
+    from alignkit.lab.comparison import CompareSettings, compare_networks
+    from alignkit.neural.aligners import load_checkpoint
+    from alignkit.neural.training.translation import TranslationRun
+
+    settings = CompareSettings(also=("delta",))
+    table = compare_networks(str(runs / "general"), settings=settings, device="cpu").table
+    network, valid = load_checkpoint(runs / "general", "cpu"), TranslationRun(runs / "general").valid
+    row = table.set_index(["u", "v"]).loc[("lstm.delta", "lstm.alpha")]
+    assert row.agreement == agreement(network.score(valid, "delta"), network.score(valid, "alpha")).agreement
+    assert not found.table.u.isin(["lstm.delta"]).any()
+
+
+def test_the_lexicon_of_heads_is_compared_if_asked_for(runs, lines, tmp_path, capsys):
+    from alignkit.neural.aligners import load_checkpoint
+    from alignkit.neural.settings import PRESETS
+    from alignkit.neural.training.translation import TranslationRun, train_translation
+    from alignkit.text.pairs import LinePairs
+
+    sizes = {"architecture": "transformer", "embedding": 16, "hidden": 16, "heads": 2, "layers": 1}
+    settings = PRESETS["small"].change(text={"tokens": "words"}, network=sizes, training={"epochs": 1})
+    texts = LinePairs(*(side[:60] for side in lines)), LinePairs(*(side[250:270] for side in lines))
+    train_translation(tmp_path / "run", *texts, settings, device="cpu")
+    call = ["compare", "--neural", str(tmp_path / "run"), "--also", "ov", "--device", "cpu", "-q"]
+    assert run_program([*call, "--json"]) == 0
+    table = pd.DataFrame(json.loads(capsys.readouterr().out)["agreement"])
+    network, valid = load_checkpoint(tmp_path / "run", "cpu"), TranslationRun(tmp_path / "run").valid
+    row = table.set_index(["u", "v"]).loc[("transformer.ov", "transformer.alpha")]
+    expected = agreement(network.score(valid, "ov"), network.score(valid, "alpha"))
+    assert row.agreement == pytest.approx(expected.agreement)
+    assert run_program([*call[:2], str(runs / "general"), *call[3:]]) == 2
+    assert "ov" in capsys.readouterr().err

@@ -1,0 +1,361 @@
+"""align: any text, any model, one call."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+from planted import bitext_of, random_pairs
+
+import alignkit
+import alignkit_data
+from alignkit.aligner import Aligner, Symmetrized, scores_of_links
+from alignkit.classical.hmm.hmm import fit_hmm
+from alignkit.classical.hmm.joint import fit_joint
+from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
+from alignkit.classical.ibm1 import fit_ibm1
+from alignkit.classical.settings import IBM1Settings
+from alignkit.errors import AlignkitError, InputError
+from alignkit.links.from_scores import best_links, links_above
+from alignkit.pipeline import pipeline
+from alignkit.pipeline.pipeline import align, align_stream, fit_symmetrized, write_alignments
+from alignkit.pipeline.settings import METHODS, QUALITIES, AlignSettings, FitSettings
+
+PAIRS = [pair for pair in random_pairs(41, pairs=60) if all(pair)]
+SOURCE, TARGET = ([" ".join(side) for side in sides] for sides in zip(*PAIRS, strict=True))
+BITEXT = bitext_of(PAIRS)
+
+
+@pytest.fixture
+def files(tmp_path):
+    paths = tmp_path / "source.gz", tmp_path / "target"
+    paths[0].write_bytes(gzip.compress("".join(f"{line}\n" for line in SOURCE).encode()))
+    paths[1].write_text("".join(f"{line}\n" for line in TARGET))
+    return paths
+
+
+def pharaoh(aligned):
+    return aligned.links.to_pharaoh()
+
+
+def test_every_way_to_give_a_text_gives_the_same(files, tmp_path):
+    expected = fit_ibm1(BITEXT).links(BITEXT).to_pharaoh()
+    joined = tmp_path / "joined"
+    joined.write_text("".join(f"{x} ||| {y}\n" for x, y in zip(SOURCE, TARGET, strict=True)))
+    words = [line.split() for line in SOURCE], [line.split() for line in TARGET]
+    for text in ([BITEXT], files, [str(path) for path in files], [joined], (SOURCE, TARGET), words):
+        assert pharaoh(align(*text, method="ibm1")) == expected
+    assert pharaoh(align(iter(SOURCE), (tuple(words) for words in words[1]), method="ibm1")) == expected
+
+
+def test_lines_are_split_at_spaces_and_tabs_only():
+    aligned = align(["a\u00a0b c\td", ""], ["x y", "z"], method="ibm1")
+    assert aligned.bitext.source.words(0) == ["a\u00a0b", "c", "d"]
+    assert len(aligned.links) == 2
+    lower = align(["A b"], [["X", "y"]], method="ibm1", lowercase=True).bitext
+    assert (lower.source.words(0), lower.target.words(0)) == (["a", "b"], ["x", "y"])
+
+
+def test_a_text_that_is_none(files):
+    with pytest.raises(InputError, match=r"das Haus: cannot be read: .*; sentences go into a list"):
+        align("das Haus", "the house")
+    with pytest.raises(InputError, match="absent: cannot be read"):
+        align("absent", "too")
+    for text in ((files[0], TARGET), (SOURCE, str(files[1])), (SOURCE,)):
+        with pytest.raises(AlignkitError, match="two files, one file with both sides, or two sequences"):
+            align(*text)
+    with pytest.raises(AlignkitError, match=f"{len(SOURCE)} source and {len(SOURCE) - 1} target sentences"):
+        align(SOURCE, TARGET[1:])
+    with pytest.raises(AlignkitError, match="a bitext has both sides"):
+        align(BITEXT, TARGET)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_saved_model_of_any_method_gives_its_links_again(method, tmp_path):
+    first = align(BITEXT, method=method)
+    first.aligner.save(tmp_path / "model")
+    for model in (first.aligner, tmp_path / "model", str(tmp_path / "model")):
+        again = align(SOURCE, TARGET, model=model)
+        assert pharaoh(again) == first.aligner.links(BITEXT).to_pharaoh()
+        assert (again.score("alpha").values == first.aligner.score(BITEXT, "alpha").values).all()
+        assert np.array_equal(again.sentence_scores, first.sentence_scores)
+
+
+def test_the_joint_model_is_the_default():
+    fitted = fit_joint(BITEXT)
+    aligned = align(BITEXT)
+    assert pharaoh(aligned) == fitted.fitted_links.to_pharaoh()
+    assert aligned.aligner.name == fitted.name
+    high = align(BITEXT, threshold=0.9)
+    assert high.aligner.threshold == 0.9
+    assert pharaoh(high) == fitted.with_threshold(0.9).fitted_links.to_pharaoh() != pharaoh(aligned)
+
+
+def test_one_probability_is_thresholded_printed_and_scored():
+    aligned = align(BITEXT)
+    scores, probabilities = aligned.score("alpha"), aligned.probabilities
+    assert probabilities.min() >= np.float32(aligned.aligner.threshold)
+    assert links_above(scores, aligned.aligner.threshold).to_pharaoh() == aligned.links.to_pharaoh()
+    assert scores_of_links(aligned.links, scores).tolist() == probabilities.tolist()
+    printed = [alignment.probabilities for alignment in aligned.alignments(probabilities=True)]
+    assert np.concatenate(printed).tolist() == probabilities.tolist()
+
+
+@pytest.mark.parametrize("quality", QUALITIES)
+def test_qualities(quality, tmp_path):
+    aligned = align(BITEXT, quality=quality)
+    aligned.aligner.save(tmp_path / "model")
+    again = align(BITEXT, model=tmp_path / "model")
+    assert pharaoh(again) == aligned.aligner.links(BITEXT).to_pharaoh()
+    assert aligned.probabilities.min() >= np.float32(aligned.aligner.threshold)
+    if quality != "normal":
+        with pytest.raises(AlignkitError, match="no quality"):
+            align(BITEXT, method="ibm1", quality=quality)
+    with pytest.raises(AlignkitError, match="known are fast, normal, best"):
+        align(BITEXT, quality="perfect")
+
+
+def test_case_is_folded_unless_it_is_kept():
+    shouted = [line.upper() if m % 2 else line for m, line in enumerate(TARGET)]
+    lower = [line.lower() for line in TARGET]
+    links = [pharaoh(align(SOURCE, side)) for side in (shouted, lower)]
+    assert links[0] == links[1]
+    assert pharaoh(align(SOURCE, shouted, keep_case=True)) != links[0]
+    model = align(SOURCE, lower).aligner
+    assert pharaoh(align(SOURCE, shouted, model=model)) == pharaoh(align(SOURCE, lower, model=model))
+
+
+@pytest.mark.parametrize("quality", ["fast", "normal", "best"])
+@pytest.mark.parametrize(
+    "pair", ["a b ||| c d", "we have no time . ||| wir haben keine Zeit .", "a b c ||| d e f"]
+)
+def test_words_of_a_single_pair_are_linked_in_order(pair, quality):
+    source, target = pair.split(" ||| ")
+    wanted = " ".join(f"{i}-{i}" for i in range(len(source.split())))
+    assert align([source], [target], quality=quality).links.to_strings() == [wanted]
+
+
+def test_settings_and_options_reach_the_fit():
+    settings = AlignSettings(fitting=FitSettings("ibm1", IBM1Settings(iterations=7)))
+    aligned = align(BITEXT, settings=settings, estimation=IBM1Settings(iterations=2))
+    assert len(aligned.aligner.log_likelihood) == 2
+    fertile = align(BITEXT, method="hmm", estimation=HMMSettings(fertility=1.0, iterations=2))
+    assert pharaoh(fertile) == fit_hmm(BITEXT, fertility=1.0, iterations=2).links(BITEXT).to_pharaoh()
+
+
+def test_reverse_links_source_first():
+    reverse = fit_ibm1(BITEXT.reversed)
+    aligned = align(BITEXT, method="ibm1", reverse=True)
+    assert pharaoh(aligned) == reverse.links(BITEXT.reversed).reversed.to_pharaoh()
+    assert aligned.sentence_scores.shape == (len(BITEXT), 1)
+
+
+def test_two_saved_directions_are_symmetrized(tmp_path):
+    models = fit_ibm1(BITEXT), fit_ibm1(BITEXT.reversed)
+    for model, name in zip(models, "fr", strict=True):
+        model.save(tmp_path / name)
+    paths = tmp_path / "f", tmp_path / "r"
+    for method in ("union", "product"):
+        expected = Symmetrized(*models, method).links(BITEXT).to_pharaoh()
+        assert pharaoh(align(BITEXT, model=models, symmetrization=method)) == expected
+        assert pharaoh(align(BITEXT, model=paths, symmetrization=method)) == expected
+        assert pharaoh(align(BITEXT, method="ibm1", symmetrization=method)) == expected
+
+
+def test_a_symmetrized_fit_goes_on_from_a_symmetrized_model(tmp_path):
+    def fitted(iterations, **more):
+        estimation = IBM1Settings(iterations=iterations)
+        aligned = align(BITEXT, method="ibm1", symmetrization="union", estimation=estimation, **more)
+        aligned.aligner.save(tmp_path / str(iterations))
+        return aligned.aligner
+
+    whole, _, rest = fitted(5), fitted(2), fitted(3, start=tmp_path / "2")
+    for one, other in ((whole.forward, rest.forward), (whole.reverse, rest.reverse)):
+        assert one.table.values.tobytes() == other.table.values.tobytes()
+    with pytest.raises(AlignkitError, match="is a model of one direction"):
+        fitted(1, start=whole.forward)
+
+
+@pytest.mark.parametrize("wanted", [{}, {"probabilities": True, "scored": True, "words": True}])
+def test_blocks_change_nothing(monkeypatch, wanted):
+    model = fit_joint(BITEXT)
+
+    def whole(**options):
+        found = list(align(BITEXT, **options).alignments(**wanted))
+        links = alignkit.Links.concatenated([each.links for each in found]).to_pharaoh()
+        return links, [[] if each.probabilities is None else each.probabilities.tolist() for each in found]
+
+    for options in ({"model": model}, {"method": "ibm1"}):
+        (links, one), _ = whole(**options), monkeypatch.setattr(pipeline, "BLOCK", 7)
+        again, many = whole(**options)
+        monkeypatch.undo()
+        assert again == links
+        assert [value for part in many for value in part] == [value for part in one for value in part]
+        assert (len(many) > 1) == (bool(wanted) or "model" in options)
+
+
+def test_a_stream_gives_what_a_text_gives():
+    model = fit_ibm1(BITEXT)
+    lines = "".join(f"{x}\t{y}\n" for x, y in zip(SOURCE, TARGET, strict=True)).encode()
+    parts = list(align_stream(io.BytesIO(lines), model))
+    assert b"".join(pharaoh(part) for part in parts) == model.links(BITEXT).to_pharaoh()
+
+
+@pytest.mark.parametrize("output_format", ["pharaoh", "probabilities", "giza"])
+def test_write(tmp_path, output_format, capfdbinary):
+    aligned = align(BITEXT, method="ibm1")
+    aligned.write(tmp_path / "links", output_format, tmp_path / "scores")
+    aligned.write(output_format=output_format)
+    assert capfdbinary.readouterr().out == (tmp_path / "links").read_bytes()
+    assert len((tmp_path / "scores").read_text().splitlines()) == len(BITEXT)
+    if output_format == "probabilities":
+        first = (tmp_path / "links").read_text().split()[0]
+        assert float(first.split(":")[1]) == pytest.approx(aligned.probabilities[0], rel=1e-3)
+
+
+class OnlyAlpha(Aligner):
+    name, kinds = "mine", ("alpha",)
+
+    def score(self, bitext, kind):
+        return fit_ibm1(BITEXT).score(bitext, kind)
+
+    def save(self, path):
+        raise AssertionError
+
+
+def test_an_aligner_of_scores_alone():
+    aligned = align(BITEXT, model=OnlyAlpha(), threads=2)
+    assert pharaoh(aligned) == best_links(OnlyAlpha().score(BITEXT, "alpha")).to_pharaoh()
+    with pytest.raises(AlignkitError, match="do not depend on a threshold"):
+        align(BITEXT, model=OnlyAlpha(), threshold=0.5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"method": "xor"}, "unknown method 'xor'; known are joint, ibm1"),
+        (
+            {"method": "ibm1", "estimation": HMMSettings()},
+            "ibm1 needs IBM1Settings, not HMMSettings",
+        ),
+        ({"symmetrization": "union"}, "joint, which does so by itself"),
+        ({"reverse": True}, "reverse"),
+        ({"method": "hmm", "reverse": True, "symmetrization": "union"}, "reverse"),
+        ({"method": "hmm", "symmetrization": "xor"}, "cannot symmetrize by 'xor'"),
+        ({"method": "hmm", "threshold": 0.5}, "threshold"),
+        ({"method": "hmm", "symmetrization": "union", "threshold": 0.5}, "threshold"),
+        (
+            {"method": "diagonal", "prior": "x"},
+            "prior does not go with diagonal, only with joint, ibm1",
+        ),
+        ({"quality": "best", "start": "x"}, "start does not go with quality best; leave out --start or --quality"),
+        ({"prior_weight": 3}, "prior_weight goes only with prior"),
+        ({"speed": 3}, "there is no setting 'speed'; known are encoding_errors, .*, adapt"),
+    ],
+)
+def test_what_does_not_go_together(settings, message):
+    with pytest.raises(AlignkitError, match=message):
+        align(BITEXT, **settings)
+
+
+FIT_VALUES = {
+    "method": "hmm",
+    "estimation": JOINT_SETTINGS,
+    "iterations": 3,
+    "quality": "best",
+    "keep_case": True,
+    "reverse": True,
+    "prior": "x",
+    "embeddings": "e5",
+    "start": "x",
+}
+
+
+def test_a_fitted_model_goes_with_no_setting_of_a_fit():
+    model, joint = fit_ibm1(BITEXT), fit_joint(BITEXT, iterations=1)
+    assert {*FIT_VALUES, "prior_weight"} == {field.name for field in fields(FitSettings)}
+    for name, value in FIT_VALUES.items():
+        more = {"method": "ibm1"} if name == "reverse" else {}
+        with pytest.raises(AlignkitError, match=rf"not fitted again; (method, )?{name} cannot be given with it"):
+            align(BITEXT, model=model, **{name: value}, **more)
+    with pytest.raises(AlignkitError, match="iterations, quality cannot be given"):
+        align_stream(io.BytesIO(), model, iterations=2, quality="fast")
+    assert len(align(BITEXT, model=joint, adapt=True)) == len(BITEXT)
+    with pytest.raises(AlignkitError, match="adapt is for a fitted model"):
+        align(BITEXT, adapt=True)
+    with pytest.raises(AlignkitError, match="a heuristic combines two models"):
+        align(BITEXT, model=model, symmetrization="union")
+
+
+def test_progress_names_the_direction():
+    told = []
+    align(BITEXT, method="ibm1", symmetrization="union", threads=1, progress=lambda *args: told.append(args))
+    assert [done for done, _, _ in told] == [*range(1, 6)] * 2
+    assert [message.startswith("reverse, ") for _, _, message in told] == [False] * 5 + [True] * 5
+
+
+def test_one_line_of_code(tmp_path):
+    """The call that README shows."""
+    sides = [Path(str(alignkit_data.path(f"test.{side}"))) for side in ("de", "en")]
+    alignkit.align(*sides).write(tmp_path / "links")
+    assert len((tmp_path / "links").read_text().splitlines()) == 100
+
+
+def test_a_stream_goes_on_after_malformed_lines():
+    model = fit_ibm1(BITEXT)
+    pairs = [f"{x} ||| {y}\n" for x, y in zip(SOURCE, TARGET, strict=True)]
+    broken = [*pairs[:5], "no separator\n", *pairs[5:9], "a ||| b ||| c\n", "\n", *pairs[9:]]
+    texts = list(align_stream(io.BytesIO("".join(broken).encode()), model, skip=True))
+    found = [line for text in texts for line in text.links.to_strings()]
+    wanted = align(SOURCE, TARGET, model=model).links.to_strings()
+    assert found == [*wanted[:5], "", *wanted[5:9], "", "", *wanted[9:]]
+    assert [error.line for text in texts for error in text.errors] == [6, 11]
+    with pytest.raises(InputError, match="line 6"):
+        list(align_stream(io.BytesIO("".join(broken).encode()), model))
+
+
+def test_nothing_is_left_if_the_second_file_cannot_be_opened(tmp_path):
+    with pytest.raises(AlignkitError, match="absent"):
+        align(BITEXT, method="ibm1").write(tmp_path / "out", sentence_scores=tmp_path / "absent" / "scores")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_take_their_place_at_the_end(tmp_path):
+    aligned = align(BITEXT, method="ibm1")
+
+    def texts():
+        yield aligned
+        assert not (tmp_path / "out").exists()
+
+    write_alignments(texts(), tmp_path / "out", sentence_scores=tmp_path / "scores")
+    assert (tmp_path / "out").read_bytes() == aligned.links.to_pharaoh()
+    assert len((tmp_path / "scores").read_text().splitlines()) == len(aligned)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+def test_both_directions_at_once_are_those_fitted_apart(threads):
+    def fit(text, share):
+        assert 1 <= share <= threads
+        return fit_ibm1(text, iterations=3, threads=share)
+
+    at_once = fit_symmetrized(BITEXT, fit, threads=threads)
+    apart = fit(BITEXT, 1), fit(BITEXT.reversed, 1)
+    for one, other in zip(apart, (at_once.forward, at_once.reverse), strict=True):
+        assert one.table.values.tobytes() == other.table.values.tobytes()
+        assert one.null.tobytes() == other.null.tobytes()
+        assert other.threads == threads
+
+
+def test_an_error_in_one_direction_is_raised():
+    def fit(text, share):
+        if text is not BITEXT:
+            raise RuntimeError("no")
+        return fit_ibm1(text, iterations=1)
+
+    for threads in (1, 2):
+        with pytest.raises(RuntimeError, match="no"):
+            fit_symmetrized(BITEXT, fit, threads=threads)
