@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from alignkit.classical.em import exact_sum, run_em
+from alignkit.classical.em import exact_sum
 from alignkit.classical.hmm.back_off import BackgroundModel, BackgroundPairs, BackOff
 from alignkit.classical.hmm.evidence import LevelRatios, are_words, leave_one_out_share, spelling_counts
 from alignkit.classical.hmm.expectation import (
@@ -34,6 +34,7 @@ from alignkit.kernels.hmm_rows import TINY, ZERO
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.kernels.packed_links import UNIT, as_floats, unpacked_links
 from alignkit.scores import Scores
+from alignkit.support.stages import Stage
 from alignkit.support.threads import blocks, blocks_of_size, run_blocks
 from alignkit.text.bitext import Bitext
 from alignkit.types import Progress
@@ -233,11 +234,11 @@ def _pair_prior(bitext: Bitext, settings: HMMSettings) -> PairPrior:
         are_words(side.vocabulary) if factor < 1 else np.ones(len(side.vocabulary), bool)
         for side in (bitext.source, bitext.target)
     )
-    return PairPrior(np.float32(settings.lexical_prior), np.float32(factor), source, target)
+    return PairPrior(np.float32(settings.dirichlet), np.float32(factor), source, target)
 
 
 class HMMEstimation:
-    """A hidden Markov aligner while it is estimated (:class:`alignkit.classical.em.EMModel`).
+    """A hidden Markov aligner while it is estimated, by :func:`estimate`.
 
     Both directions share the expected links, and so the counts of word pairs. Until :meth:`add_transitions` all
     positions are equally likely, as in IBM Model 1.
@@ -347,17 +348,6 @@ class HMMEstimation:
         return exact_sum(self.expectation.likelihood)
 
     @property
-    def status(self) -> str:
-        """The text of a progress message after an iteration."""
-        plain = self.settings.is_maximum_likelihood and self.pairs.pseudo_counts is None
-        return f"{'log-likelihood' if plain else 'score'} {self.log_likelihood:.9g}"
-
-    def has_converged(self, history: list[float]) -> bool:
-        """True if the last E-step, with transitions, changed the links by less than the tolerance."""
-        tokens = sum(len(side.tokens) for side in self.sides)
-        return self._has_transitions and self.expectation.change < self.settings.tolerance * tokens
-
-    @property
     def _has_transitions(self) -> bool:
         return len(self.directions[0].transition) > 0
 
@@ -409,7 +399,7 @@ class HMMEstimation:
         """The parameters of the forward (0) or the reverse (1) direction; see :attr:`estimated_pairs`."""
         direction = self.directions[side]
         totals = np.maximum(direction.totals, TINY)
-        floor = np.minimum(np.float32(self.settings.lexical_prior) / totals, np.float32(1))
+        floor = np.minimum(np.float32(self.settings.dirichlet) / totals, np.float32(1))
         # A word that no link supports says nothing: its floor would be all there is.
         floor = np.where(direction.totals > 0, floor, np.float32(0)).astype(np.float32)
         spelling = np.float32(self.settings.spelling)
@@ -451,13 +441,13 @@ class HMMEstimation:
 def estimate(
     model: HMMEstimation, progress: Progress | None = None, last_shares: Shares | None = None
 ) -> tuple[float, ...]:
-    """Runs all iterations, first those without transitions, and then an E-step more, whose links are left.
+    """Expectation maximisation: iterations without transitions, as in IBM Model 1, and then with them.
 
-    After that the estimation cannot go on.
+    After the last M-step comes an E-step more, whose links are left; the estimation cannot go on after it.
 
     Args:
         model: as it was made; one that goes on from a fitted model needs no iterations without transitions.
-        progress: called with (done, total, message) after each iteration.
+        progress: called with (done, total, message) after each iteration; one that converged counts as the last.
         last_shares: of the last E-step; as before by default.
 
     Returns:
@@ -465,11 +455,24 @@ def estimate(
     """
     settings = model.settings
     lexical = settings.lexical_iterations if model.start is None else 0
+    total, history = lexical + settings.iterations, list[float]()
+    tokens = sum(len(side.tokens) for side in model.sides)
+    # With priors, or with a link's own part taken out, this is no likelihood of the text.
+    is_plain = settings.is_maximum_likelihood and model.pairs.pseudo_counts is None
+    score = "log-likelihood" if is_plain else "score"
     model.initialise()
-    history = run_em(model, lexical, progress, after=settings.iterations)
-    if model.start is None:
-        model.add_transitions()
-    history += run_em(model, settings.iterations, progress, before=lexical)
+    with Stage("fitting", progress) as stage:
+        for iteration in range(total):
+            if iteration == lexical and model.start is None:
+                model.add_transitions()
+            model.e_step()
+            history.append(model.log_likelihood)
+            model.m_step()
+            # Links have settled; without transitions they have not yet found their places.
+            converged = iteration >= lexical and model.expectation.change < settings.tolerance * tokens
+            stage(total if converged else iteration + 1, total, f"{score} {history[-1]:.9g}")
+            if converged:
+                break
     model.last_e_step(last_shares)
     return (*history, model.log_likelihood)
 

@@ -159,7 +159,7 @@ class UnknownPairs:
         new = np.flatnonzero(is_new)
         if not len(new):
             return
-        start = np.full(len(new), self.settings.lexical_prior, np.float32)
+        start = np.full(len(new), self.settings.dirichlet, np.float32)
         if self.is_spelled:
             alike = spelling_of_new_pairs(bitext, is_new, threads)[new]
             alike = np.maximum(alike, self.letters.counts(bitext, ids, new, threads))
@@ -250,7 +250,7 @@ class LeaveOneOut:
         for side, direction in enumerate(self.model.directions):
             # The floor is the pseudo-count of every pair, divided by the word's count.
             floor = direction.emission_floor[ids[side][tokens[side]]].astype(np.float64)
-            totals = JOINT_SETTINGS.lexical_prior / np.maximum(floor, TINY)
+            totals = JOINT_SETTINGS.dirichlet / np.maximum(floor, TINY)
             others = evidence[places, 1 + side] * totals - own
             evidence[places, 1 + side] = np.maximum(others, TINY) / np.maximum(totals - own, TINY)
 

@@ -22,7 +22,8 @@ class HMMSettings:
             all and divided by the number of tokens of both sides; 0: never before ``iterations``. Below some 1e-5
             that may never be, for links are rounded between iterations (:mod:`alignkit.kernels.packed_links`).
         null_probability: p0, that a target word is NULL's.
-        lexical_prior: Dirichlet pseudo-count of each word pair that meets.
+        dirichlet: concentration of a symmetric Dirichlet prior over the words that a word meets: a pseudo-count of
+            each pair; 0: none.
         null_prior: the same for each word of NULL.
         transition_prior: the same for each jump and first position.
         reach: at first, weights of jumps and first positions fall by a factor of e with this number of positions;
@@ -52,7 +53,7 @@ class HMMSettings:
     lexical_iterations: int = 5
     iterations: int = 5
     null_probability: float = 0.2
-    lexical_prior: float = 0.0
+    dirichlet: float = 0.0
     null_prior: float = 0.0
     transition_prior: float = 0.0
     back_off: float = 0.0
@@ -77,7 +78,7 @@ class HMMSettings:
 
     @property
     def _priors(self) -> tuple[float, ...]:
-        prior = self.lexical_prior, self.null_prior, self.transition_prior
+        prior = self.dirichlet, self.null_prior, self.transition_prior
         return (*prior, self.back_off, self.fertility, self.spelling)
 
     def __post_init__(self) -> None:
@@ -110,7 +111,7 @@ JOINT_SETTINGS = HMMSettings(
     iterations=10,
     tolerance=0.04,
     null_probability=0.05,
-    lexical_prior=3e-3,
+    dirichlet=3e-3,
     null_prior=1e-3,
     transition_prior=0.5,
     reach=4.0,

@@ -208,18 +208,18 @@ def test_the_m_step_is_that_of_the_counts_of_model_and_text_joined(side):
     for (x, _), n in joined.counts.items():
         totals[x] += n
     for x, y in joined.met:
-        totals[x] += pseudo_counts[x, y] + settings.lexical_prior
+        totals[x] += pseudo_counts[x, y] + settings.dirichlet
         of_row[x].add(y)
     elsewhere = [n for (x, y), n in joined.counts.items() if x in of_row and y not in of_row[x]]
     assert sum(elsewhere) > 5  # the model has other pairs of the text's words
-    assert found.emission_floor == pytest.approx([settings.lexical_prior / totals[x] for x in joined.x], rel=1e-3)
+    assert found.emission_floor == pytest.approx([settings.dirichlet / totals[x] for x in joined.x], rel=1e-3)
     table, found_emission = estimation.table(estimation.parameters(0)), {}
     rows = np.repeat(np.arange(table.shape[0]), np.diff(table.offsets)).tolist()
     for i, o, p in zip(rows, table.columns.tolist(), found.emission.tolist(), strict=True):
         found_emission[(joined.names[0][i], joined.names[1][o])[:: -1 if side else 1]] = p
     assert found_emission == pytest.approx(
         {
-            (x, y): (joined.counts[x, y] + pseudo_counts[x, y] + settings.lexical_prior) / totals[x]
+            (x, y): (joined.counts[x, y] + pseudo_counts[x, y] + settings.dirichlet) / totals[x]
             for x, y in joined.met
         },
         rel=2e-3,

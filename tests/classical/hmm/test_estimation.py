@@ -62,7 +62,7 @@ def test_without_transitions_it_is_ibm_model_1_with_a_fixed_null(prior, exclude)
     """With priors, and with a link's own part, and that of copies of its pair, taken out of the counts."""
     pairs = random_pairs(5, pairs=60)
     pairs += pairs[:20] + pairs[:5]
-    settings = HMMSettings(null_probability=0.2, lexical_prior=prior, null_prior=prior, leave_one_out=exclude)
+    settings = HMMSettings(null_probability=0.2, dirichlet=prior, null_prior=prior, leave_one_out=exclude)
     bitext, model = estimation_of(pairs, settings, lexical=3)
     share = leave_one_out_share(bitext) if exclude else 0.0
     trans, null, history = naive.lexical_em(pairs, 3, 0.2, len(bitext.target.vocabulary), prior, share)
@@ -80,7 +80,7 @@ def test_the_last_e_step_takes_out_a_larger_own_part(least):
     """Whatever was expected of the link, but no more than was counted."""
     pairs = random_pairs(5, pairs=60)
     pairs += pairs[:20]
-    settings = HMMSettings(null_probability=0.2, lexical_prior=0.3, null_prior=0.3, leave_one_out=True)
+    settings = HMMSettings(null_probability=0.2, dirichlet=0.3, null_prior=0.3, leave_one_out=True)
     bitext, model = estimation_of(pairs, settings, lexical=3)
     share = leave_one_out_share(bitext)
     *_, history = naive.lexical_em(pairs, 4, 0.2, len(bitext.target.vocabulary), 0.3, share, least)

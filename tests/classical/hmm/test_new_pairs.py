@@ -38,7 +38,7 @@ def naive(model, x, y, alike):
         own = sum(n for a, _, n in turned if a == state)
         seen = max(sum(n for _, b, n in turned if b == word), 1)
         is_unknown = word not in (model.source if side else model.target)
-        total = JOINT_SETTINGS.lexical_prior + alike
+        total = JOINT_SETTINGS.dirichlet + alike
         for part in (slice(3), slice(-3, None), slice(5), slice(-5, None)):
             a, b = state[part], word[part]
             count = sum(n for i, o, n in turned if i[part] == a and o[part] == b and n >= LEAST_COUNT)

@@ -63,7 +63,7 @@ def test_own_links_are_taken_out_of_the_counts(model, text, monkeypatch, block):
                 count = counts[row][model.table.columns[row] == o].sum()
                 own = part.share * min(float(count), 1.0)
                 for side, (direction, x) in enumerate(zip(model.directions, (i, o), strict=True), 1):
-                    total = JOINT_SETTINGS.lexical_prior / float(direction.emission_floor[x])
+                    total = JOINT_SETTINGS.dirichlet / float(direction.emission_floor[x])
                     expected = max(before[place, side] * total - own, 0) / (total - own)
                     if sizes[m] < LEAST_ELEMENTS:
                         expected = before[place, side]
@@ -82,5 +82,5 @@ def test_pairs_of_other_texts_keep_all_counts(model, text):
 
 
 def test_a_model_without_pseudo_counts_keeps_its_counts(text):
-    plain = fit_joint(text, lexical_prior=0.0, back_off=0.0, spelling=0.0, leave_one_out=False).words
+    plain = fit_joint(text, dirichlet=0.0, back_off=0.0, spelling=0.0, leave_one_out=False).words
     assert LeaveOneOut(plain, plain.counts).share == 0

@@ -10,13 +10,13 @@ from alignkit.errors import AlignkitError
         {"iterations": 0},
         {"lexical_iterations": -1},
         {"null_probability": 0.0},
-        {"lexical_prior": -1.0},
+        {"dirichlet": -1.0},
         {"fertility_prior": 0.0},
         {"affixes": (0,)},
         {"affixes": (3, -2)},
         {"fertility": 1.1},
-        {"lexical_prior": float("nan")},
-        {"lexical_prior": float("inf")},
+        {"dirichlet": float("nan")},
+        {"dirichlet": float("inf")},
         {"reach": float("inf")},
         {"least_own": 1.5},
     ],
@@ -28,5 +28,5 @@ def test_settings_outside_their_range_are_errors(wrong):
 
 def test_priors_make_it_more_than_maximum_likelihood():
     assert HMMSettings(reach=5.0, tolerance=0.1).is_maximum_likelihood
-    for prior in ({"lexical_prior": 0.1}, {"transition_prior": 0.1}, {"fertility": 0.5}, {"leave_one_out": True}):
+    for prior in ({"dirichlet": 0.1}, {"transition_prior": 0.1}, {"fertility": 0.5}, {"leave_one_out": True}):
         assert not HMMSettings(**prior).is_maximum_likelihood
