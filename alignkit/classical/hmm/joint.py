@@ -99,7 +99,7 @@ SUBWORD_ITERATIONS = 3
 SMALL_TOLERANCE, SEVERAL = 0.08, 20
 #: Iterations with transitions of the rough model that the views of a small text learn from first; the most without
 #: transitions of the models that learn from others.
-ROUGH_ITERATIONS, TAUGHT_LEXICAL = 1, 2
+ROUGH_ITERATIONS, CO_TRAINED_LEXICAL = 1, 2
 #: Bytes of a word pair in a saved file: its target word, two probabilities and a count; and of what the names of
 #: arrays, the header and the directory of the file take for each view.
 PAIR, ENVELOPE = 16, 1 << 14
@@ -425,51 +425,58 @@ def fit_joint(
     is_alone = len(views) == 1 or levels is not None or start is not None
     words = plans[0][1]
     learn = not is_alone and words.co_training > 0 and matrix_elements(text) < SMALL_TEXT * share_of_text
-    order = [*range(1, len(views)), 0]  # words come last
-    steps = [(n, _taught(plans[n][1]) if learn else plans[n][1], f"view {n + 1}") for n in order]
+    # Each view is fitted once, words last; views that learn from each other begin with a rough model of words.
+    steps = [(n, _co_trained(plans[n][1]) if learn else plans[n][1], f"view {n + 1}") for n in range(len(views))]
+    steps = steps[1:] + steps[:1]
     if learn:
         steps.insert(0, (0, replace(words, iterations=ROUGH_ITERATIONS), "rough view 1"))
-    pending, fits = iter(enumerate(steps)), [own for _, own, _ in steps]
-    known: dict[int, np.ndarray] = {}  # the log-odds of links by the last fit of each view, if views learn
-
-    def fit(viewed: ViewedText) -> tuple[BidirectionalHMM, Scores]:
-        step, (n, own, name) = next(pending)
-        others = [each for k, each in known.items() if k != n]
+    models: dict[int, BidirectionalHMM] = {}
+    latest: dict[int, np.ndarray] = {}  # the log-odds of links by the last fit of each view, if views learn
+    total: Scores | None = None
+    for step, (n, own_settings, name) in enumerate(steps):
+        viewed = ViewedText(views[n], text)
+        for side in (text.source, text.target):
+            side.vocabulary.forget_strings()  # several times as large as the vocabulary
+        # What the other views say of a link is evidence for it, as its embeddings are.
+        others = [each for k, each in latest.items() if k != n]
         given = levels_of_links(reduce(np.add, others) / np.float32(len(others))) if others else levels
-        model, log_odds = fit_view(
+        models[n], log_odds = fit_view(
             viewed,
-            own,
+            own_settings,
             count,
-            None if progress is None else progress_of_view(progress, step, fits, name),
+            None if progress is None else progress_of_view(progress, step, [each for _, each, _ in steps], name),
             prior=prior if viewed.view.has_words else None,
             start=None if start is None else start.models[n],
             levels=None if given is None else viewed.levels(given, count),
         )
-        found = viewed.of_words(log_odds, count)
+        log_odds = viewed.of_words(log_odds, count)
         if learn:
-            known[n] = found.values.copy()
-        return model, found
-
-    if learn:
-        fit(ViewedText(views[0], text))
-    turned = [views[n] for n in order]
-    models, log_odds = fitted_views(turned, text, chosen, lambda _, viewed: fit(viewed))
-    models = models[-1:] + models[:-1]
+            latest[n] = log_odds.values.copy()
+        if total is None and not (learn and step == 0):
+            total = log_odds
+        elif total is not None:
+            total.values[:] += log_odds.values
+        del log_odds, viewed, given  # as large as all that the next fit keeps of the links
+    # The views' opinions of a link are pooled: the mean of their log-odds.
+    if total is None or (chosen is not None and not chosen.any()):
+        total = Scores.from_matrices([])
+    total.values[:] /= np.float32(len(views))
     seen = ViewedText(views[0], text).bitext
     leanings = Leanings.counted(seen) if views[0].has_words else None
-    probabilities = into_probabilities(log_odds, count, leanings.bonds(seen) if leanings else None)
+    probabilities = into_probabilities(total, count, leanings.bonds(seen) if leanings else None)
     attachment, fitted = None, FittedText(bitext, probabilities, chosen)
     if views[0].has_words:
         attachment = Attachment.learned(seen, probabilities, count)
         fitted = replace(fitted, attached=attachment.apply(seen, probabilities, count))
-    return JointHMM(views, models, attachment, leanings, threads=threads, fitted=fitted)
+    fitted_models = tuple(models[n] for n in range(len(views)))
+    return JointHMM(views, fitted_models, attachment, leanings, threads=threads, fitted=fitted)
 
 
-def _taught(settings: HMMSettings) -> HMMSettings:
+def _co_trained(settings: HMMSettings) -> HMMSettings:
     """Settings of a view that learns from others."""
     return replace(
         settings,
-        lexical_iterations=min(settings.lexical_iterations, TAUGHT_LEXICAL),
+        lexical_iterations=min(settings.lexical_iterations, CO_TRAINED_LEXICAL),
         likeness=settings.co_training,
     )
 
