@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
-from io import TextIOBase
+from io import RawIOBase, TextIOBase
 from itertools import pairwise
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast, overload
@@ -786,4 +786,8 @@ def _seem_exchanged(text: AlignedText) -> bool:
 
 
 def _opened(path: PathLike) -> AbstractContextManager[IO[bytes]]:
-    return nullcontext(sys.stdout.buffer) if path == "-" else atomic_write(path)
+    if path != "-":
+        return atomic_write(path)
+    if isinstance(sys.stdout.buffer, RawIOBase):  # python -u: a write may stop short there, without an error
+        return open(os.dup(sys.stdout.fileno()), "wb")
+    return nullcontext(sys.stdout.buffer)
