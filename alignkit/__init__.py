@@ -41,11 +41,11 @@ if TYPE_CHECKING:
     from alignkit.metrics.kendall import kendall as kendall
     from alignkit.metrics.protocol import MetricSettings as MetricSettings
     from alignkit.metrics.registry import compare as compare
-    from alignkit.pipeline.pipeline import AlignedText as AlignedText
-    from alignkit.pipeline.pipeline import align as align
-    from alignkit.pipeline.pipeline import align_blocks as align_blocks
-    from alignkit.pipeline.pipeline import align_stream as align_stream
-    from alignkit.pipeline.pipeline import load as load
+    from alignkit.pipeline.align import align as align
+    from alignkit.pipeline.align import align_blocks as align_blocks
+    from alignkit.pipeline.align import align_stream as align_stream
+    from alignkit.pipeline.aligned_text import AlignedText as AlignedText
+    from alignkit.pipeline.linking import load as load
     from alignkit.pipeline.settings import AlignSettings as AlignSettings
     from alignkit.scores import Scores as Scores
     from alignkit.text.bitext import Bitext as Bitext
@@ -80,7 +80,9 @@ _PUBLIC = {
     "alignkit.text.bitext": "Bitext Corpus",
     "alignkit.text.pairs": "read_bitext",
     "alignkit.text.vocabulary": "Vocabulary",
-    "alignkit.pipeline.pipeline": "AlignedText align align_stream align_blocks load",
+    "alignkit.pipeline.aligned_text": "AlignedText",
+    "alignkit.pipeline.align": "align align_stream align_blocks",
+    "alignkit.pipeline.linking": "load",
     "alignkit.pipeline.settings": "AlignSettings",
     "alignkit.uses.projection.spans": "ProjectedSpan project_spans",
 }

@@ -39,7 +39,7 @@ from alignkit.links.links import GoldLinks, Links
 from alignkit.links.symmetrization import symmetrize
 from alignkit.metrics.aer import evaluate, link_keys
 from alignkit.metrics.error_classes import WordFacts
-from alignkit.pipeline.pipeline import align
+from alignkit.pipeline.align import align
 from alignkit.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import read_bitext

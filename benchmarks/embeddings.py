@@ -22,7 +22,7 @@ from quality_systems import FirstPairs
 from alignkit.embeddings.contextual import ContextualEmbeddings
 from alignkit.links.links import Links, parse_links
 from alignkit.metrics.aer import evaluate
-from alignkit.pipeline.pipeline import align
+from alignkit.pipeline.align import align
 from alignkit.support.version import __version__
 from alignkit.text.reading import read_lines
 

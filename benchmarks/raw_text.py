@@ -23,7 +23,8 @@ from quality import markdown
 
 from alignkit.links.links import GoldLinks, Links, parse_links
 from alignkit.metrics.aer import evaluate
-from alignkit.pipeline.pipeline import AlignedText, align
+from alignkit.pipeline.align import align
+from alignkit.pipeline.aligned_text import AlignedText
 from alignkit.text.pairs import split_words
 from alignkit.text.reading import read_lines
 

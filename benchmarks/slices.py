@@ -25,7 +25,7 @@ from alignkit.embeddings.contextual import ContextualEmbeddings
 from alignkit.links.links import GoldLinks, Links, parse_links
 from alignkit.links.symmetrization import symmetrize
 from alignkit.metrics.aer import evaluate
-from alignkit.pipeline.pipeline import align
+from alignkit.pipeline.align import align
 from alignkit.pipeline.settings import QUALITIES
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import read_bitext

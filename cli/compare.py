@@ -168,7 +168,7 @@ def train_on_sample(folder: str, seed: int, device: str, quiet: bool) -> str:
 
 def sample_pictures(network: Aligner) -> list[str]:
     """Pictures of some of the sample's pairs: IBM Model 1, which counts, beside the attention of a network."""
-    from alignkit.pipeline.pipeline import align
+    from alignkit.pipeline.align import align
     from alignkit.text.pairs import read_text
 
     counting = align(*choose_text(None, None, True), method="ibm1", threads=1).aligner

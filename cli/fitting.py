@@ -38,7 +38,7 @@ from alignkit_cli.parameter_types import PASSES, TEXT, Checked, HeuristicName, I
 from alignkit_cli.progress import FitTrace, ProgressBar
 
 if TYPE_CHECKING:
-    from alignkit.pipeline.pipeline import Written
+    from alignkit.pipeline.aligned_text import Written
 
 #: Settings of a model that have an option of their own.
 OWN = ("iterations", "null")
@@ -117,7 +117,7 @@ def result_options(command: Command) -> Command:
     """What is fitted on and saved, output files, and the number of threads."""
     fit_on = click.option(
         "--fit-on",
-        type=Checked("n|p%", "alignkit.pipeline.pipeline:sample_share"),
+        type=Checked("n|p%", "alignkit.pipeline.align:sample_share"),
         help="Fit on a random sample of the pairs, for texts of millions of pairs. All pairs are linked by the "
         "model, in bounded memory. The model of `align` is adapted to each block of the "
         "text. SRC and TGT must be files, which are read several times.",
@@ -191,7 +191,8 @@ def align_and_write(
     is_raw = settings.reading.tokenize or model is not None or settings.fitting.start is not None
     if OUTPUT_FORMATS[options["output_format"]].needs_spans and not is_raw:
         raise click.UsageError(f"--format {options['output_format']} goes only with --tokenize.")
-    from alignkit.pipeline.pipeline import align, align_blocks, align_stream, write_alignments
+    from alignkit.pipeline.align import align, align_blocks, align_stream
+    from alignkit.pipeline.aligned_text import write_alignments
     from alignkit.text.pairs import PairFiles
 
     # A saved model links a text of any size, unless all scores are wanted or the text can be read only once.

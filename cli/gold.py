@@ -52,7 +52,7 @@ def command(source: str, target: str | None, links: str | None, **options: Any) 
     reading = with_given(ReadSettings(), options)
     from alignkit.links.gold import read_links
     from alignkit.links.links import check_range
-    from alignkit.pipeline.pipeline import align
+    from alignkit.pipeline.align import align
     from alignkit.text.pairs import read_text
     from alignkit.uses.annotate import annotation_page, pairs_to_annotate
 

@@ -82,7 +82,7 @@ def command(source: str | None, target: str | None, links: str | None, **options
         target, links = None, target
     text = choose_text(source, target, options["sample"])
     reading = with_given(ReadSettings(), options)
-    from alignkit.pipeline.pipeline import align
+    from alignkit.pipeline.align import align
     from alignkit.text.pairs import read_text
 
     with ProgressBar("aligning", options["quiet"]) as bar:

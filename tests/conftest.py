@@ -50,3 +50,17 @@ def planted():
     """(bitext, links): a permuted copy with an identity lexicon, and the only right alignment."""
     pairs, links = permuted_copy(2)
     return bitext_of(pairs), links
+
+
+@pytest.fixture
+def set_blocks(monkeypatch):
+    """Let texts be linked in blocks of other sizes: of so many pairs, or of so many elements."""
+
+    from alignkit.pipeline import align, aligned_text, linking
+
+    def set_sizes(**sizes):
+        for name, size in sizes.items():
+            for module in (aligned_text, linking, align):
+                monkeypatch.setattr(module, name, size, raising=False)
+
+    return set_sizes

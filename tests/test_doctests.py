@@ -30,6 +30,6 @@ def test_examples(module):
 
 
 def test_what_users_call_first_has_examples():
-    assert {"alignkit.pipeline.pipeline", "alignkit.classical.ibm1", "alignkit.links.symmetrization"} <= set(
+    assert {"alignkit.pipeline.align", "alignkit.classical.ibm1", "alignkit.links.symmetrization"} <= set(
         WITH_EXAMPLES
     )

@@ -202,7 +202,7 @@ def compare_classical(
         AlignkitError: scores cannot be read or are not of these pairs, or a name is taken.
     """
     from alignkit.classical.ibm1 import fit_ibm1
-    from alignkit.pipeline.pipeline import align
+    from alignkit.pipeline.align import align
     from alignkit.text.pairs import read_text
 
     settings = with_options(settings or CompareSettings(), options)

@@ -22,7 +22,7 @@ from alignkit.classical.link_counts import LinkedWords, linked_around, table_of_
 from alignkit.classical.priors import LexiconPrior
 from alignkit.errors import AlignkitError, InputError, check_list, check_type, writing
 from alignkit.links.links import check_range, parse_links
-from alignkit.pipeline.pipeline import align_blocks
+from alignkit.pipeline.align import align_blocks
 from alignkit.support.files import check_writable
 from alignkit.support.threads import blocks_of_size
 from alignkit.text.pairs import read_text

@@ -16,7 +16,7 @@ from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.classical.memory import HMM, LEXICAL, check_memory, parse_size, show_size
 from alignkit.errors import AlignkitError
-from alignkit.pipeline.pipeline import align
+from alignkit.pipeline.align import align
 
 
 def large_text(pairs=3000):

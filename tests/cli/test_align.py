@@ -58,9 +58,8 @@ def test_a_stream_gives_what_files_give(alignkit, model, tmp_path, write, output
 
 
 @pytest.mark.parametrize("output_format", list(OUTPUT_FORMATS))
-def test_batches_leave_no_trace(alignkit, model, tmp_path, monkeypatch, output_format):
+def test_batches_leave_no_trace(alignkit, model, tmp_path, monkeypatch, set_blocks, output_format):
     """Numbers of pairs, in particular, go on from batch to batch."""
-    from alignkit.pipeline import pipeline
     from alignkit.text import reading
 
     options = [*format_options(output_format), "--sentence-scores", tmp_path / "s"]
@@ -74,7 +73,7 @@ def test_batches_leave_no_trace(alignkit, model, tmp_path, monkeypatch, output_f
 
     whole = list(results())
     monkeypatch.setattr(reading, "STREAM_CHUNK", 1000)
-    monkeypatch.setattr(pipeline, "BLOCK", 7)
+    set_blocks(BLOCK=7)
     assert list(results()) == whole
 
 
@@ -294,7 +293,7 @@ def test_scores_of_align_are_those_of_the_library(alignkit, model, tmp_path, fai
     import numpy as np
 
     from alignkit.aligner import load_aligner
-    from alignkit.pipeline.pipeline import align
+    from alignkit.pipeline.align import align
     from alignkit.scores import Scores
     from alignkit.text.pairs import read_bitext
 

@@ -68,7 +68,7 @@ def test_errors(alignkit, failure, text, write):
 
 
 def test_compare_draws_counting_and_attention_side_by_side():
-    from alignkit.pipeline.pipeline import align
+    from alignkit.pipeline.align import align
     from alignkit_cli.compare import choose_text, sample_pictures
 
     fitted = align(*choose_text(None, None, True), method="ibm1", threads=1).aligner  # in place of a network

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import alignkit_data
+from alignkit.pipeline.linking import Linker
 
 SAMPLE = [alignkit_data.path(f"train.{side}") for side in ("de", "en")]
 TEST = [alignkit_data.path(f"test.{side}") for side in ("de", "en")]
@@ -46,11 +47,9 @@ def test_fit_on_gives_a_line_for_each_pair(alignkit, command):
 
 
 @pytest.mark.parametrize("options", [[], ["--adapt", "--format", "probabilities"], ["--format", "giza"]])
-def test_shards_joined_are_the_whole_to_the_byte(alignkit, model, tmp_path, monkeypatch, options):
-    from alignkit.pipeline import pipeline
+def test_shards_joined_are_the_whole_to_the_byte(alignkit, model, tmp_path, set_blocks, options):
 
-    monkeypatch.setattr(pipeline, "BLOCK", 30)
-    monkeypatch.setattr(pipeline, "ADAPTED_ELEMENTS", 4000)
+    set_blocks(BLOCK=30, ADAPTED_ELEMENTS=4000)
     call = ["align", *TEST, "--model", model / "m.npz", *options]
     whole = alignkit(*call, "--sentence-scores", tmp_path / "scores")
     assert whole.code == 0
@@ -117,18 +116,17 @@ def test_a_saved_model_is_pruned_to_a_size(alignkit, failure, tmp_path):
     failure(alignkit("align", *fast, "--save-model", few, "--model-size", "1K", "-q"), "the words of this text")
 
 
-def test_a_model_links_files_block_by_block(alignkit, model, monkeypatch):
-    from alignkit.pipeline import pipeline
+def test_a_model_links_files_block_by_block(alignkit, model, monkeypatch, set_blocks):
     from alignkit.text.pairs import PairFiles
 
     call = ["align", *TEST, "--model", model / "m.npz", "--format", "probabilities"]
     expected = alignkit(*call)
     sizes = []
-    linked = pipeline.Linker.linked_block
-    monkeypatch.setattr(pipeline, "BLOCK", 30)
+    linked = Linker.linked_block
+    set_blocks(BLOCK=30)
     monkeypatch.setattr(PairFiles, "bitext", None)  # which reads a text whole
     monkeypatch.setattr(
-        pipeline.Linker,
+        Linker,
         "linked_block",
         lambda self, text, *more: sizes.append(len(text)) or linked(self, text, *more),
     )

@@ -15,8 +15,7 @@ from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.links.links import Links
-from alignkit.pipeline import pipeline
-from alignkit.pipeline.pipeline import align, align_blocks, sample_share
+from alignkit.pipeline.align import align, align_blocks, sample_share
 from alignkit.text.pairs import element_bounds, sampled_pairs
 
 PAIRS = random_pairs(31, pairs=70, source_types=40, target_types=40)
@@ -24,10 +23,9 @@ BITEXT = bitext_of(PAIRS)
 
 
 @pytest.fixture
-def files(tmp_path, monkeypatch):
+def files(tmp_path, set_blocks):
     """The text in two files; blocks have sixteen pairs."""
-    monkeypatch.setattr(pipeline, "BLOCK", 16)
-    monkeypatch.setattr(pipeline, "ADAPTED_ELEMENTS", 400)
+    set_blocks(BLOCK=16, ADAPTED_ELEMENTS=400)
     for name, side in (("src", 0), ("tgt", 1)):
         (tmp_path / name).write_text("".join(" ".join(pair[side]) + "\n" for pair in PAIRS))
     return tmp_path / "src", tmp_path / "tgt"
@@ -125,9 +123,9 @@ def test_only_joint_models_are_adapted(files):
         align_blocks(*files, model=fit_ibm1(BITEXT), adapt=True)
 
 
-def test_words_that_only_one_block_has_are_learned_from_it(tmp_path, monkeypatch):
+def test_words_that_only_one_block_has_are_learned_from_it(tmp_path, set_blocks):
     """A lexicon of its own in the second block of twenty pairs, of which the sample has none."""
-    monkeypatch.setattr(pipeline, "ADAPTED_ELEMENTS", 20 * 25)
+    set_blocks(ADAPTED_ELEMENTS=20 * 25)
     draw = random.Random(4)
     text = []
     for m in range(40):

@@ -21,8 +21,9 @@ from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.classical.settings import IBM1Settings
 from alignkit.errors import AlignkitError, InputError
 from alignkit.links.from_scores import best_links, links_above
-from alignkit.pipeline import pipeline
-from alignkit.pipeline.pipeline import align, align_stream, fit_symmetrized, write_alignments
+from alignkit.pipeline.align import align, align_stream
+from alignkit.pipeline.aligned_text import write_alignments
+from alignkit.pipeline.fitting import fit_symmetrized
 from alignkit.pipeline.settings import METHODS, QUALITIES, AlignSettings, FitSettings
 
 PAIRS = [pair for pair in random_pairs(41, pairs=60) if all(pair)]
@@ -181,7 +182,7 @@ def test_a_symmetrized_fit_goes_on_from_a_symmetrized_model(tmp_path):
 
 
 @pytest.mark.parametrize("wanted", [{}, {"probabilities": True, "scored": True, "words": True}])
-def test_blocks_change_nothing(monkeypatch, wanted):
+def test_blocks_change_nothing(set_blocks, monkeypatch, wanted):
     model = fit_joint(BITEXT)
 
     def whole(**options):
@@ -190,7 +191,7 @@ def test_blocks_change_nothing(monkeypatch, wanted):
         return links, [[] if each.probabilities is None else each.probabilities.tolist() for each in found]
 
     for options in ({"model": model}, {"method": "ibm1"}):
-        (links, one), _ = whole(**options), monkeypatch.setattr(pipeline, "BLOCK", 7)
+        (links, one), _ = whole(**options), set_blocks(BLOCK=7)
         again, many = whole(**options)
         monkeypatch.undo()
         assert again == links

@@ -26,7 +26,7 @@ from alignkit.metrics.aer import AER, LinkCounts
 from alignkit.metrics.agreement import AGREEMENT
 from alignkit.metrics.intervals import adjusted_p, percentile_interval, ratio, resampled_sums
 from alignkit.metrics.protocol import MetricSettings
-from alignkit.pipeline.pipeline import align
+from alignkit.pipeline.align import align
 from alignkit.pipeline.settings import ReadSettings
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
@@ -387,7 +387,7 @@ def rank_heads_of_file(
         source, target: the text that they are of.
         gold: gold links of the same pairs, in a format of :func:`alignkit.links.gold.parse_gold`.
         model: without gold, a saved aligner or checkpoint whose links and scores are the reference; None: the best
-            aligner is fitted on the text (:func:`alignkit.pipeline.pipeline.align`).
+            aligner is fitted on the text (:func:`alignkit.pipeline.align.align`).
         combine: make an aligner of several heads too.
         beta: a file with another quantity of the same heads, which the agreement is with.
         reading: how to read the text.

@@ -122,7 +122,7 @@ def diagnose_links(
     """Estimate how good an alignment is, and find where it is bad, without gold links.
 
     Args:
-        source, target: the text, as of :func:`alignkit.pipeline.pipeline.align`.
+        source, target: the text, as of :func:`alignkit.pipeline.align.align`.
         links: of the text or of its first pairs; a file, which may have probabilities, or strings ``"0-0 1-2"``.
             The rest of the text is learned from, too.
         settings: how to read the text: ``lowercase`` and ``encoding_errors``.

@@ -15,7 +15,7 @@ import numpy as np
 
 from alignkit.classical.link_counts import LinkedWords, linked_around
 from alignkit.links.gold import read_links_of
-from alignkit.pipeline.pipeline import align
+from alignkit.pipeline.align import align
 from alignkit.text.bitext import Corpus
 from alignkit.text.pairs import read_bitext
 from alignkit.types import PathLike

@@ -81,7 +81,7 @@ def project_files(
         shapes = np.array([[len(y), len(x)] for x, y in zip(*text, strict=True)], np.int32).reshape(-1, 2)
         found, probabilities = read_links_of(links, shapes)
     else:
-        from alignkit.pipeline.pipeline import align
+        from alignkit.pipeline.align import align
 
         aligned = align(*text, threads=threads, progress=progress)
         found, probabilities = aligned.links, aligned.probabilities

@@ -1,0 +1,287 @@
+"""The front door: align a text, files of any size, or a stream. Read, fit or load an aligner, link."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from io import TextIOBase
+from typing import IO, TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from alignkit.aligner import Aligner
+from alignkit.classical.hmm.joint import JointHMM
+from alignkit.errors import AlignkitError, abbreviated, check_list, check_type, of_file
+from alignkit.links.gold import read_gold
+from alignkit.links.links import GoldLinks
+from alignkit.pipeline.settings import AlignSettings, FitSettings, LinkSettings, ReadSettings
+from alignkit.support.threads import thread_count
+from alignkit.text.bitext import Bitext
+from alignkit.text.pairs import (
+    PairFiles,
+    Side,
+    pair_batches,
+    read_text,
+    sampled_pairs,
+    shard_range,
+)
+from alignkit.text.reading import read_chunks
+from alignkit.types import PathLike, Progress, counted, naming_options
+
+if TYPE_CHECKING:
+    pass
+from alignkit.pipeline.aligned_text import BLOCK, AlignedText
+from alignkit.pipeline.fitting import Fit
+from alignkit.pipeline.linking import ADAPTED_ELEMENTS, Linker, Model
+
+log = logging.getLogger("alignkit.pipeline")
+
+
+_SAMPLE_SIZE = re.compile(r"(\d+)|(\d+(?:\.\d+)?)\s*%")
+
+
+@dataclass(frozen=True, eq=False)
+class AlignedBlocks:
+    """A part of a text that is read and linked a block at a time.
+
+    Attributes:
+        aligner: that links it; one fitted on a sample does not keep the sample.
+        texts: the pairs low <= m < high with their links, in blocks that are read as this is iterated over.
+        low, high: the numbers of the pairs.
+        pairs: the number of all pairs of the text.
+    """
+
+    aligner: Aligner
+    texts: Iterator[AlignedText]
+    low: int
+    high: int
+    pairs: int
+
+
+@naming_options(ReadSettings, FitSettings, LinkSettings)
+def align(
+    source: Bitext | Side,
+    target: Side | None = None,
+    *,
+    settings: AlignSettings | None = None,
+    model: Model | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> AlignedText:
+    """Align a text by a fitted model, or by one that is fitted on it.
+
+    By default two hidden Markov models, one for each direction, are trained jointly.
+
+    Args:
+        source, target: a bitext; two files, or one whose lines are ``source ||| target`` or source TAB target, or
+            of JSON lines, CSV or Parquet ("-" is standard input); or two equally long sequences of sentences,
+            strings of words with spaces between them or lists of words.
+        settings: the defaults without them.
+        model: a fitted aligner of any kind, its file, checkpoint or run directory; or a pair of them, which are
+            symmetrized. None: one is fitted. With a model, settings of a fit are refused.
+        threads: all there are by default; no result depends on it.
+        progress: called after each iteration.
+        **options: the options below, fields of the parts of :class:`AlignSettings`, instead of those of
+            ``settings``.
+
+    Raises:
+        AlignkitError: the text, a file or a setting is not valid, or the settings do not go together.
+    """
+    chosen, count = AlignSettings.of(settings, **options), thread_count(threads)
+    if model is not None:
+        linker = Linker(model, chosen, threads)
+        bitext = read_text(source, target, **linker.reading, threads=count)
+        gold = _gold(chosen.linking, bitext)
+        return linker.linked(bitext) if gold is None else _taught(linker.aligner, bitext, gold, count)
+    fit = Fit(chosen)
+    bitext = read_text(source, target, **fit.reading, threads=count)
+    gold = _gold(chosen.linking, bitext)
+    aligner = fit(bitext, count, progress)
+    if gold is not None:
+        return _taught(aligner, bitext, gold, count)
+    fitted = aligner.fitted_links_and_probabilities if isinstance(aligner, JointHMM) else None
+    return AlignedText(bitext, aligner, fitted)
+
+
+def _gold(linking: LinkSettings, bitext: Bitext) -> GoldLinks | None:
+    """The gold links to learn from, checked before any work is done; None: there are none."""
+    gold = linking.gold
+    if gold is None:
+        return None
+    from alignkit.supervised.aligner import annotated
+
+    if isinstance(gold, GoldLinks):
+        annotated(gold)
+        return gold
+    check_type(gold, str | os.PathLike, "gold links must be GoldLinks, as read_gold gives, or their file")
+    with of_file(gold):
+        found = read_gold(gold, shapes=bitext.shapes)
+        annotated(found)
+    return found
+
+
+def _taught(aligner: Aligner, bitext: Bitext, gold: GoldLinks, threads: int) -> AlignedText:
+    """A text that is linked as its gold links teach."""
+    from alignkit.supervised.aligner import teach, with_gold
+
+    aligner = teach(aligner, bitext, gold, threads)
+    if isinstance(aligner, JointHMM) and aligner.has_fitted(bitext):
+        linked = aligner.fitted_links_and_probabilities
+    else:
+        linked = aligner.links_and_probabilities(bitext)
+    return AlignedText(bitext, aligner, with_gold(*linked, gold))
+
+
+def _check_whole(linking: LinkSettings) -> None:
+    if linking.gold is not None:
+        problem = "gold links need the whole text, and do not go with --fit-on, --shard or a stream"
+        raise AlignkitError(f"{problem}; align its first pairs with them, save the model, and use it for the rest")
+
+
+@naming_options(ReadSettings, FitSettings, LinkSettings)
+def align_blocks(
+    source: PathLike,
+    target: PathLike | None = None,
+    *,
+    model: Model | None = None,
+    fit_on: int | str | None = None,
+    shard: tuple[int, int] = (1, 1),
+    seed: int = 0,
+    settings: AlignSettings | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> AlignedBlocks:
+    """Align files of any size in bounded memory: by a fitted model, or by one that is fitted on a sample of them.
+
+    A joint model that was fitted on a sample is adapted to each block of the text: the links are those that it
+    finds as ``model`` with ``adapt``, but for the pairs of the sample, which do not count twice. If the sample is
+    the whole text, they are those of the fit.
+
+    Args:
+        source, target: files, which are read two or three times; as in :func:`align`.
+        model: as in :func:`align`.
+        fit_on: without a model, how many pairs to fit one on, as 1000000, or a share of them, as "10%".
+        shard: align the i-th of n parts only, i from 1. The parts joined are the whole, to the byte; they start at
+            blocks where the links of a pair depend on its block: with ``adapt``, or if the model is a network.
+        seed: of the sample.
+        settings, threads, progress, **options: as in :func:`align`.
+
+    Raises:
+        AlignkitError: the text, the model or a setting is not valid, or there is no such part.
+    """
+    chosen = AlignSettings.of(settings, **options)
+    _check_whole(chosen.linking)
+    sample = np.empty(0, np.int64)
+    if model is None:
+        chosen.check_fit()
+        if fit_on is None or shard != (1, 1):
+            raise AlignkitError("a text in blocks needs a model, or for the whole of it the size of a sample")
+        share, fit = sample_share(fit_on), Fit(chosen)
+        files = PairFiles(source, target, **fit.reading)
+        bounds = files.bounds(BLOCK, ADAPTED_ELEMENTS if chosen.fitting.chosen.is_joint else None)
+        count = int(bounds[-1])
+        sample = sampled_pairs(count, share(count), seed)
+        log.info("fitted on a sample of %d of %s", len(sample), counted(count, "pair"))
+        bitext = files.sample(sample)
+        aligner = fit(bitext, thread_count(threads), progress, count)
+        linking = LinkSettings(adapt=isinstance(aligner, JointHMM))
+        if isinstance(aligner, JointHMM):
+            fitted = aligner.fitted_links_and_probabilities
+            aligner = replace(aligner, fitted=None)
+            if len(sample) == count:
+                return AlignedBlocks(aligner, iter([AlignedText(bitext, aligner, fitted)]), 0, count, count)
+        linker = Linker(aligner, AlignSettings(linking=linking), threads)
+    else:
+        linker = Linker(model, chosen, threads)
+        files = PairFiles(source, target, **linker.reading)
+        bounds = files.bounds(BLOCK, linker.elements)
+        count = int(bounds[-1])
+        if linker.depends_on_block:
+            low, high = shard_range(len(bounds) - 1, shard)
+            bounds = bounds[low : high + 1]
+        else:
+            low, high = shard_range(count, shard)
+            bounds = np.array([*range(low, high, BLOCK), high])
+    texts = _linked_blocks(linker, files, bounds, sample)
+    return AlignedBlocks(linker.aligner, texts, int(bounds[0]), int(bounds[-1]), count)
+
+
+def _linked_blocks(
+    linker: Linker, files: PairFiles, bounds: np.ndarray, sample: np.ndarray
+) -> Iterator[AlignedText]:
+    """The blocks of a text with their links; ``sample`` are the pairs that the model was fitted on, rising."""
+    for low, block in zip(bounds, files.blocks(bounds), strict=False):
+        first, last = np.searchsorted(sample, (low, low + len(block)))
+        counted = np.zeros(len(block), bool)
+        counted[sample[first:last] - low] = True
+        yield linker.linked_block(block, counted)
+
+
+@naming_options(ReadSettings, LinkSettings)
+def align_stream(
+    stream: IO[bytes] | Iterable[str | bytes],
+    model: Model,
+    *,
+    settings: AlignSettings | None = None,
+    threads: int | None = 1,
+    skip: bool = False,
+    **options: Any,
+) -> Iterator[AlignedText]:
+    """Align the pairs of a stream by a fitted model as soon as they come, in bounded memory.
+
+    The model is loaded immediately; the stream is read while the result is iterated over.
+
+    Args:
+        stream: lines ``source ||| target``, source TAB target, or JSON, whose field ``id`` is kept: a stream of
+            bytes, or any iterable of lines.
+        model, settings, **options: as in :func:`align`.
+        threads: one by default: batches are small, and more threads would cost more than they gain.
+        skip: go on after a malformed line: its pair is blank, and the error is among the ``errors`` of its
+            :class:`AlignedText`.
+
+    Raises:
+        InputError: as for files; the pairs before the bad line have been handed on by then.
+        AlignkitError: a setting is not valid.
+    """
+    chosen = AlignSettings.of(settings, **options)
+    _check_whole(chosen.linking)
+    linker = Linker(model, chosen, threads)
+    if hasattr(stream, "read") and not isinstance(stream, TextIOBase):
+        name, chunks = "-", read_chunks("-", cast(IO[bytes], stream), 0)
+    else:
+        check_list(stream, "a stream must be one of bytes, or lines")
+        name, chunks = "lines", map(_line, stream)
+    # A network gets one pair at a time: else the last bits of an answer would depend on what came with its pair.
+    batches = pair_batches(name, chunks, **linker.reading, single=linker.depends_on_block, skip=skip)
+    return (replace(linker.linked_block(batch.bitext), errors=batch.errors, ids=batch.ids) for batch in batches)
+
+
+def _line(line: str | bytes) -> bytes:
+    """A line of a stream, which may lack its end, in UTF-8."""
+    check_type(line, (str, bytes), "a line must be text")
+    data = line.encode("utf-8", "surrogatepass") if isinstance(line, str) else line
+    data = data.removesuffix(b"\n")
+    if b"\n" in data:
+        raise AlignkitError(f"a line cannot have a line end within it: {abbreviated(repr(line))}")
+    return data + b"\n"
+
+
+def sample_share(size: int | str) -> Callable[[int], int]:
+    """The number of pairs in a sample, as a function of that of all; raises AlignkitError if it is no size.
+
+    >>> sample_share("10%")(5000), sample_share(25000)(5000)
+    (500, 5000)
+    """
+    match = _SAMPLE_SIZE.fullmatch(str(size).strip())
+    if match and match[1] and 1 <= int(match[1]) < 2**62:
+        pairs = int(match[1])
+        return lambda count: min(pairs, count)
+    if match and match[2] and 0 < float(match[2]) <= 100:
+        percent = float(match[2])
+        return lambda count: min(max(1, round(count * percent / 100)), count)
+    raise AlignkitError(f"{abbreviated(str(size))!r} is not a number of pairs, as 1000000, nor a share, as 10%")

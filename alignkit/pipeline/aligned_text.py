@@ -1,0 +1,259 @@
+"""A text with the aligner that links it, and its links written in any format."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from functools import cached_property
+from io import RawIOBase
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, overload
+
+import numpy as np
+
+from alignkit.aligner import Aligner
+from alignkit.classical.hmm.joint import JointHMM
+from alignkit.errors import InputError, find_known
+from alignkit.links.formats import OUTPUT_FORMATS, Alignment, render, sentence_score_lines
+from alignkit.links.links import AlignedPair, Link, Links
+from alignkit.scores import Scores, first_pairs
+from alignkit.support.files import atomic_write
+from alignkit.support.stages import Stage
+from alignkit.text.bitext import Bitext
+from alignkit.text.pairs import (
+    blank_pairs,
+)
+from alignkit.text.vocabulary import Vocabulary
+from alignkit.types import PathLike, counted
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+log = logging.getLogger("alignkit.pipeline")
+
+
+BLOCK = 10_000  # sentence pairs that a saved aligner links at a time, or that are described at a time
+
+
+MANY_PAIRS = 10  # in so many pairs without any link something is wrong
+
+
+FREQUENT = 20  # words that tell the sides of a text
+
+
+WRITTEN_BLOCK = 100_000  # sentence pairs whose known links are written at a time
+
+
+@dataclass(frozen=True, eq=False)
+class AlignedText:
+    """A text and the aligner that links it; ``aligned[m]`` is pair m with its links and their probabilities.
+
+    Attributes:
+        bitext: M pairs of whitespace words.
+        aligner: of whitespace words; :func:`alignkit.load` reads what its ``save`` writes.
+        fitted: links that were found while the aligner was fitted, and the probability of each, float64 (K,); or
+            None.
+        block: the number of pairs that are linked at a time; None: all.
+        errors: those of malformed lines, which are pairs of blank sides here.
+        ids: what was given with each pair to tell it by, or None; empty: nothing with any.
+    """
+
+    bitext: Bitext
+    aligner: Aligner
+    fitted: tuple[Links, np.ndarray] | None = None
+    block: int | None = None
+    errors: tuple[InputError, ...] = ()
+    ids: tuple[Any, ...] = ()
+
+    @cached_property
+    def links(self) -> Links:
+        """The links of all pairs, source first."""
+        return Links.concatenated([alignment.links for alignment in self.alignments()])
+
+    @cached_property
+    def probabilities(self) -> np.ndarray:
+        """float64 (K,): the probability of each link."""
+        if self.fitted is not None:
+            return self.fitted[1]
+        return self.aligner.link_probabilities(self.bitext, self.links)
+
+    @cached_property
+    def sentence_scores(self) -> np.ndarray:
+        """float64 (M, 1 or 2): see :func:`alignkit.aligner.sentence_scores`."""
+        return self.aligner.sentence_scores(self.bitext)
+
+    def __len__(self) -> int:
+        return len(self.bitext)
+
+    @overload
+    def __getitem__(self, m: int) -> AlignedPair: ...
+
+    @overload
+    def __getitem__(self, m: slice) -> AlignedText: ...
+
+    def __getitem__(self, m: int | slice) -> AlignedPair | AlignedText:
+        """Pair m: its words, and its links with their probabilities; or the text of a slice of pairs."""
+        if isinstance(m, slice):
+            chosen, offsets = np.arange(len(self))[m], self.links.offsets
+            kept = [np.empty(0), *(self.probabilities[offsets[k] : offsets[k + 1]] for k in chosen)]
+            return AlignedText(
+                self.bitext.take(chosen), self.aligner, (self.links.take(chosen), np.concatenate(kept))
+            )
+        pairs = self.links[m].tolist()
+        first = int(self.links.offsets[range(len(self))[m]])
+        probabilities = self.probabilities[first : first + len(pairs)].tolist()
+        links = tuple(Link(s, t, p) for (s, t), p in zip(pairs, probabilities, strict=True))
+        source, target = self.bitext.source, self.bitext.target
+        spans = tuple(source.spans_of(m)), tuple(target.spans_of(m))
+        return AlignedPair(tuple(source.words(m)), tuple(target.words(m)), links, *spans)
+
+    def __iter__(self) -> Iterator[AlignedPair]:
+        return (self[m] for m in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"AlignedText({counted(len(self), 'pair')}, by {self.aligner!r})"
+
+    def _repr_html_(self) -> str:
+        """Grids of the first pairs, for notebooks: target by source words, links shaded by their probability."""
+        return first_pairs(f"{len(self)} aligned pairs", len(self), lambda m: self[m].heat_map())
+
+    def to_frame(self) -> pd.DataFrame:
+        """A data frame with a row for each link: pair, source_index, target_index, source, target, probability."""
+        import pandas as pd
+
+        pair, (s, t) = self.links.sentences, self.links.pairs.T
+        source, target = (
+            np.array(side.vocabulary.tokens, object)[side.tokens[side.offsets[pair] + index]]
+            for side, index in ((self.bitext.source, s), (self.bitext.target, t))
+        )
+        columns = {"pair": pair, "source_index": s, "target_index": t, "source": source, "target": target}
+        return pd.DataFrame({**columns, "probability": self.probabilities})
+
+    def score(self, kind: str = "alpha") -> Scores:
+        """The (T, L) matrix of every pair; raises AlignkitError for a kind that the aligner does not have."""
+        aligner = self.aligner
+        if kind == "alpha" and isinstance(aligner, JointHMM) and aligner.has_fitted(self.bitext):
+            return aligner.fitted_probabilities
+        return aligner.score(self.bitext, kind)
+
+    def alignments(self, **wanted: bool) -> Iterator[Alignment]:
+        """The alignments of blocks of pairs, in their order.
+
+        Args:
+            **wanted: as in :func:`alignkit.aligner.Aligner.alignment`.
+        """
+        size, (links, known) = len(self), self.fitted or (None, None)
+        step = BLOCK if any(wanted.values()) else size if links is None else WRITTEN_BLOCK
+        step = max(self.block or step, 1)
+        if links is None and self.block is None and size > step:
+            links = self.aligner.links(self.bitext)
+        for low in range(0, max(size, 1), step):
+            high, part, values = min(low + step, size), None, None
+            if links is not None:
+                part = links.block(low, high)
+                values = None if known is None else known[links.offsets[low] : links.offsets[high]]
+            text = self.bitext if step >= size else self.bitext.block(low, high)
+            yield replace(self.aligner.alignment(text, part, values, **wanted), ids=self.ids[low:high])
+
+    def write(
+        self, output: PathLike = "-", output_format: str = "pharaoh", sentence_scores: PathLike | None = None
+    ) -> None:
+        """Write the alignment to a file, whole or not at all; arguments as :func:`write_alignments`."""
+        write_alignments([self], output, output_format, sentence_scores)
+
+
+class Written(NamedTuple):
+    """What :func:`write_alignments` wrote: pairs, their links and target words, and lines that are empty.
+
+    ``blank`` are the pairs with a blank side, ``malformed`` the lines that are no pairs.
+    """
+
+    pairs: int = 0
+    links: int = 0
+    words: int = 0
+    blank: int = 0
+    malformed: int = 0
+
+    def __str__(self) -> str:
+        """The numbers as text, as ``6 pairs (1 with a blank side), 12 links (0.92 per target word)``."""
+        empty = [
+            *([f"{self.blank:,} with a blank side"] if self.blank else []),
+            *([f"{self.malformed:,} malformed and skipped"] if self.malformed else []),
+        ]
+        left_out = f" ({', '.join(empty)})" if empty else ""
+        density = f" ({self.links / self.words:.2f} per target word)" if self.words else ""
+        return f"{counted(self.pairs, 'pair')}{left_out}, {counted(self.links, 'link')}{density}"
+
+
+def write_alignments(
+    texts: Iterable[AlignedText],
+    output: PathLike = "-",
+    output_format: str = "pharaoh",
+    sentence_scores: PathLike | None = None,
+    first: int = 0,
+) -> Written:
+    """Write the alignments of texts in one format, as they come.
+
+    Files take their place only when all is written; standard output is flushed after every block. A threshold that
+    no link reaches is logged.
+
+    Args:
+        texts: in their order.
+        output: a file; "-" for standard output.
+        output_format: a name in :data:`alignkit.links.formats.OUTPUT_FORMATS`.
+        sentence_scores: a file for the scores of the sentences, or None.
+        first: the number of the first pair, from 0, in formats that number pairs.
+
+    Raises:
+        AlignkitError: there is no such format, or a file cannot be written.
+    """
+    chosen, scored = find_known(output_format, OUTPUT_FORMATS, "format"), sentence_scores is not None
+    counts = np.zeros(len(Written()), np.int64)
+    with (
+        _opened(output) as links,
+        _opened("-" if sentence_scores is None else sentence_scores) as scores,
+        Stage("pairs linked") as stage,
+    ):
+        for text in texts:
+            for alignment in text.alignments(
+                probabilities=chosen.needs_probabilities, words=chosen.needs_words, scored=scored
+            ):
+                links.write(render(alignment, output_format, first + int(counts[0]) + 1))
+                links.flush()
+                if scored and alignment.sentence_scores is not None:
+                    scores.write(sentence_score_lines(alignment.sentence_scores))
+                    scores.flush()
+                counts[:2] += len(alignment.links), len(alignment.links.pairs)
+                stage(int(counts[0]), 0)
+            if text.errors and not counts[4]:
+                log.warning("skipped %s", text.errors[0])
+            errors = len(text.errors)
+            counts[2:] += text.bitext.target.lengths.sum(), blank_pairs(text.bitext) - errors, errors
+    written = Written(*counts.tolist())
+    filled = written.pairs - written.blank - written.malformed
+    if filled >= MANY_PAIRS and not written.links and isinstance(text.aligner, JointHMM):
+        log.warning("no link reaches the threshold of %g; a lower one gives links", text.aligner.threshold)
+    if filled >= MANY_PAIRS and text.fitted is None and _seem_exchanged(text):
+        log.warning("the model knows more of the source words as target words: are source and target exchanged?")
+    return written
+
+
+def _seem_exchanged(text: AlignedText) -> bool:
+    """Whether the model knows more of the most frequent source words as target words than as source words."""
+    model, side = text.aligner, text.bitext.source
+    known = getattr(model, "source", None), getattr(model, "target", None)
+    frequent = np.argsort(-np.bincount(side.tokens), kind="stable")[:FREQUENT]
+    words = {form for i in frequent.tolist() for form in (side.vocabulary[i], side.vocabulary[i].lower())}
+    source, target = (sum(w in each for w in words) if isinstance(each, Vocabulary) else 0 for each in known)
+    return target > source
+
+
+def _opened(path: PathLike) -> AbstractContextManager[IO[bytes]]:
+    if path != "-":
+        return atomic_write(path)
+    if isinstance(sys.stdout.buffer, RawIOBase):  # python -u: a write may stop short there, without an error
+        return open(os.dup(sys.stdout.fileno()), "wb")
+    return nullcontext(sys.stdout.buffer)
