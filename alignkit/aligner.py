@@ -23,6 +23,7 @@ from alignkit.links.heuristics import DEFAULT_METHOD, DEFAULT_THRESHOLD, HEURIST
 from alignkit.links.links import Links
 from alignkit.links.symmetrization import symmetrize, symmetrize_scores
 from alignkit.scores import Scores, cap_row_sums, merge_subwords
+from alignkit.support.arrays import brief_repr
 from alignkit.support.files import Fields, loaded, read_header, save_arrays
 from alignkit.support.packages import imported, need
 from alignkit.support.records import Record, plainly_shown
@@ -31,7 +32,7 @@ from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import read_text
 from alignkit.text.tokenization import Tokenizer, encode_bitext
 from alignkit.text.vocabulary import Vocabulary
-from alignkit.types import PathLike, brief_repr
+from alignkit.types import PathLike
 
 REVERSED = "alignkit.reversed", 1
 SYMMETRIZED = "alignkit.symmetrized", 1

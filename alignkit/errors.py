@@ -82,6 +82,11 @@ def abbreviated(text: str, length: int = 40) -> str:
     return text if len(text) <= length else f"{text[: length // 2]}...{text[-length // 4 :]}"
 
 
+def counted(number: int, name: str) -> str:
+    """The number of some things, as ``1 pair`` or ``1,000 pairs``."""
+    return f"{number:,} {name}{'' if number == 1 else 's'}"
+
+
 def first_line(error: Exception) -> str:
     """The first line of what another library's error says, without its full stop, or the error's type."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0].removesuffix(".")

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from alignkit.errors import AlignkitError, InputError, first_line
+from alignkit.errors import AlignkitError, InputError, counted, first_line
+from alignkit.support.arrays import Ragged, equal_fields, offsets_of
 from alignkit.support.files import atomic_write, check_ending, loaded, save_arrays
 from alignkit.support.packages import need
+from alignkit.support.settings import SCORE_ENDINGS
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import BOS, EOS, Tokenizer, split_words
-from alignkit.types import SCORE_ENDINGS, PathLike, Ragged, counted, equal_fields, offsets_of
+from alignkit.types import PathLike
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -25,7 +25,8 @@ from alignkit.lab.experiments import attention_without_lexicon as experiment
 from alignkit.lab.experiments.emergence import gap_claim, with_words_erased
 from alignkit.lab.experiments.ensemble import PLACES
 from alignkit.lab.experiments.protocol import Claim, averaged, claim
-from alignkit.types import assigned, no_progress
+from alignkit.support.settings import assigned
+from alignkit.support.stages import no_progress
 
 LEVELS = (4.0, 2.0, 3.0)  #: times uniform; claims are judged at the first
 BOTH, FLAT = "encoder, decoder", "all (flat)"

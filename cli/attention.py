@@ -7,10 +7,9 @@ from typing import Any
 
 import click
 
-from alignkit.errors import AlignkitError
+from alignkit.errors import AlignkitError, counted
 from alignkit.lab.heads.quantities import QUANTITIES
 from alignkit.text.pairs import check_has_words
-from alignkit.types import counted
 from alignkit_cli.analysis_options import device_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import note, reading_of, reading_options, side_arguments, work_options

@@ -12,7 +12,7 @@ from alignkit.lab.report.tables import NONE, align_columns, percent
 from alignkit.metrics.registry import MAIN, SCORE_METRICS
 from alignkit.neural.settings import CLASSIFIER_PRESETS
 from alignkit.support.packages import missing, need
-from alignkit.types import assigned
+from alignkit.support.settings import assigned
 from alignkit_cli.analysis_options import device_option, json_option, preset_option, seed_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import encoding_option, note, set_option, work_options, write_output

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import click
 
 from alignkit.classical.settings import TABLE_ENDINGS, Weighting
-from alignkit.types import counted
+from alignkit.errors import counted
 from alignkit_cli.command import alignkit_command
 from alignkit_cli.options import (
     choice_option,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from alignkit.errors import counted
 from alignkit.lab.report.tables import align_columns, class_tables, finite, percent, records, to_json
 from alignkit.pipeline.settings import ReadSettings
-from alignkit.types import counted
 from alignkit_cli.analysis_options import json_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (

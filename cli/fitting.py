@@ -14,7 +14,7 @@ import click
 from alignkit.links.formats import OUTPUT_FORMATS
 from alignkit.links.heuristics import method_names
 from alignkit.pipeline.settings import KNOWLEDGE, METHODS, AlignSettings, FitSettings, LinkSettings
-from alignkit.types import SCORE_ENDINGS, assigned
+from alignkit.support.settings import SCORE_ENDINGS, assigned
 from alignkit_cli.command import alignkit_command
 from alignkit_cli.options import (
     Command,

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
+from alignkit.errors import counted
 from alignkit.pipeline.settings import AlignSettings, ReadSettings
-from alignkit.types import counted
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
     note,

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alignkit.errors import AlignkitError, of_file
+from alignkit.errors import AlignkitError, counted, of_file
 from alignkit.lab.heads.exports import EXPORTS
 from alignkit.lab.report.tables import align_columns, finite, percent, records, to_json
 from alignkit.metrics.protocol import MetricSettings
 from alignkit.pipeline.settings import ReadSettings
-from alignkit.types import counted
 from alignkit_cli.analysis_options import json_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import reading_options, side_arguments, with_given, work_options, write_output

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
+from alignkit.errors import counted
 from alignkit.lab.report.tables import NONE, align_columns, records, to_json
 from alignkit.lab.time_course import Part
 from alignkit.lab.translation import AUTHORS, LabSettings
@@ -15,7 +16,7 @@ from alignkit.metrics.protocol import Metric
 from alignkit.metrics.registry import MAIN, SCORE_METRICS
 from alignkit.neural.settings import PRESETS
 from alignkit.support.packages import need
-from alignkit.types import assigned, counted
+from alignkit.support.settings import assigned
 from alignkit_cli.analysis_options import device_option, json_option, percent_option, preset_option, seed_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (

@@ -36,7 +36,7 @@ def setting_option(settings: object, field: str, *names: str, **attributes: Any)
 
 
 def set_option(what: str) -> Callable[[Command], Command]:
-    """--set; ``what`` says of what. Its texts are for :func:`alignkit.types.assigned`."""
+    """--set; ``what`` says of what. Its texts are for :func:`alignkit.support.settings.assigned`."""
     return click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help=what)
 
 

@@ -15,7 +15,7 @@ import click
 from alignkit.errors import AlignkitError, InputError, abbreviated
 from alignkit.links.heuristics import ALIASES
 from alignkit.support.packages import imported, need
-from alignkit.types import GREATEST_THREAD_COUNT
+from alignkit.support.settings import GREATEST_THREAD_COUNT
 
 #: A size that is not bounded by what it is used for.
 GREATEST = 2**31 - 1

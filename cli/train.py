@@ -9,14 +9,14 @@ from typing import Any, get_args
 import click
 import numpy as np
 
-from alignkit.errors import InputError
+from alignkit.errors import InputError, counted
 from alignkit.links.gold import read_links
 from alignkit.links.links import Links, check_range
 from alignkit.neural.settings import NETWORKS, PRESETS, Keep, RunSettings
 from alignkit.support.packages import need
+from alignkit.support.settings import assigned
 from alignkit.text.pairs import LinePairs, read_training_pairs
 from alignkit.text.tokenization import split_words
-from alignkit.types import assigned, counted
 from alignkit_cli.analysis_options import device_option, preset_option, seed_option
 from alignkit_cli.command import alignkit_command
 from alignkit_cli.options import (

@@ -28,10 +28,12 @@ from alignkit.kernels.translation_table import Matrices
 from alignkit.links.from_scores import links_from_positions
 from alignkit.links.links import Links
 from alignkit.scores import Scores
+from alignkit.support.arrays import offsets_of
 from alignkit.support.files import loaded, save_arrays
+from alignkit.support.settings import with_options
 from alignkit.support.threads import blocks, run_blocks, thread_count
 from alignkit.text.bitext import Bitext
-from alignkit.types import PathLike, Progress, offsets_of, with_options
+from alignkit.types import PathLike, Progress
 
 KIND, VERSION = "alignkit.diagonal", 1
 _STEPS, _RATE = 8, 20.0  # of the gradient ascent on the tension, once per EM iteration

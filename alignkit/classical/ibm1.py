@@ -22,9 +22,10 @@ from alignkit.links.from_scores import links_from_positions
 from alignkit.links.links import Links
 from alignkit.scores import Scores
 from alignkit.support.files import loaded, save_arrays
+from alignkit.support.settings import with_options
 from alignkit.support.threads import thread_count
 from alignkit.text.bitext import Bitext
-from alignkit.types import PathLike, Progress, with_options
+from alignkit.types import PathLike, Progress
 
 KIND, VERSION = "alignkit.ibm1", 1
 

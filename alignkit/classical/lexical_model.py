@@ -13,12 +13,12 @@ from alignkit.kernels import translation_table as kernels
 from alignkit.kernels.inverted_index import Bags, Tokens
 from alignkit.kernels.translation_table import Matrices, RowSpans
 from alignkit.scores import Scores, flat_offsets
+from alignkit.support.arrays import brief_repr, offsets_of
 from alignkit.support.files import Fields, arrays_fingerprint
 from alignkit.support.records import Record
 from alignkit.support.threads import blocks, run_blocks, thread_count
 from alignkit.text.bitext import Bitext, check_bitext
 from alignkit.text.vocabulary import Vocabulary, unpack_vocabulary, vocabulary_arrays
-from alignkit.types import brief_repr, offsets_of
 
 _SEARCH = 16  # how many values can be copied in the time of finding one
 #: Values of a single sentence pair that are found one by one sooner than a :class:`Lookup` is made.

@@ -12,9 +12,10 @@ import numpy as np
 from alignkit.classical.lexical_model import LexicalModel, PairTable
 from alignkit.links.gold import read_links
 from alignkit.links.links import Links, check_range
+from alignkit.support.arrays import brief_repr
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.pairs import read_bitext
-from alignkit.types import PathLike, brief_repr
+from alignkit.types import PathLike
 
 
 @dataclass(frozen=True, eq=False)

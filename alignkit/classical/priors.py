@@ -15,12 +15,13 @@ from alignkit.classical.settings import GREATEST_PRIOR_WEIGHT, PRIOR_WEIGHT
 from alignkit.errors import AlignkitError, InputError
 from alignkit.kernels.hmm_m_step import column_sums
 from alignkit.kernels.inverted_index import TableRows
+from alignkit.support.arrays import brief_repr
 from alignkit.support.files import arrays_fingerprint, read_header
 from alignkit.support.records import plainly_shown
 from alignkit.text.bitext import Bitext
 from alignkit.text.units import lowercase
 from alignkit.text.vocabulary import Vocabulary
-from alignkit.types import PathLike, brief_repr
+from alignkit.types import PathLike
 
 log = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from alignkit.kernels import inverted_index as kernels
 from alignkit.kernels.inverted_index import Bags, InvertedIndex, RowRoom, TableRows, TokenEntries, Tokens
+from alignkit.support.arrays import offsets_of
 from alignkit.support.threads import blocks, run_blocks
 from alignkit.text.bitext import Bitext, Corpus
-from alignkit.types import offsets_of
 
 #: Pairs, of 8 bytes each, that a buffer holds while rows are collected, whose sizes are not known before: with
 #: buffers of this size they take no more memory than they need.

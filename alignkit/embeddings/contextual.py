@@ -14,11 +14,13 @@ from alignkit.embeddings.levels import LEVELS, STEP, TEMPERATURE, centred, fill_
 from alignkit.embeddings.model_file import PackedModel
 from alignkit.embeddings.pieces import CLOSING, PieceTokenizer
 from alignkit.scores import flat_offsets
+from alignkit.support.arrays import Ragged, in_runs, offsets_of, places_of
+from alignkit.support.stages import no_progress
 from alignkit.support.threads import blocks_of_size, run_blocks
 from alignkit.support.version import __version__
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.vocabulary import Vocabulary
-from alignkit.types import Progress, Ragged, in_runs, no_progress, offsets_of, places_of
+from alignkit.types import Progress
 
 #: Layers to run: translations are most alike after the seventh of twelve.
 DEPTH = 7

@@ -10,10 +10,11 @@ import numpy as np
 from alignkit.embeddings.levels import centred, fill_levels
 from alignkit.errors import AlignkitError, InputError
 from alignkit.scores import flat_offsets
+from alignkit.support.stages import no_progress
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.reading import read_raw_lines
 from alignkit.text.vocabulary import Vocabulary
-from alignkit.types import PathLike, Progress, no_progress
+from alignkit.types import PathLike, Progress
 
 
 class WordVectors:

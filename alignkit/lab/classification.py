@@ -40,8 +40,9 @@ from alignkit.neural.settings import CLASSIFIER_PROXY, ClassifierRunSettings, Pr
 from alignkit.neural.training.classification import ClassifierRun, train_classifier
 from alignkit.scores import Scores, flat_offsets
 from alignkit.support.packages import is_here, need
+from alignkit.support.stages import named_progress, no_progress
 from alignkit.text.labelled import LabelledLines, LabelledText
-from alignkit.types import PathLike, Progress, named_progress, no_progress
+from alignkit.types import PathLike, Progress
 
 #: (name, u, v, the question that it answers) of the quantities of the row; those without scores are left out
 QUANTITIES = (

@@ -19,10 +19,12 @@ from alignkit.lab.interop.projection import is_between_tokens, project_scores, s
 from alignkit.metrics.protocol import MetricSettings
 from alignkit.metrics.registry import MAIN, compare, find_metric
 from alignkit.scores import Scores
+from alignkit.support.settings import with_options
+from alignkit.support.stages import no_progress
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs
 from alignkit.text.tokenization import encode_bitext
-from alignkit.types import PathLike, Progress, no_progress, with_options
+from alignkit.types import PathLike, Progress
 
 if TYPE_CHECKING:
     import pandas as pd

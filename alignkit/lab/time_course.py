@@ -11,8 +11,9 @@ import numpy as np
 from alignkit.metrics.protocol import Metric, MetricSettings
 from alignkit.metrics.registry import SCORE_METRICS
 from alignkit.scores import Scores
+from alignkit.support.stages import no_progress
 from alignkit.text.bitext import Bitext
-from alignkit.types import Progress, no_progress
+from alignkit.types import Progress
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -32,9 +32,11 @@ from alignkit.metrics.contextual import contextualised
 from alignkit.metrics.protocol import MetricSettings
 from alignkit.metrics.registry import MAIN, SCORE_METRICS, prefixed
 from alignkit.scores import Scores
+from alignkit.support.settings import with_options
+from alignkit.support.stages import named_progress, no_progress
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs
-from alignkit.types import PathLike, Progress, named_progress, no_progress, with_options
+from alignkit.types import PathLike, Progress
 
 if TYPE_CHECKING:
     import pandas as pd

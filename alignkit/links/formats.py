@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import AlignkitError, find_known
-from alignkit.types import brief_repr
+from alignkit.support.arrays import brief_repr
 
 if TYPE_CHECKING:
     import numpy as np

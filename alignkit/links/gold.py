@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from alignkit.errors import AlignkitError, InputError
+from alignkit.errors import AlignkitError, InputError, counted
 from alignkit.links.formats import GOLD_BASES, GOLD_FORMATS
 from alignkit.links.links import GoldLinks, Links, check_range, links_of_keys, parse_links, parse_probabilities
 from alignkit.text.reading import read_lines, read_utf8, split_lines
-from alignkit.types import PathLike, counted
+from alignkit.types import PathLike
 
 #: In fewer lines, zero-based links may well never have index 0.
 FEWEST_LINES = 10

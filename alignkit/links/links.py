@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from alignkit.errors import AlignkitError, InputError, abbreviated, check_list, check_type
+from alignkit.errors import AlignkitError, InputError, abbreviated, check_list, check_type, counted
 from alignkit.scores import heat_map
-from alignkit.types import PathLike, Ragged, counted, equal_fields, offsets_of, places_of
+from alignkit.support.arrays import Ragged, equal_fields, offsets_of, places_of
+from alignkit.types import PathLike
 
 # A probability may follow, as in 0-1:0.93, which alignkit also writes.
 _LINK = re.compile(r"(\d{1,9})([-p?])(\d{1,9})(:[0-9.e+-]+)?\Z", re.ASCII)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from alignkit.errors import AlignkitError
+from alignkit.errors import AlignkitError, counted
 from alignkit.kernels import sentence_pairs
 from alignkit.kernels import symmetrization as kernels
 from alignkit.links.heuristics import DEFAULT_METHOD, DEFAULT_THRESHOLD, Heuristic, find_heuristic
 from alignkit.links.links import Links, LinksLike, as_links
 from alignkit.scores import Scores
+from alignkit.support.arrays import offsets_of
 from alignkit.support.threads import blocks, run_blocks, thread_count
-from alignkit.types import counted, offsets_of
 
 #: An index beyond this is refused as a mistake, because the memory needed depends on the largest index.
 MOST_TOKENS = 1 << 24

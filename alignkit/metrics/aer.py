@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from alignkit.errors import AlignkitError
+from alignkit.errors import AlignkitError, counted
 from alignkit.links.links import GoldLinks, Links, LinksLike, as_gold, as_links
 from alignkit.metrics.intervals import ratio
 from alignkit.metrics.protocol import Metric, MetricSettings
-from alignkit.types import brief_repr, counted
+from alignkit.support.arrays import brief_repr
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from alignkit.kernels.agreement import ScorePair
 from alignkit.metrics.intervals import RESAMPLES, ratio
 from alignkit.metrics.protocol import PERCENT, Metric, MetricSettings, Percent, score_pair, top_share
 from alignkit.scores import ScoresLike
+from alignkit.support.arrays import brief_repr
 from alignkit.support.threads import blocks, run_blocks, thread_count
-from alignkit.types import brief_repr
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,8 @@ from alignkit.kernels import kendall as kernels
 from alignkit.metrics.intervals import RESAMPLES, ratio
 from alignkit.metrics.protocol import Metric, MetricSettings, score_pair
 from alignkit.scores import ScoresLike
+from alignkit.support.arrays import brief_repr
 from alignkit.support.threads import blocks, run_blocks, thread_count
-from alignkit.types import brief_repr
 
 
 @dataclass(frozen=True, eq=False)

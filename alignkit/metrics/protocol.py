@@ -13,7 +13,7 @@ from alignkit.errors import AlignkitError, abbreviated
 from alignkit.kernels.agreement import ScorePair
 from alignkit.metrics.intervals import RESAMPLES, percentile_interval, resampled_sums
 from alignkit.scores import ScoresLike, as_scores
-from alignkit.types import check_values
+from alignkit.support.settings import check_values
 
 #: A share in per cent; text and fractions are exact.
 Percent = float | str | Fraction

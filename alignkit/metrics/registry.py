@@ -12,7 +12,7 @@ from alignkit.metrics.agreement import AGREEMENT
 from alignkit.metrics.kendall import TAU
 from alignkit.metrics.protocol import Metric, MetricSettings
 from alignkit.scores import Scores, ScoresLike, as_scores
-from alignkit.types import with_options
+from alignkit.support.settings import with_options
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -28,9 +28,10 @@ from alignkit.neural.settings import ProxySettings, from_dict
 from alignkit.neural.training.loop import adam, batch_at, descend
 from alignkit.scores import Scores, flat_offsets, tokens_of_elements
 from alignkit.support.records import Record
+from alignkit.support.stages import no_progress
 from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import UNKNOWN, Vocabulary
-from alignkit.types import PathLike, Progress, no_progress
+from alignkit.types import PathLike, Progress
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
 from alignkit.errors import AlignkitError
 from alignkit.neural.networks.mechanisms import UNIFORM, check_attention
 from alignkit.support.records import plainly_shown, shown
-from alignkit.types import field_types
+from alignkit.support.settings import field_types
 
 LIMIT = 1 << 24  #: no size in a settings file may be larger: a damaged file must not ask for terabytes
 

@@ -14,10 +14,11 @@ import numpy as np
 
 from alignkit.aligner import Aligner
 from alignkit.classical.hmm.joint import JointHMM
-from alignkit.errors import AlignkitError, abbreviated, check_list, check_type, of_file
+from alignkit.errors import AlignkitError, abbreviated, check_list, check_type, counted, of_file
 from alignkit.links.gold import read_gold
 from alignkit.links.links import GoldLinks
 from alignkit.pipeline.settings import AlignSettings, FitSettings, LinkSettings, ReadSettings
+from alignkit.support.settings import naming_options
 from alignkit.support.threads import thread_count
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import (
@@ -29,7 +30,7 @@ from alignkit.text.pairs import (
     shard_range,
 )
 from alignkit.text.reading import read_chunks
-from alignkit.types import PathLike, Progress, counted, naming_options
+from alignkit.types import PathLike, Progress
 
 if TYPE_CHECKING:
     pass

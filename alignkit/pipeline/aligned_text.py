@@ -16,7 +16,7 @@ import numpy as np
 
 from alignkit.aligner import Aligner
 from alignkit.classical.hmm.joint import JointHMM
-from alignkit.errors import InputError, find_known
+from alignkit.errors import InputError, counted, find_known
 from alignkit.links.formats import OUTPUT_FORMATS, Alignment, render, sentence_score_lines
 from alignkit.links.links import AlignedPair, Link, Links
 from alignkit.scores import Scores, first_pairs
@@ -27,7 +27,7 @@ from alignkit.text.pairs import (
     blank_pairs,
 )
 from alignkit.text.vocabulary import Vocabulary
-from alignkit.types import PathLike, counted
+from alignkit.types import PathLike
 
 if TYPE_CHECKING:
     import pandas as pd

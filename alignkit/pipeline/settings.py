@@ -9,7 +9,8 @@ from alignkit.classical.hmm.settings import JOINT_SETTINGS, QUALITIES, HMMSettin
 from alignkit.classical.settings import PRIOR_WEIGHT, DiagonalSettings, IBM1Settings
 from alignkit.errors import AlignkitError, check_known, check_type
 from alignkit.links.heuristics import find_heuristic
-from alignkit.types import PathLike, with_options
+from alignkit.support.settings import with_options
+from alignkit.types import PathLike
 
 if TYPE_CHECKING:
     from alignkit.aligner import Aligner

@@ -15,7 +15,7 @@ import numpy as np
 
 from alignkit.aligner import Aligner, Around, linked_above, load_nested, save_nested
 from alignkit.classical.hmm.joint import JointHMM
-from alignkit.errors import AlignkitError
+from alignkit.errors import AlignkitError, counted
 from alignkit.links.from_scores import links_above
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import LinkCounts, count_links
@@ -26,7 +26,7 @@ from alignkit.support.files import loaded
 from alignkit.support.packages import need
 from alignkit.support.threads import thread_count
 from alignkit.text.bitext import Bitext
-from alignkit.types import PathLike, counted
+from alignkit.types import PathLike
 
 log = logging.getLogger(__name__)
 

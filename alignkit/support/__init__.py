@@ -1,1 +1,1 @@
-"""What serves every part of the program: files, records, threads, stages, packages."""
+"""What serves every part of the program: files, settings, arrays, threads, stages, packages."""

@@ -7,12 +7,23 @@ import time
 from threading import Event, Thread
 from typing import ClassVar
 
-from alignkit.types import Progress, no_progress
+from alignkit.types import Progress
 
 log = logging.getLogger(__name__)
 
 #: Seconds until a stage is told of for the first time, and between two times.
 FIRST, LATER = 5.0, 30.0
+
+
+def no_progress(done: int, total: int, message: str) -> None:
+    """A :data:`Progress` that shows nothing."""
+
+
+def named_progress(progress: Progress, name: str, number: int = 0, parts: int = 1) -> Progress:
+    """The progress of part ``number`` of some equally long parts of a work, whose messages begin with its name."""
+    return lambda done, total, message: progress(
+        number * total + done, parts * total, ": ".join(filter(None, (name, message)))
+    )
 
 
 class Stage:

@@ -19,7 +19,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from alignkit.errors import AlignkitError, check_type
-from alignkit.types import GREATEST_THREAD_COUNT, offsets_of
+from alignkit.support.arrays import offsets_of
+from alignkit.support.settings import GREATEST_THREAD_COUNT
 
 Result = TypeVar("Result")
 
@@ -28,7 +29,7 @@ def thread_count(threads: int | None = None) -> int:
     """The number of threads to use; by default :func:`core_count`, or ``OMP_NUM_THREADS`` if that is less.
 
     Raises:
-        AlignkitError: it is no whole number from 1 to :data:`alignkit.types.GREATEST_THREAD_COUNT`.
+        AlignkitError: it is no whole number from 1 to :data:`alignkit.support.settings.GREATEST_THREAD_COUNT`.
     """
     if threads is None:
         wish = re.match(r"\s*0*([1-9]\d{0,3})\s*(,|\Z)", os.environ.get("OMP_NUM_THREADS", ""))

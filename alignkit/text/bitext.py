@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from alignkit.errors import check_list, check_type
+from alignkit.errors import check_list, check_type, counted
+from alignkit.support.arrays import Ragged, offsets_of, places_of
 from alignkit.support.files import Fields, loaded, save_arrays
 from alignkit.text.vocabulary import Vocabulary, unpack_vocabulary, vocabulary_arrays
-from alignkit.types import PathLike, Ragged, counted, offsets_of, places_of
+from alignkit.types import PathLike
 
 KIND, VERSION = "alignkit.bitext", 1
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from alignkit.support.arrays import in_runs, offsets_of
 from alignkit.text.bitext import Corpus
 from alignkit.text.vocabulary import Vocabulary
-from alignkit.types import in_runs, offsets_of
 
 #: Neighbours are joined in so many rounds, so that a unit has at most 2 ** ROUNDS words: where they stand together
 #: at least so often, and where Dice's coefficient of the two is at least so large.

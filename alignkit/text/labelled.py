@@ -18,12 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from alignkit.errors import AlignkitError, InputError, check_list, of_file, reading
+from alignkit.errors import AlignkitError, InputError, check_list, counted, of_file, reading
+from alignkit.support.arrays import brief_repr
 from alignkit.text.bitext import Bitext, Corpus, kept_tokens
 from alignkit.text.reading import read_lines
 from alignkit.text.tokenization import Tokenizer, encode_lines, split_words
 from alignkit.text.vocabulary import Vocabulary
-from alignkit.types import PathLike, brief_repr, counted
+from alignkit.types import PathLike
 
 log = logging.getLogger(__name__)
 

@@ -11,10 +11,10 @@ from io import BytesIO
 from itertools import chain, islice
 from typing import Any, Literal
 
-from alignkit.errors import InputError, abbreviated, first_line
+from alignkit.errors import InputError, abbreviated, counted, first_line
 from alignkit.support.packages import need
 from alignkit.text.reading import valid_text
-from alignkit.types import PathLike, counted
+from alignkit.types import PathLike
 
 #: The names that source and target may have where ``FILE:SOURCE,TARGET`` does not give them.
 NAMES = (("src", "tgt"), ("src", "trg"), ("source", "target"))

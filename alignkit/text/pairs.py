@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from alignkit.errors import AlignkitError, InputError, check_list, check_type
+from alignkit.errors import AlignkitError, InputError, check_list, check_type, counted
 from alignkit.support.stages import Stage
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.pair_records import object_fields, object_lines, object_of, record_lines, split_fields
 from alignkit.text.raw_text import tokenized_text
 from alignkit.text.reading import encode_text, file_parts, split_lines, valid_text, whole_lines
 from alignkit.text.tokenization import split_words
-from alignkit.types import PathLike, counted
+from alignkit.types import PathLike
 
 log = logging.getLogger(__name__)
 

@@ -16,10 +16,11 @@ from typing import IO
 import numpy as np
 
 from alignkit.errors import AlignkitError, InputError, check_type, reading
+from alignkit.support.arrays import offsets_of
 from alignkit.text.bitext import Corpus
 from alignkit.text.decompression import decompressed
 from alignkit.text.vocabulary import Vocabulary
-from alignkit.types import PathLike, offsets_of
+from alignkit.types import PathLike
 
 BOM = b"\xef\xbb\xbf"
 CHUNK = 1 << 22  # bytes of a file that are read at a time

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from alignkit.errors import InputError, check_known, check_list
+from alignkit.errors import InputError, check_known, check_list, counted
 from alignkit.text.bitext import Corpus
 from alignkit.text.tokenization import SPECIALS
-from alignkit.types import PathLike, counted
+from alignkit.types import PathLike
 
 STYLES = ("words", "sentencepiece", "bpe", "wordpiece")
 _STARTS = ("▁", "Ġ")

@@ -15,9 +15,9 @@ from itertools import product
 
 import numpy as np
 
+from alignkit.support.arrays import brief_repr, in_runs, offsets_of, places_of
 from alignkit.text.bitext import Corpus
 from alignkit.text.subword_marks import style_of, without_mark
-from alignkit.types import brief_repr, in_runs, offsets_of, places_of
 
 BLOCK = 50_000  # sentences compared at a time
 

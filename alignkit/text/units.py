@@ -9,9 +9,9 @@ from functools import cached_property
 
 import numpy as np
 
+from alignkit.support.arrays import Ragged, offsets_of, places_of
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.vocabulary import Vocabulary
-from alignkit.types import Ragged, offsets_of, places_of
 
 
 @dataclass(frozen=True, eq=False)

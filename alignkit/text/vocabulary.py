@@ -10,9 +10,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from alignkit.errors import AlignkitError, abbreviated, check_list, check_type
+from alignkit.errors import AlignkitError, abbreviated, check_list, check_type, counted
+from alignkit.support.arrays import equal_fields, offsets_of
 from alignkit.support.files import Fields
-from alignkit.types import counted, equal_fields, offsets_of
 
 UNKNOWN = -1  #: the id of a token that is not in a vocabulary
 

@@ -6,12 +6,11 @@ from hashlib import sha256
 
 import numpy as np
 
-from alignkit.errors import AlignkitError
+from alignkit.errors import AlignkitError, counted
 from alignkit.lab.report.page import embedded_json, filled_page
 from alignkit.lab.report.panels import asset
 from alignkit.links.links import Links
 from alignkit.text.bitext import Bitext
-from alignkit.types import counted
 
 #: Words of each side of pairs that a person can look through.
 LENGTHS = 4, 40

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from alignkit.errors import AlignkitError, InputError
+from alignkit.errors import AlignkitError, InputError, counted
 from alignkit.links.gold import read_plain_links
 from alignkit.links.heuristics import FAST_ALIGN, Heuristic
 from alignkit.links.links import Links, parse_links
 from alignkit.links.symmetrization import symmetrize
 from alignkit.text.reading import read_utf8, split_lines
-from alignkit.types import PathLike, counted
+from alignkit.types import PathLike
 
 MOST_CELLS = 1 << 24  # of a picture
 

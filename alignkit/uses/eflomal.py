@@ -23,11 +23,11 @@ from alignkit.classical.priors import LexiconPrior
 from alignkit.errors import AlignkitError, InputError, check_list, check_type, writing
 from alignkit.links.links import check_range, parse_links
 from alignkit.pipeline.align import align_blocks
+from alignkit.support.arrays import offsets_of
 from alignkit.support.files import check_writable
 from alignkit.support.threads import blocks_of_size
 from alignkit.text.pairs import read_text
 from alignkit.text.vocabulary import Vocabulary
-from alignkit.types import offsets_of
 
 __all__ = ["Aligner", "calculate_priors", "write_priors"]
 

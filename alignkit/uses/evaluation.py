@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from alignkit.errors import InputError
+from alignkit.errors import InputError, counted
 from alignkit.lab.interop.heads import split_choice
 from alignkit.lab.interop.other_systems import read_heads
 from alignkit.links.from_scores import best_links
@@ -19,7 +19,7 @@ from alignkit.metrics.aer import LinkCounts, count_links
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import read_bitext
 from alignkit.text.reading import read_lines
-from alignkit.types import PathLike, counted
+from alignkit.types import PathLike
 
 if TYPE_CHECKING:
     import pandas as pd

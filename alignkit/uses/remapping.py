@@ -6,13 +6,14 @@ import logging
 
 import numpy as np
 
-from alignkit.errors import AlignkitError, InputError
+from alignkit.errors import AlignkitError, InputError, counted
 from alignkit.links.gold import read_links
 from alignkit.links.links import Links, LinksLike, as_links, check_range, links_of_keys
+from alignkit.support.arrays import offsets_of
 from alignkit.text.bitext import Bitext, check_bitext
 from alignkit.text.pairs import read_bitext
 from alignkit.text.token_maps import TokenMap, first_difference, token_map
-from alignkit.types import PathLike, counted, offsets_of
+from alignkit.types import PathLike
 
 log = logging.getLogger(__name__)
 

@@ -25,9 +25,9 @@ from alignkit.kernels.hmm_e_step import BOTH
 from alignkit.kernels.hmm_emissions import DirectionArrays
 from alignkit.kernels.packed_links import clear_links, set_links
 from alignkit.scores import Scores
+from alignkit.support.arrays import offsets_of
 from alignkit.support.threads import blocks_of_size, thread_count
 from alignkit.text.bitext import Bitext
-from alignkit.types import offsets_of
 
 #: Of an adaptation: iterations with transitions only, until the links settle as in the fit of a large text.
 #: Pseudo-counts are these, also for a model that was fitted without: with none, nothing new could be learned. The

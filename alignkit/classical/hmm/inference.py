@@ -26,11 +26,11 @@ from alignkit.kernels.link_odds import HARDLY, judge_matrices
 from alignkit.kernels.packed_links import as_floats
 from alignkit.kernels.translation_table import UNSEEN
 from alignkit.scores import Scores, flat_offsets, tokens_of_elements
+from alignkit.support.arrays import in_runs, offsets_of
 from alignkit.support.files import Fields
 from alignkit.support.records import Record
 from alignkit.support.threads import blocks, blocks_of_size, run_blocks, thread_count
 from alignkit.text.bitext import Bitext
-from alignkit.types import in_runs, offsets_of
 
 # Fertility needs the links of the other words: they are found without it first, and then this many times with it.
 ROUNDS = 2

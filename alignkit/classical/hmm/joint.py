@@ -72,17 +72,18 @@ from alignkit.classical.lexical_model import Lookup
 from alignkit.classical.memory import parse_size, show_size
 from alignkit.classical.priors import LexiconPrior
 from alignkit.embeddings.levels import Embeddings
-from alignkit.errors import AlignkitError, check_known
+from alignkit.errors import AlignkitError, check_known, counted
 from alignkit.kernels.hmm_e_step import BOTH, FORWARD, REVERSE, Shares
 from alignkit.kernels.link_odds import NO_LINK
 from alignkit.links.links import Links
 from alignkit.scores import Scores
 from alignkit.support.files import Fields, loaded, save_arrays
 from alignkit.support.records import Record
+from alignkit.support.settings import with_options
 from alignkit.support.threads import thread_count
 from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import Vocabulary
-from alignkit.types import PathLike, Progress, counted, with_options
+from alignkit.types import PathLike, Progress
 
 KIND, VERSION = "alignkit.hmm-joint", 10
 #: Texts whose matrices have fewer elements (t, l) in all than this get all iterations whatever the quality: there

@@ -11,9 +11,9 @@ import numpy as np
 from alignkit.classical.hmm.settings import HMMSettings
 from alignkit.classical.lexical_model import LexicalModel, read_parts
 from alignkit.kernels.hmm_rows import FERTILITIES
+from alignkit.support.arrays import brief_repr
 from alignkit.support.files import Fields
 from alignkit.support.records import Record
-from alignkit.types import brief_repr
 
 #: W: jumps and first positions beyond it share a weight.
 WIDTH = 100

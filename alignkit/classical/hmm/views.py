@@ -17,6 +17,7 @@ from alignkit.errors import AlignkitError
 from alignkit.kernels.views import UnitCounts, fill_means, fill_merged, spread_values
 from alignkit.links.links import Links
 from alignkit.scores import Scores, flat_offsets
+from alignkit.support.arrays import in_runs, offsets_of
 from alignkit.support.files import Fields
 from alignkit.support.records import Record
 from alignkit.support.threads import blocks, blocks_of_size, run_blocks
@@ -25,7 +26,6 @@ from alignkit.text.collocations import find_collocations, joined
 from alignkit.text.tokenization import SubwordTokenizer, train_word_pieces
 from alignkit.text.units import Units, lowercase_counts, lowercased, units_of
 from alignkit.text.vocabulary import Vocabulary, unpack_vocabulary, vocabulary_arrays
-from alignkit.types import in_runs, offsets_of
 
 #: The most elements (t, l) of a pair that is aligned as a whole, and the elements of a window of a longer one.
 LARGEST_PAIR, WINDOW = 1 << 22, 1 << 19

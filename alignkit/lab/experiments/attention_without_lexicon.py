@@ -43,8 +43,9 @@ from alignkit.lab.experiments.ensemble import PLACES, Parameters, stack, states
 from alignkit.lab.experiments.protocol import Claim, Figure, Result, averaged, claim
 from alignkit.lab.experiments.sequences import FIRST, Sequences
 from alignkit.metrics.intervals import percentile_interval, ratio
+from alignkit.support.stages import no_progress
 from alignkit.text.tokenization import EOS
-from alignkit.types import Progress, no_progress
+from alignkit.types import Progress
 
 GROUPS = {
     "embedding": ("embedding",),

@@ -32,7 +32,8 @@ from alignkit.lab.experiments.sequences import (
     summary,
     train_networks,
 )
-from alignkit.types import Progress, named_progress, no_progress
+from alignkit.support.stages import named_progress, no_progress
+from alignkit.types import Progress
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,8 @@ from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.neural.networks.mechanisms import SOFTMAX, parse_mechanism
 from alignkit.neural.training.loop import adam, descend
 from alignkit.neural.training.translation import batch_loss
-from alignkit.types import Progress, no_progress
+from alignkit.support.stages import no_progress
+from alignkit.types import Progress
 
 _CPU = torch.device("cpu")
 #: what the theory says of normalizers: the sparse ones, and the hard ones by how they are trained

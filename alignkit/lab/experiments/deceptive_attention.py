@@ -39,7 +39,8 @@ from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores
 from alignkit.neural.training.classification import adversarial_loss, copy_but_attention, label_loss
 from alignkit.scores import Scores
-from alignkit.types import Progress, named_progress, no_progress
+from alignkit.support.stages import named_progress, no_progress
+from alignkit.types import Progress
 
 OTHER = "other seed"  #: an ordinary network of another seed, compared with P as a Q is
 ANEW = "new attention"  #: P with an attention that is initialised anew, trained on as usual

@@ -22,7 +22,8 @@ from alignkit.lab.experiments.ensemble import (
 )
 from alignkit.lab.experiments.protocol import Claim, averaged, claim
 from alignkit.lab.experiments.sequences import FIRST, Sequences, known_words, left_uniform
-from alignkit.types import Progress, named_progress
+from alignkit.support.stages import named_progress
+from alignkit.types import Progress
 
 QUERY = ("query", "query_bias")  #: the parameters of the attention
 UNIT = "step at which attention emerges"

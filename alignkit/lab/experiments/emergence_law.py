@@ -39,7 +39,8 @@ from alignkit.lab.experiments.networks import bitext_lines
 from alignkit.lab.experiments.protocol import Claim, ExperimentSettings, Figure, Result, averaged, claim
 from alignkit.lab.experiments.sequences import Sequences, left_uniform, reached, train_networks
 from alignkit.metrics.intervals import RESAMPLES, percentile_interval
-from alignkit.types import Progress, named_progress, no_progress
+from alignkit.support.stages import named_progress, no_progress
+from alignkit.types import Progress
 
 STOP = 4.0  #: training ends once the share of attention on own words is this many times uniform
 #: what is predicted: the step from which on that share is twice uniform, and the first at which it is 1.25 times

@@ -22,7 +22,8 @@ from alignkit.neural.networks.attention import dot_product_attention
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.neural.settings import LstmSettings
 from alignkit.neural.training.loop import adam, descend
-from alignkit.types import Progress, no_progress
+from alignkit.support.stages import no_progress
+from alignkit.types import Progress
 
 _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 _tanh_backward = torch.ops.aten.tanh_backward.grad_input

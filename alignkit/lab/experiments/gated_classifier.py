@@ -33,7 +33,8 @@ from alignkit.metrics.agreement import agreement
 from alignkit.neural.aligners import ClassifierAligner
 from alignkit.neural.scoring.classifier import classifier_scores
 from alignkit.scores import Scores
-from alignkit.types import Progress, named_progress, no_progress
+from alignkit.support.stages import named_progress, no_progress
+from alignkit.types import Progress
 
 LINEAR = "general"  #: without decoder state, the query of the score is a learned vector: a_l = alpha . h_l
 CURVES = ("attention", "relevance")

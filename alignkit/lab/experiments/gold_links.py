@@ -33,10 +33,11 @@ from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.settings import Tokens
 from alignkit.neural.training.trainer import learn_tokenizer
 from alignkit.scores import Scores, merge_subwords
+from alignkit.support.stages import named_progress, no_progress
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs, read_line_pairs
 from alignkit.text.tokenization import Tokenizer, encode_bitext
-from alignkit.types import Progress, named_progress, no_progress
+from alignkit.types import Progress
 
 UNITS: tuple[Tokens, ...] = ("words", "subwords")
 KINDS = ("alpha", "beta")

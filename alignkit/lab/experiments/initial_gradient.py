@@ -40,10 +40,11 @@ from alignkit.errors import AlignkitError
 from alignkit.lab.experiments.networks import bitext_lines
 from alignkit.lab.experiments.protocol import Claim, ExperimentSettings, Figure, Result, averaged, claim
 from alignkit.neural.batching import usable
+from alignkit.support.stages import no_progress
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.tokenization import SPECIALS, UNK
 from alignkit.text.vocabulary import Vocabulary
-from alignkit.types import Progress, no_progress
+from alignkit.types import Progress
 
 PAIRS = 512  #: sentence pairs at a time
 

@@ -24,8 +24,9 @@ from alignkit.metrics.intervals import bootstrap_ratio, ratio
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.training.translation import load_network, open_run
 from alignkit.scores import Scores
+from alignkit.support.stages import no_progress
 from alignkit.text.bitext import Bitext
-from alignkit.types import Progress, no_progress
+from alignkit.types import Progress
 
 CURVES = (("alpha", "ibm1.beta"), ("beta", "ibm1.beta"), ("alpha", "beta"))
 

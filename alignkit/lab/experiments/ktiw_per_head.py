@@ -24,7 +24,8 @@ from alignkit.lab.experiments.protocol import Claim, Figure, Result, claim
 from alignkit.metrics.intervals import percentile_interval
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.settings import Reading, RunSettings
-from alignkit.types import Progress, no_progress
+from alignkit.support.stages import no_progress
+from alignkit.types import Progress
 
 MEAN = "all heads"  #: whose alpha is the mean of all, and whose lexicon is the probe beta
 

@@ -38,7 +38,8 @@ from alignkit.lab.experiments.protocol import (
     share_claim,
 )
 from alignkit.neural.training.loop import adam, descend
-from alignkit.types import Progress, named_progress, no_progress
+from alignkit.support.stages import named_progress, no_progress
+from alignkit.types import Progress
 
 PLACES = ("keyword", "after", "mean", "last")
 ALIKE = 0.2

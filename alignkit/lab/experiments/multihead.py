@@ -40,7 +40,8 @@ from alignkit.lab.experiments.sequences import (
     final_accuracies,
     summary,
 )
-from alignkit.types import Progress, named_progress, no_progress
+from alignkit.support.stages import named_progress, no_progress
+from alignkit.types import Progress
 
 MIXES = ("eight bad", "one good", "eight random")
 AT_ONCE = 4  #: heads tried at once

@@ -51,8 +51,9 @@ from alignkit.neural.devices import device_of, evaluation_mode
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.neural.training.translation import load_network, open_run
 from alignkit.scores import Scores, flat_offsets
+from alignkit.support.stages import no_progress
 from alignkit.text.bitext import Bitext
-from alignkit.types import Progress, no_progress
+from alignkit.types import Progress
 
 PUBLISHED = 0.53  #: A(alpha_opt, beta) of the paper, on Multi30k
 PLAIN = "beta without s"  #: N(h_l), which does not see the decoder's state

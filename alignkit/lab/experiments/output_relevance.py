@@ -30,8 +30,9 @@ from alignkit.metrics.agreement import agreement
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores, judge_logits
 from alignkit.scores import Scores
+from alignkit.support.stages import named_progress, no_progress
 from alignkit.text.bitext import Bitext
-from alignkit.types import Progress, named_progress, no_progress
+from alignkit.types import Progress
 
 EXAMPLE = (("dieser film ist großartig", "this movie is great"), ("dieser film ist schlecht", "this movie is bad"))
 INPUTS = ("dieser", "film", "ist", "großartig", "schlecht")

@@ -31,7 +31,8 @@ from alignkit.lab.experiments.sequences import (
     known_words,
     train_networks,
 )
-from alignkit.types import Progress, named_progress, no_progress
+from alignkit.support.stages import named_progress, no_progress
+from alignkit.types import Progress
 
 TASKS = ("copy", "reorder")
 ATTENTIONS = ("general", "uniform")

@@ -8,7 +8,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alignkit.types import Progress, assigned, no_progress
+from alignkit.support.settings import assigned
+from alignkit.support.stages import no_progress
+from alignkit.types import Progress
 
 if TYPE_CHECKING:
     from alignkit.lab.experiments.protocol import Result

@@ -48,9 +48,10 @@ from alignkit.lab.experiments.protocol import (
     share_claim,
 )
 from alignkit.neural.batching import DeviceCorpus
+from alignkit.support.stages import named_progress, no_progress
 from alignkit.text.labelled import LabelledText
 from alignkit.text.tokenization import learn_words
-from alignkit.types import Progress, named_progress, no_progress
+from alignkit.types import Progress
 
 CLASSIFIERS = ("fixed", "linear", "two-layer")
 EARLY, EARLY_SEEDS = 5, 20  #: steps and seeds for the measurement of suppression

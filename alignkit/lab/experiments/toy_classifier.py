@@ -41,7 +41,8 @@ from scipy.special import expit, wrightomega
 
 from alignkit.errors import AlignkitError
 from alignkit.lab.experiments.protocol import Claim, ExperimentSettings, Figure, Result, claim
-from alignkit.types import Progress, no_progress
+from alignkit.support.stages import no_progress
+from alignkit.types import Progress
 
 RATE = np.sqrt(2.0)  #: w, of the exponential growth of the source's flow in the end
 KEPT = 150  #: most points of a trajectory in the raw rows, denser at its start

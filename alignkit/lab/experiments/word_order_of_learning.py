@@ -32,10 +32,11 @@ from alignkit.lab.experiments.networks import EncodedText, NetworkPlan, take_pai
 from alignkit.lab.experiments.protocol import Claim, Figure, Result, averaged, claim
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.scores import Scores, flat_offsets, tokens_of_elements
+from alignkit.support.stages import named_progress, no_progress
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs
 from alignkit.text.tokenization import UNK, encode_bitext, learn_words
-from alignkit.types import Progress, named_progress, no_progress
+from alignkit.types import Progress
 
 PREDICTORS = ("co-occurrence", "IBM 1", "frequency")
 OTHER_SEED = "another seed"

@@ -42,7 +42,8 @@ from alignkit.lab.experiments.emergence import (
 from alignkit.lab.experiments.ensemble import Parameters, copying_settings, initial_parameters
 from alignkit.lab.experiments.protocol import Claim, Figure, Result, averaged, claim, share_claim
 from alignkit.lab.experiments.sequences import Sequences, contrast, count_table, curves
-from alignkit.types import Progress, no_progress
+from alignkit.support.stages import no_progress
+from alignkit.types import Progress
 
 #: those that decide which word a state names; the decoder's own are not among them
 LEXICAL = (

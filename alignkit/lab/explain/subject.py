@@ -29,8 +29,9 @@ from alignkit.neural.training.classification import ClassificationTask, Classifi
 from alignkit.neural.training.trainer import Trainer
 from alignkit.scores import Scores
 from alignkit.support.packages import imported
+from alignkit.support.stages import no_progress
 from alignkit.text.labelled import LabelledText
-from alignkit.types import PathLike, Progress, no_progress
+from alignkit.types import PathLike, Progress
 
 
 @dataclass(eq=False)

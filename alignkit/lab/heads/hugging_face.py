@@ -18,8 +18,9 @@ from alignkit.lab.interop.heads import AttentionHeads, pairs_of_cross_attentions
 from alignkit.neural.devices import pick_device
 from alignkit.scores import Grouping
 from alignkit.support.packages import missing
+from alignkit.support.stages import no_progress
 from alignkit.text.tokenization import split_words
-from alignkit.types import PathLike, Progress, no_progress
+from alignkit.types import PathLike, Progress
 
 BATCH_SIZE = 16  #: sentence pairs at a time
 _IGNORED = -100  # a label that transformers leaves out

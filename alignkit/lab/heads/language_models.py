@@ -15,8 +15,9 @@ from alignkit.lab.heads.hugging_face import check_lengths, padded_ids
 from alignkit.lab.heads.quantities import WEIGHTS, give
 from alignkit.lab.interop.heads import AttentionHeads
 from alignkit.neural.devices import pick_device
+from alignkit.support.stages import no_progress
 from alignkit.text.tokenization import split_words
-from alignkit.types import Progress, no_progress
+from alignkit.types import Progress
 
 BATCH_SIZE = 8  #: sentence pairs at a time
 TEMPLATE = "{source} = {target}"  #: of the prompt, if none is given

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from alignkit.errors import AlignkitError, InputError, of_file
+from alignkit.errors import AlignkitError, InputError, counted, of_file
 from alignkit.lab.heads.combination import HeadCombination, fit_combination
 from alignkit.lab.interop.heads import AttentionHeads, read_ranking
 from alignkit.lab.interop.other_systems import read_heads
@@ -29,11 +29,13 @@ from alignkit.metrics.protocol import MetricSettings
 from alignkit.pipeline.align import align
 from alignkit.pipeline.settings import ReadSettings
 from alignkit.scores import Scores
+from alignkit.support.settings import with_options
+from alignkit.support.stages import no_progress
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import read_text
 from alignkit.text.reading import read_lines
 from alignkit.text.vocabulary import punctuation_types
-from alignkit.types import PathLike, Progress, counted, no_progress, with_options
+from alignkit.types import PathLike, Progress
 
 if TYPE_CHECKING:
     import pandas as pd

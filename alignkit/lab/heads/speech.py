@@ -20,8 +20,9 @@ from alignkit.lab.heads.hugging_face import encode_side
 from alignkit.lab.interop.heads import AttentionHeads, pairs_of_cross_attentions
 from alignkit.metrics.intervals import bootstrap_ratio
 from alignkit.neural.devices import pick_device
+from alignkit.support.stages import no_progress
 from alignkit.text.reading import read_lines
-from alignkit.types import PathLike, Progress, no_progress
+from alignkit.types import PathLike, Progress
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from alignkit.errors import InputError
+from alignkit.errors import InputError, counted
 from alignkit.lab.interop.score_formats import ExternalScores, words_of_tokens
 from alignkit.scores import Grouping, Scores, grouping_of, merge_to_words, spread_to_tokens
 from alignkit.text.bitext import Bitext, Corpus, kept_tokens
 from alignkit.text.subword_marks import check_words, corpus_groups, join_words
 from alignkit.text.tokenization import SPECIALS, UNK
-from alignkit.types import counted
 
 #: The tokens of M sentence pairs: (source, target).
 TokenLists = tuple[Sequence[Sequence[str]], Sequence[Sequence[str]]]

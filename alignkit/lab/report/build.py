@@ -31,10 +31,11 @@ from alignkit.metrics.error_classes import WordFacts, occurrences
 from alignkit.metrics.protocol import MetricSettings
 from alignkit.metrics.registry import MAIN, SCORE_METRICS, compare
 from alignkit.scores import Scores
+from alignkit.support.settings import with_options
 from alignkit.support.version import versions
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import encode_bitext, split_words
-from alignkit.types import PathLike, Progress, with_options
+from alignkit.types import PathLike, Progress
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,12 +16,12 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
+from alignkit.errors import counted
 from alignkit.lab.report import panels
 from alignkit.lab.report.model import Panel, Report, names_of
 from alignkit.lab.report.page_data import SHOWN_PAIRS, page_data
 from alignkit.lab.report.panels import asset, share
 from alignkit.support.version import __version__
-from alignkit.types import counted
 
 SCRIPTS = ("base.js", "charts.js", "heat.js", "browser.js")
 _PLACE = re.compile(r"@@([A-Z_]+)@@")

@@ -16,8 +16,8 @@ from alignkit.neural.scoring.lstm_saliency import has_derivatives, lstm_saliency
 from alignkit.neural.scoring.output_layer import feature_gradients, log_probabilities_of, rows_at_a_time
 from alignkit.neural.settings import Reading
 from alignkit.scores import Scores, flat_offsets
+from alignkit.support.arrays import in_runs
 from alignkit.text.bitext import Bitext
-from alignkit.types import in_runs
 
 
 def score_batches(

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from alignkit.neural.devices import one_thread
-from alignkit.support.stages import Stage
-from alignkit.types import Progress, no_progress
+from alignkit.support.stages import Stage, no_progress
+from alignkit.types import Progress
 
 CPU = torch.device("cpu")
 

@@ -22,9 +22,10 @@ from alignkit.neural.devices import pick_device
 from alignkit.neural.settings import RunSettings, TextSettings, logged_steps
 from alignkit.neural.training.log import Row, TrainingLog
 from alignkit.neural.training.loop import adam, batch_at, descend, seeded
+from alignkit.support.stages import no_progress
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import Tokenizer, learn_words, train_subwords
-from alignkit.types import Progress, no_progress
+from alignkit.types import Progress
 
 Network = TypeVar("Network", bound=nn.Module)
 Found = TypeVar("Found", bound=TrainedAligner)

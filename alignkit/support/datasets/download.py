@@ -17,8 +17,9 @@ from typing import IO, Any
 from alignkit.errors import AlignkitError, writing
 from alignkit.support.datasets.catalogue import DataSet, RemoteFile
 from alignkit.support.files import atomic_write
+from alignkit.support.stages import no_progress
 from alignkit.support.version import __version__
-from alignkit.types import PathLike, Progress, no_progress
+from alignkit.types import PathLike, Progress
 
 SUMS = "SHA256SUMS"
 TIMEOUT = 30.0  # seconds without a byte

@@ -19,7 +19,7 @@ import numpy as np
 from alignkit.classical.hmm.settings import JOINT_THRESHOLD
 from alignkit.embeddings.find import find_embeddings
 from alignkit.embeddings.levels import Embeddings
-from alignkit.errors import AlignkitError
+from alignkit.errors import AlignkitError, counted
 from alignkit.links.from_scores import links_above
 from alignkit.links.gold import is_naacl, parse_gold
 from alignkit.links.links import GoldLinks, Links, check_range, parse_probabilities
@@ -32,11 +32,13 @@ from alignkit.metrics.error_classes import (
     text_partitions,
 )
 from alignkit.pipeline.settings import ReadSettings
+from alignkit.support.arrays import brief_repr, places_of
+from alignkit.support.settings import with_options
 from alignkit.support.threads import thread_count
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import Side, read_text
 from alignkit.text.reading import read_lines
-from alignkit.types import PathLike, Progress, brief_repr, counted, places_of, with_options
+from alignkit.types import PathLike, Progress
 from alignkit.uses.diagnose.checks import (
     Check,
     LinkedText,

@@ -21,9 +21,10 @@ from alignkit.embeddings.levels import Embeddings
 from alignkit.errors import AlignkitError
 from alignkit.kernels.hmm_e_step import FORWARD, REVERSE
 from alignkit.scores import Scores, flat_offsets
+from alignkit.support.arrays import brief_repr
 from alignkit.support.threads import thread_count
 from alignkit.text.bitext import Bitext
-from alignkit.types import Progress, brief_repr
+from alignkit.types import Progress
 
 #: A view votes for a link of at least these log-odds, or a direction of this probability.
 VOTE, LIKELY = np.float32(0), np.float32(0.5)

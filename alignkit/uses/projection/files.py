@@ -6,9 +6,9 @@ import json
 import logging
 from collections.abc import Callable, Sequence
 
-from alignkit.errors import InputError
+from alignkit.errors import InputError, counted
 from alignkit.support.packages import need
-from alignkit.types import PathLike, Progress, counted
+from alignkit.types import PathLike, Progress
 from alignkit.uses.projection.labels import JsonSentence, LabelledSentence, parse_columns, parse_json_lines
 from alignkit.uses.projection.spans import DEFAULT_RULE, pairs_with_links
 from alignkit.uses.projection.tags import Splitter, TaggedLine, parse_tags, word_spans, words_at

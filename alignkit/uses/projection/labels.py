@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from alignkit.errors import InputError, abbreviated
+from alignkit.errors import InputError, abbreviated, counted
 from alignkit.support.records import Record, parse_json
-from alignkit.types import PathLike, counted
+from alignkit.types import PathLike
 from alignkit.uses.projection.spans import LinkedPair, Span, WeightedLink
 from alignkit.uses.projection.tags import Splitter, covered, without_punctuation, word_spans, words_at
 

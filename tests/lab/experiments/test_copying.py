@@ -16,7 +16,7 @@ from alignkit.lab.experiments.protocol import Verdict
 from alignkit.lab.experiments.sequences import failures, train_networks
 from alignkit.metrics.intervals import share_difference
 from alignkit.scores import Scores
-from alignkit.types import no_progress
+from alignkit.support.stages import no_progress
 
 TINY = {"hidden": 8, "batch": 4, "steps": 4, "every": 2}
 

@@ -10,7 +10,7 @@ from alignkit.lab.experiments import copying_mechanisms as experiment
 from alignkit.lab.experiments.ensemble import MemberRun
 from alignkit.lab.experiments.protocol import Verdict
 from alignkit.lab.experiments.sequences import Sequences, train_networks
-from alignkit.types import no_progress
+from alignkit.support.stages import no_progress
 
 SMALL = experiment.CopyingMechanismsSettings(
     seeds=2, mechanisms=("softmax", "sparsemax", "reinforce"), length=5, hidden=8, batch=8, steps=30

@@ -20,8 +20,8 @@ from alignkit.lab.experiments.classifiers import (
 from alignkit.lab.experiments.protocol import Verdict
 from alignkit.neural.training.classification import Judged, adversarial_loss, copy_but_attention, divergence
 from alignkit.scores import Scores
+from alignkit.support.stages import no_progress
 from alignkit.text.labelled import LabelledText
-from alignkit.types import no_progress
 
 
 def test_divergences():

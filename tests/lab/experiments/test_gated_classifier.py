@@ -13,7 +13,7 @@ from alignkit.lab.experiments.curves import half_way_rows
 from alignkit.lab.experiments.protocol import Verdict
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.scores import Scores
-from alignkit.types import no_progress
+from alignkit.support.stages import no_progress
 
 SETTINGS = {"embedding": 8, "hidden": 8, "seeds": 2, "rate": 1e-2}
 

@@ -21,7 +21,7 @@ from alignkit.lab.experiments.optimal_attention import (
 )
 from alignkit.lab.experiments.protocol import Verdict
 from alignkit.metrics.agreement import Agreement
-from alignkit.types import no_progress
+from alignkit.support.stages import no_progress
 
 
 def random_problem(seed: int, rows: int = 4, length: int = 5, words: int = 7) -> Problem:

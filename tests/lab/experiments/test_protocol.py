@@ -9,7 +9,7 @@ import pytest
 from alignkit.lab.experiments.protocol import Verdict, averaged, claim, judge
 from alignkit.lab.report.tables import finite
 from alignkit.metrics.intervals import mean_interval, wilson
-from alignkit.types import named_progress
+from alignkit.support.stages import named_progress
 
 
 @pytest.mark.parametrize(

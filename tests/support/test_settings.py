@@ -6,7 +6,7 @@ from alignkit.classical.hmm.settings import HMMSettings
 from alignkit.classical.settings import DiagonalSettings, IBM1Settings
 from alignkit.errors import AlignkitError
 from alignkit.neural.settings import Reading, RunSettings
-from alignkit.types import assigned
+from alignkit.support.settings import assigned
 
 
 def test_values_are_json_or_text():

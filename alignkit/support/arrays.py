@@ -1,0 +1,94 @@
+"""Arrays that hold the parts of many sentences one after another, and what dataclasses of arrays share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_LONGEST = 90  # characters of the representation of a part
+
+
+class Ragged:
+    """What belongs to each of M sentences or sentence pairs, one after another in an array.
+
+    Attributes:
+        offsets: int64 (M + 1,), where that of each begins.
+    """
+
+    offsets: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return (self[m] for m in range(len(self)))
+
+    def __getitem__(self, m: int) -> np.ndarray:
+        raise NotImplementedError
+
+    def span(self, m: int) -> slice:
+        """The places of number m in the array; a negative one counts from the end.
+
+        Raises:
+            IndexError: there is no such number.
+        """
+        if not -len(self) <= m < len(self):
+            raise IndexError(f"number {m} of {len(self)}")
+        first = m % len(self)
+        return slice(self.offsets[first], self.offsets[first + 1])
+
+
+def offsets_of(lengths: Sequence[int] | np.ndarray) -> np.ndarray:
+    """int64 (M + 1,): where parts of these M lengths begin, one after another, and where the last ends."""
+    import numpy as np
+
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, dtype=np.int64, out=offsets[1:])
+    return offsets
+
+
+def in_runs(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """int64: whole numbers in runs of these starts and lengths, one run after another."""
+    import numpy as np
+
+    return np.arange(lengths.sum()) + np.repeat(starts - offsets_of(lengths)[:-1], lengths)
+
+
+def places_of(parts: Ragged, chosen: np.ndarray) -> np.ndarray:
+    """int64: the places in the array of chosen parts, indices or bool (M,), one after another."""
+    starts = parts.offsets[:-1][chosen]
+    return in_runs(starts, parts.offsets[1:][chosen] - starts)
+
+
+def equal_fields(self: Any, other: Any) -> bool:
+    """Whether two dataclasses have the same fields, arrays included, to be used as ``__eq__``."""
+    import numpy as np
+
+    if type(self) is not type(other) or self is other:
+        return self is other
+    pairs = ((getattr(self, each.name), getattr(other, each.name)) for each in fields(self))
+    return all(np.array_equal(a, b) if hasattr(a, "dtype") else a == b for a, b in pairs)
+
+
+def brief_repr(self: Any) -> str:
+    """One line for a dataclass with arrays, to be used as its ``__repr__``.
+
+    An array is represented by its type and shape, as ``int32 (5, 2)``, a longer sequence or dict by its length;
+    fields that are None or not meant to be shown are left out.
+    """
+    shown = [(each.name, getattr(self, each.name)) for each in fields(self) if each.repr]
+    parts = [f"{name}={_part(value)}" for name, value in shown if value is not None]
+    return f"{type(self).__name__}({', '.join(parts)})"
+
+
+def _part(value: Any) -> str:
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return f"{value.dtype} {tuple(value.shape)}"
+    if isinstance(value, tuple | list | dict) and len(value) > 3:
+        return f"{len(value)} values"
+    text = " ".join(repr(value).split())
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
