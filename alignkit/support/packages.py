@@ -57,7 +57,7 @@ def with_extra(extra: str) -> str:
     """The command line that adds an extra to alignkit as it was installed: from a folder, a file or an index."""
     from importlib.metadata import PackageNotFoundError, distribution
 
-    folder, origin = Path(__file__).parents[2], {}
+    folder, origin = Path(__file__).resolve().parents[2], {}
     if (folder / "setup.cfg").is_file():
         return f"pip install -e '{folder}[{extra}]'"
     with suppress(PackageNotFoundError):
