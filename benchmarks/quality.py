@@ -39,7 +39,7 @@ from alignkit.classical.hmm.joint import fit_joint, fit_view
 from alignkit.classical.hmm.leanings import Leanings
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, JOINT_THRESHOLD
 from alignkit.classical.hmm.views import View, ViewedText
-from alignkit.kernels.link_odds import INTERCEPT, SLOPE
+from alignkit.kernels.link_probabilities import INTERCEPT, SLOPE
 from alignkit.links.from_scores import links_above
 from alignkit.links.links import GoldLinks, Links, parse_links
 from alignkit.links.symmetrization import symmetrize

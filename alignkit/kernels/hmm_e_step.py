@@ -5,8 +5,11 @@ probability p0, and then the position stays as it was. A jump of d positions fro
 transition[d] / (the sum of transition over the positions that the sentence has).
 
 Both directions of a text are run in one pass over its pairs, because they share a table of counts and the expected
-links. x are the words of the states, y the emitted ones. Matrices of one sentence pair are flat, their rows padded
-with zeros to a multiple of ``LANES``.
+links. Of each pair first the word pairs of its elements are found, then emission probabilities, the posteriors of
+each direction, and the links, which are the weighted sum of both. In the forward direction the states are the
+source tokens x, and the target tokens y are emitted; in the reverse one it is the other way round. Matrices of one
+sentence pair are flat, their rows padded with zeros to a multiple of ``LANES``; the reverse direction's are
+transposed.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from alignkit.kernels.compile import allocating_kernel, kernel
+from alignkit.kernels.expected_links import CODE, SEGMENT_BITS, PairPlaces, pack_links, pair_starts, unpack_links
 from alignkit.kernels.forward_backward import (
     PassSpace,
     TransitionCounts,
@@ -25,22 +29,22 @@ from alignkit.kernels.forward_backward import (
     pass_space,
     widen_transitions,
 )
-from alignkit.kernels.hmm_emissions import (
-    PairMatrices,
-    States,
-    emissions,
-    expect_numbers,
-    null_emissions,
-    own_share,
-    prepare_states,
-    state_space,
+from alignkit.kernels.hmm_rows import (
+    ONE,
+    TINY,
+    ZERO,
+    add_row,
+    clear_end,
+    clear_ends,
+    emission_rows,
+    padded,
+    scale_row,
+    sum_changes,
+    sum_row,
 )
-from alignkit.kernels.hmm_pairs import SEGMENT_BITS, PairPlaces, pair_starts
-from alignkit.kernels.hmm_rows import ZERO, padded
 from alignkit.kernels.lanes import LANES
+from alignkit.kernels.link_probabilities import pool_links
 from alignkit.kernels.machine import part, prefetch
-from alignkit.kernels.mixed_links import finish_links, mix_links
-from alignkit.kernels.packed_links import CODE
 
 
 class TextArrays(NamedTuple):
@@ -70,8 +74,8 @@ class LinkArrays(NamedTuple):
     places: PairPlaces  # of the K word pairs
     # float32 (K, 3), of each word pair its count, and its pseudo-counts in the forward and the reverse direction:
     # side by side, because nearly every look-up in this table is a cache miss.
-    evidence: np.ndarray
-    # uint32 (P,), expected links and codes of word pairs (:mod:`.packed_links`). The E-step reads and then sets
+    pair_counts: np.ndarray
+    # uint32 (P,), expected links and codes of word pairs (:mod:`.expected_links`). The E-step reads and then sets
     # the links; the last one leaves float32 numbers instead.
     elements: np.ndarray
     likeness: Likeness = NO_LIKENESS  # of each element
@@ -82,13 +86,54 @@ class Shares(NamedTuple):
 
     forward: float  # its weight; a direction of weight 0 is not run
     reverse: float
-    as_log_odds: bool = False  # in the last E-step: whether it is the mean of log-odds (:mod:`.link_odds`)
+    as_log_odds: bool = False  # in the last E-step: whether it is that of their log-odds
     is_last: bool = False  # whether the elements become float32 numbers, and transitions are not counted
     least_own: float = 0.0  # in the last E-step: the least link that is taken out of the counts that judge it
     counted: int = 1  # before: transitions are counted in every so many pairs
 
 
 FORWARD, REVERSE, BOTH = Shares(1.0, 0.0), Shares(0.0, 1.0), Shares(0.5, 0.5)
+
+
+class DirectionArrays(NamedTuple):
+    """The parameters of one direction."""
+
+    totals: np.ndarray  # float32 (V_x,), the sum of each word's counts and pseudo-counts
+    null: np.ndarray  # float32 (V_y,), NULL's counts and pseudo-counts
+    null_total: float  # float, their sum
+    null_links: np.ndarray  # float32 (N_y,), NULL's posterior of each target token, read and then overwritten
+    fertility: np.ndarray  # float32 (V_x, F), factors for one more link of a word with 0, 1, ...; F = 1: none
+    transition: np.ndarray  # float32 (2 W + 1,), weights of jumps -W..W, the ends standing for all beyond them
+    initial: np.ndarray  # float32 (W + 1,), of first positions 0..W; empty: all positions are equally likely
+    final: np.ndarray  # float32 (W + 1,), of last positions, 0..W from the end; empty if the others are
+    null_probability: float  # float, p0
+    # float, 1 if a link's own expectation, and that of the same link in copies of its sentence pair, is taken out
+    # of the counts that judge it, else 0.
+    leave_one_out: float
+
+
+class States(NamedTuple):
+    """What the emissions of the states of one sentence depend on, float32 (N,) each.
+
+    With w the whole number of links that a state is expected to have, or the largest that there is a factor for:
+    the factor for one more link is interpolated between those of w - 1, w and w + 1 others.
+    """
+
+    totals: np.ndarray  # of their words
+    beyond: np.ndarray  # expected number of links; then less w
+    factors: np.ndarray  # for one more link if there are w others
+    above: np.ndarray  # how much larger it is if there are w + 1
+    below: np.ndarray  # how much smaller it is if there are w - 1
+
+
+class PairMatrices(NamedTuple):
+    """Matrices of one sentence pair of T and L tokens, float32 (T * padded L,)."""
+
+    links: np.ndarray  # expected before this E-step
+    forward: np.ndarray  # emission probabilities, and then posteriors, of the forward direction
+    reverse: np.ndarray  # of the reverse one, transposed: (L * padded T,)
+    counts: np.ndarray  # of the word pairs; work space
+    backward: np.ndarray  # those of the reverse direction, not transposed; work space
 
 
 class DirectionSpace(NamedTuple):
@@ -118,36 +163,182 @@ class BlockSpace(NamedTuple):
 
 
 @kernel
-def row_numbers(start, row, links, starts, numbers):
-    """Fills ``numbers`` with the word pairs of one row of a matrix; their evidence is prefetched.
-
-    Args:
-        start: where the row starts; row: its elements.
-        links: :class:`LinkArrays`.
-        starts: uint32, the :func:`.hmm_pairs.pair_starts` of the row's target word.
-    """
-    is_known = len(links.places.offsets) > 0
-    for j in range(len(row)):
-        numbers[j] = starts[j] + (row[j] & CODE) if is_known else np.uint32(start + j)
-        prefetch(links.evidence, 3 * np.int64(numbers[j]))
-
-
-@kernel
 def pair_numbers(place, x, y, links, starts, numbers):
-    """numbers uint32 (T * L,) = the word pairs of one sentence pair; their evidence is prefetched.
+    """numbers uint32 (T * L,) = the word pairs of one sentence pair; their counts are prefetched.
 
     Args:
         place: of its first element in ``links``, :class:`LinkArrays`; x, y: its tokens.
         starts: uint32 (N,), work space.
     """
     _, places, _, elements, _ = links
-    L, segment = len(x), -1
+    L, segment, is_coded = len(x), -1, len(places.offsets) > 0
     for t in range(len(y)):
-        if y[t] >> SEGMENT_BITS != segment and len(places.offsets) > 0:
+        if y[t] >> SEGMENT_BITS != segment and is_coded:
             segment = y[t] >> SEGMENT_BITS
             pair_starts(x, segment, places, starts)
-        row = part(elements, place + t * L, place + (t + 1) * L)
-        row_numbers(place + t * L, row, links, starts, part(numbers, t * L, (t + 1) * L))
+        start = place + t * L
+        row, own = part(elements, start, start + L), part(numbers, t * L, (t + 1) * L)
+        for j in range(L):
+            own[j] = starts[j] + (row[j] & CODE) if is_coded else np.uint32(start + j)
+            prefetch(links.pair_counts, 3 * np.int64(own[j]))
+
+
+@allocating_kernel
+def state_space(most):
+    """:class:`States` for sentences of at most ``most`` tokens, a multiple of LANES."""
+    rows = np.zeros((5, most), np.float32)
+    return States(rows[0], rows[1], rows[2], rows[3], rows[4])
+
+
+@kernel
+def own_share(direction, copies):
+    """How much of a link's own expectation is taken out of the counts that judge it."""
+    return np.float32(direction.leave_one_out) * copies
+
+
+@kernel
+def null_emissions(tokens, direction, copies, null_links):
+    """NULL's probabilities of the tokens of one sentence, instead of its links float32 to them."""
+    own, share = own_share(direction, copies), ONE / max(np.float32(direction.null_total), TINY)
+    for t in range(len(tokens)):
+        null_links[t] = max(direction.null[tokens[t]] - own * null_links[t], ZERO) * share
+
+
+@kernel
+def expect_numbers(T, L, elements, matrices, source, target):
+    """Fills ``links`` of :class:`PairMatrices` and ``beyond`` of both sides' states from elements (T * L,)."""
+    unpadded, wide = matrices.forward, padded(L)
+    unpack_links(elements, unpadded.view(np.uint32)[: T * L])  # all at once: most rows are short
+    source.beyond[:wide] = ZERO
+    for t in range(T):
+        row = part(matrices.links, t * wide, (t + 1) * wide)
+        scale_row(part(unpadded, t * L, t * L + wide), ONE, row)
+        clear_end(row, L)
+    for t in range(T):
+        row = part(matrices.links, t * wide, (t + 1) * wide)
+        add_row(row, part(source.beyond, 0, wide))
+        target.beyond[t] = sum_row(row)
+
+
+@kernel
+def prepare_states(tokens, direction, states):
+    """Fills the :class:`States` of a sentence, of whose ``beyond`` are the expected numbers of links."""
+    totals, beyond, factors, above, below = states
+    fertility = direction.fertility
+    most = fertility.shape[1] - 2
+    for j in range(len(tokens)):
+        i = np.uint32(tokens[j])
+        totals[j] = direction.totals[i]
+        factors[j], above[j], below[j] = ONE, ZERO, ZERO
+        if most >= 0:
+            # What is not a number would be no index.
+            whole = np.uint32(min(beyond[j], np.float32(most))) if beyond[j] > ZERO else np.uint32(0)
+            beyond[j] -= np.float32(whole)
+            factors[j] = fertility[i, whole]
+            above[j] = fertility[i, whole + np.uint32(1)] - factors[j]
+            below[j] = factors[j] - fertility[i, whole - np.uint32(1)] if whole > 0 else ZERO
+    end = padded(len(tokens))
+    factors[len(tokens) : end], above[len(tokens) : end], below[len(tokens) : end] = ZERO, ZERO, ZERO
+
+
+@kernel
+def emissions(T, L, numbers, pair_counts, likeness, owns, source, target, matrices):
+    """Emission probabilities of one sentence pair in both directions.
+
+    e[t, l] = (count - own + pseudo-count) / (total - own), times the factor for one more link of the state and the
+    ratio of the likeness. "own" is the expected link itself, so that a pair of words is judged by the counts of
+    other places: the zero-order approximation of collapsed variational inference (Asuncion et al. 2009), of which
+    the collapsed Gibbs sampler's rule is exactly the sampled counterpart.
+
+    Args:
+        numbers: uint32 (T * L,), the word pair of each element; pair_counts: of :class:`.LinkArrays`.
+        likeness: :class:`.Likeness` of the pair.
+        owns: :func:`own_share` of both directions, and the least link that is taken out.
+        source, target: :class:`States` of both sides; matrices: :class:`PairMatrices`.
+    """
+    links, forward, transposed, counts, backward = matrices
+    levels, ratios = likeness
+    wide, high = padded(L), padded(T)
+    for rows in (counts, forward, backward):
+        clear_ends(T, wide, rows)
+    clear_ends(L, high, transposed)
+    for t in range(T):
+        here, there, own_numbers = t * wide, (t + 1) * wide, part(numbers, t * L, (t + 1) * L)
+        count, row, reverse = part(counts, here, there), part(forward, here, there), part(backward, here, there)
+        for j in range(L):
+            i = own_numbers[j]
+            count[j], row[j], reverse[j] = pair_counts[i, 0], pair_counts[i, 1], pair_counts[i, 2]
+    for t in range(T):
+        here, there = t * wide, (t + 1) * wide
+        row, reverse = part(forward, here, there), part(backward, here, there)
+        link, count = part(links, here, there), part(counts, here, there)
+        emission_rows(t, row, reverse, link, count, owns, source, target)
+        if len(levels) > 0:
+            for j in range(L):
+                ratio = ratios[levels[t * L + j]]
+                row[j] *= ratio
+                reverse[j] *= ratio
+        place = np.uint64(t)
+        for j in range(L):
+            transposed[place] = reverse[j]
+            place += np.uint64(high)
+
+
+@kernel
+def mix_row(t, L, row, reverse_e, high, shares):
+    """row float32 (L,), the forward posteriors of target token t = the weighted sum of both directions'."""
+    forward, reverse = np.float32(shares.forward), np.float32(shares.reverse)
+    place = np.uint64(t)
+    for j in range(L):
+        value = ZERO
+        if forward > 0:
+            value += forward * row[j]
+        if reverse > 0:
+            value += reverse * reverse_e[place]
+        row[j] = value
+        place += np.uint64(high)
+
+
+@kernel
+def mix_links(T, L, matrices, shares, elements):
+    """Sets the links of one sentence pair to the weighted sum of both directions' posteriors; returns the sum of
+    the absolute changes.
+
+    Args:
+        matrices: :class:`.PairMatrices`, with the links as they were; the forward direction's
+            posteriors are overwritten.
+        elements: uint32 (T * L,).
+    """
+    wide, high = padded(L), padded(T)
+    links, e, reverse_e = matrices.links, matrices.forward, matrices.reverse
+    bits = e.view(np.uint32)
+    change = 0.0
+    for t in range(T):
+        mix_row(t, L, part(e, t * wide, (t + 1) * wide), reverse_e, high, shares)
+    for t in range(T):  # by itself, as a vector is not read at once where single numbers have been written
+        row = part(e, t * wide, (t + 1) * wide)
+        change += sum_changes(row, part(links, t * wide, (t + 1) * wide))
+        scale_row(row, ONE, part(e, t * L, t * L + wide))  # without padding: most rows are short
+    pack_links(bits[: T * L], elements)
+    return change
+
+
+@kernel
+def finish_links(T, L, forward_e, reverse_e, shares, links):
+    """links float32 (T * L,) of one sentence pair = the mean of both directions' posteriors, or of their log-odds.
+
+    Args:
+        forward_e, reverse_e: their posteriors, in padded rows, the reverse one's transposed; overwritten.
+    """
+    if shares.as_log_odds:
+        pool_links(T, L, forward_e, reverse_e, shares, links)
+        return
+    wide, high = padded(L), padded(T)
+    for t in range(T):
+        row, found = forward_e[t * wide : t * wide + L], links[t * L : (t + 1) * L]
+        mix_row(t, L, row, reverse_e, high, shares)
+        for j in range(L):
+            found[j] = row[j]
 
 
 @kernel
@@ -157,7 +348,7 @@ def run_direction(T, L, e, tokens, null_links, copies, direction, space, passes,
     Args:
         e: float32 (T * padded L,), emission probabilities.
         tokens, null_links, copies: the emitted tokens (T,), NULL's links to them, and how often the pair is there.
-        direction: :class:`.hmm_emissions.DirectionArrays`.
+        direction: :class:`..DirectionArrays`.
         space: :class:`DirectionSpace`, whose counts are added to if ``is_counted``.
         passes: :class:`.forward_backward.PassSpace`.
     """
@@ -193,7 +384,7 @@ def expect_block(low, high, text, links, directions, shares, space, likelihood):
     offsets, _, _, elements, likeness = links
     forward, reverse = directions
     forward_space, reverse_space, source, target, matrices, passes, numbers = space
-    e, turned_e = matrices.forward, matrices.reverse
+    e, transposed_e = matrices.forward, matrices.reverse
     change = 0.0
     for m in range(low, high):
         likelihood[m] = 0.0
@@ -210,7 +401,7 @@ def expect_block(low, high, text, links, directions, shares, space, likelihood):
         least = np.float32(shares.least_own) if shares.is_last else ZERO
         owns = own_share(forward, copies[m]), own_share(reverse, copies[m]), least
         own_likeness = Likeness(own_levels, likeness.ratios)
-        emissions(T, L, numbers.numbers, links.evidence, own_likeness, owns, source, target, matrices)
+        emissions(T, L, numbers.numbers, links.pair_counts, own_likeness, owns, source, target, matrices)
         is_counted = not shares.is_last and m % shares.counted == 0
         if shares.forward > 0:
             nulls = forward.null_links[y_offsets[m] : y_offsets[m + 1]]
@@ -220,10 +411,10 @@ def expect_block(low, high, text, links, directions, shares, space, likelihood):
         if shares.reverse > 0:
             nulls = reverse.null_links[x_offsets[m] : x_offsets[m + 1]]
             likelihood[m] += run_direction(
-                L, T, turned_e, x, nulls, copies[m], reverse, reverse_space, passes, is_counted
+                L, T, transposed_e, x, nulls, copies[m], reverse, reverse_space, passes, is_counted
             )
         if shares.is_last:
-            finish_links(T, L, e, turned_e, shares, own_elements.view(np.float32))
+            finish_links(T, L, e, transposed_e, shares, own_elements.view(np.float32))
         else:
             change += mix_links(T, L, matrices, shares, own_elements)
     return change
@@ -235,7 +426,7 @@ def expect_links(low, high, text, links, directions, shares, likelihood, counts)
 
     Args:
         text: :class:`TextArrays`; links: :class:`LinkArrays`.
-        directions: :class:`.hmm_emissions.DirectionArrays` of the forward one, in which x are the states, and
+        directions: :class:`..DirectionArrays` of the forward one, in which x are the states, and
             of the reverse.
         shares: :class:`Shares`, of each direction's posteriors in the expected links.
         likelihood: float64 (M,), filled: the sum of the log-likelihoods of the directions that ran.

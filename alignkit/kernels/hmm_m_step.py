@@ -1,4 +1,4 @@
-"""The M-step of the hidden Markov aligners: expected links are summed into counts, fertilities and back-off.
+"""The M-step of the hidden Markov aligners: counts and pseudo-counts of word pairs, fertilities and back-off.
 
 Every sum has one owner and runs in text order, so the bits are the same for any number of threads. Arguments that
 recur:
@@ -15,11 +15,11 @@ from typing import NamedTuple
 import numpy as np
 
 from alignkit.kernels.compile import allocating_kernel, kernel
+from alignkit.kernels.expected_links import unpack_links
 from alignkit.kernels.hmm_rows import FERTILITIES, ONE, ZERO, link_numbers, padded
 from alignkit.kernels.inverted_index import ID, PLACE
 from alignkit.kernels.inverted_index import ONE as ONE_PLACE
 from alignkit.kernels.lanes import LANES
-from alignkit.kernels.packed_links import unpack_links
 
 # Links less probable than this add nothing to fertilities: their products leave the range of float32, where a
 # processor is slow.
@@ -30,7 +30,7 @@ class PairPrior(NamedTuple):
     """The prior of all word pairs."""
 
     pseudo_count: np.float32  # of each pair
-    factor: np.float32  # of the evidence for pairs of a word and a token that is none, such as punctuation
+    factor: np.float32  # of the counts of pairs of a word and a token that is none, such as punctuation
     source_words: np.ndarray  # bool (V_src,), whether each token is a word
     target_words: np.ndarray  # bool (V_tgt,)
 
@@ -50,16 +50,16 @@ class BackOffClasses(NamedTuple):
 
 
 @kernel
-def start_evidence(low, high, rows, sums, unit, known, prior, evidence):
+def start_evidence(low, high, rows, sums, unit, known, prior, pair_counts):
     """The counts and the prior's pseudo-counts, for source words low <= i < high.
 
     Args:
         rows: the values are the counts; filled.
         sums: int64, counts of the rows' elements from that of ``low``, in units of ``unit``; they may lie in
-            ``evidence``, where the pseudo-counts go.
+            ``pair_counts``, where the pseudo-counts go.
         known: float32 (K,), counts to be added; empty if there are none.
         prior: :class:`PairPrior`.
-        evidence: float32 (K, 3), see :class:`.hmm_e_step.LinkArrays`; filled.
+        pair_counts: float32 (K, 3), see :class:`.hmm_e_step.LinkArrays`; filled.
     """
     row_offsets, columns, values = rows
     pseudo_count, factor, source_words, target_words = prior
@@ -71,9 +71,9 @@ def start_evidence(low, high, rows, sums, unit, known, prior, evidence):
             if len(known) > 0:
                 count += known[k]
             values[k] = np.float32(count) * weight
-            evidence[k, 0] = values[k]
-            evidence[k, 1] = pseudo_count * weight
-            evidence[k, 2] = pseudo_count * weight
+            pair_counts[k, 0] = values[k]
+            pair_counts[k, 1] = pseudo_count * weight
+            pair_counts[k, 2] = pseudo_count * weight
 
 
 @kernel
@@ -124,7 +124,7 @@ def count_fertilities(low, high, text, offsets, elements, forward, reverse):
     for m in range(low, high):
         L, T = x_offsets[m + 1] - x_offsets[m], y_offsets[m + 1] - y_offsets[m]
         size = max(size, T * padded(L), L * padded(T))
-    rows, turned = np.zeros(size, np.float32), np.zeros(size, np.float32)
+    rows, transposed = np.zeros(size, np.float32), np.zeros(size, np.float32)
     bits = rows.view(np.uint32)
     numbers = np.empty(FERTILITIES * LANES, np.float32)
     for m in range(low, high):
@@ -137,51 +137,56 @@ def count_fertilities(low, high, text, offsets, elements, forward, reverse):
             for j in range(L):
                 link = rows[here + j] if rows[here + j] > SOME else ZERO
                 rows[here + j] = link
-                turned[j * tall + t] = link
+                transposed[j * tall + t] = link
         add_fertilities(x, rows, T, forward, numbers)
-        add_fertilities(y, turned, L, reverse, numbers)
+        add_fertilities(y, transposed, L, reverse, numbers)
+
+
+class BackgroundClasses(NamedTuple):
+    """What a fitted model counted between classes of words, for the classes of another text."""
+
+    starts: np.ndarray  # int64 (A,), where the row of each source class of the text starts
+    ends: np.ndarray  # int64 (A,), and where it ends
+    columns: np.ndarray  # int32, target classes of the model
+    values: np.ndarray  # float32, counts
+    target_class: np.ndarray  # int32, the text's id of each target class of the model, -1 if it has none
+    pairs: np.ndarray  # float32 (K,), which part of the counts in the rows is the model's; empty: none is
+
+
+NO_BACKGROUND = BackgroundClasses(
+    np.empty(0, np.int64),
+    np.empty(0, np.int64),
+    np.empty(0, np.int32),
+    np.empty(0, np.float32),
+    np.empty(0, np.int32),
+    np.empty(0, np.float32),
+)
 
 
 @kernel
-def share_class_counts(a, back_off, rows, sums, labels, evidence):
-    """Adds to the pseudo-counts of the word pairs of source class a, and sets the sums that they had to zero.
-
-    Args:
-        sums: float64 (B,), the counts of the class with each target class.
-        labels: uint32, the target class of each pair in the rows of the class's members.
-        back_off, rows, evidence: as of :func:`add_back_off`.
-    """
-    members, first, _, source_factors, target_factors = back_off
-    offsets, columns, values = rows
-    place = PLACE(0)
-    for j in range(first[a], first[a + 1]):
-        i = members[j]
-        by_forward, by_reverse = source_factors[i, 0], source_factors[i, 1]
-        for k in range(PLACE(offsets[i]), PLACE(offsets[i + 1])):
-            o = ID(columns[k])
-            others = np.float32(max(sums[labels[place]] - values[k], 0.0))
-            place += ONE_PLACE
-            evidence[k, 1] += others * by_forward * target_factors[o, 0]
-            evidence[k, 2] += others * by_reverse * target_factors[o, 1]
-    for k in range(place):
-        sums[labels[k]] = 0.0
-
-
-@kernel
-def add_back_off(low, high, back_off, rows, sums, labels, evidence):
-    """Adds to the pseudo-counts of word pairs what the other pairs of their classes say.
+def add_back_off(low, high, classes, background, rows, sums, labels, pair_counts):
+    """Adds pseudo-counts to word pairs from the counts of the other pairs of their classes.
 
     For source classes low <= a < high. With a, b the classes of i, o and others = count(a, b) - count(i, o):
-    evidence[i, o][1] += others * source_factors[i][0] * target_factors[o][0], and evidence[i, o][2] likewise.
+    pair_counts[i, o][1] += others * source_factors[i][0] * target_factors[o][0], and column 2 likewise.
 
     Args:
-        back_off: :class:`BackOffClasses`.
+        classes: :class:`BackOffClasses`.
+        background: :class:`BackgroundClasses`, whose counts of pairs of classes are added to those of the text.
+        rows: the values are the counts of the text, and of the background.
         sums: float64 (B,), zeros, left so; labels: uint32, as long as the rows of the largest class; work space.
-        evidence: float32 (K, 3), see :class:`.hmm_e_step.LinkArrays`.
+        pair_counts: float32 (K, 3), see :class:`.hmm_e_step.LinkArrays`.
     """
-    members, first, target_class, _, _ = back_off
+    members, first, target_class, source_factors, target_factors = classes
+    starts, ends, model_columns, model_counts, model_class, own = background
     offsets, columns, values = rows
+    has_background = len(own) > 0
     for a in range(low, high):
+        if has_background:
+            for k in range(starts[a], ends[a]):
+                b = model_class[model_columns[k]]
+                if b >= 0:
+                    sums[b] += model_counts[k]
         count = PLACE(0)
         for j in range(first[a], first[a + 1]):
             i = members[j]
@@ -189,8 +194,91 @@ def add_back_off(low, high, back_off, rows, sums, labels, evidence):
                 b = ID(target_class[ID(columns[k])])
                 labels[count] = b
                 count += ONE_PLACE
-                sums[b] += values[k]
-        share_class_counts(a, back_off, rows, sums, labels, evidence)
+                sums[b] += values[k] - own[k] if has_background else values[k]
+        place = PLACE(0)
+        for j in range(first[a], first[a + 1]):
+            i = members[j]
+            by_forward, by_reverse = source_factors[i, 0], source_factors[i, 1]
+            for k in range(PLACE(offsets[i]), PLACE(offsets[i + 1])):
+                o = ID(columns[k])
+                others = np.float32(max(sums[labels[place]] - values[k], 0.0))
+                place += ONE_PLACE
+                pair_counts[k, 1] += others * by_forward * target_factors[o, 0]
+                pair_counts[k, 2] += others * by_reverse * target_factors[o, 1]
+        for k in range(place):
+            sums[labels[k]] = 0.0
+        if has_background:
+            for k in range(starts[a], ends[a]):
+                b = model_class[model_columns[k]]
+                if b >= 0:
+                    sums[b] = 0.0
+
+
+@kernel
+def background_values(low, high, spans, rows, target_ids, dense, values):
+    """values float32 (K,) = the model's number for the word pairs of source words low <= i < high.
+
+    Args:
+        spans: :class:`.translation_table.RowSpans`, the model's row of each source word of the text.
+        target_ids: int32 (V_tgt,), the model's id of each target word of the text, -1 if unknown.
+        dense: float32, zeros, one for each target word of the model; left so.
+    """
+    starts, ends, known_columns, known = spans
+    offsets, columns, _ = rows
+    for i in range(low, high):
+        for k in range(starts[i], ends[i]):
+            dense[known_columns[k]] = known[k]
+        for k in range(offsets[i], offsets[i + 1]):
+            o = target_ids[columns[k]]
+            values[k] = dense[o] if o >= 0 else ZERO
+        for k in range(starts[i], ends[i]):
+            dense[known_columns[k]] = ZERO
+
+
+@kernel
+def add_class_counts(low, high, text, offsets, is_new, counts, factors, pair_counts):
+    """Adds the pseudo-counts of back-off to the new elements of pairs low <= m < high.
+
+    Args:
+        text: :class:`.hmm_e_step.TextArrays`; offsets: int64 (M + 1,), where its (T, L) matrices start.
+        is_new: bool (P,), the elements that get something.
+        counts: float32 (P,), what a model counted of pairs of the same classes.
+        factors: float32 (V_src, 2) and (V_tgt, 2), as of :class:`.hmm_m_step.BackOffClasses`.
+        pair_counts: float32 (P, 3), of which columns 1 and 2 are the forward and the reverse direction's.
+    """
+    source_factors, target_factors = factors
+    x_tokens, x_offsets, y_tokens, y_offsets, _ = text
+    for m in range(low, high):
+        place = offsets[m]
+        for t in range(y_offsets[m], y_offsets[m + 1]):
+            o = y_tokens[t]
+            for s in range(x_offsets[m], x_offsets[m + 1]):
+                if is_new[place] and counts[place] > ZERO:
+                    i = x_tokens[s]
+                    for side in range(2):
+                        factor = source_factors[i, side] * target_factors[o, side]
+                        pair_counts[place, 1 + side] += counts[place] * factor
+                place += 1
+
+
+@kernel
+def divide_by_totals(low, high, text, offsets, is_new, source_totals, target_totals, pair_counts):
+    """Divides the new elements of pairs low <= m < high by the total of the state's word, in each direction.
+
+    Args:
+        text, offsets, is_new, pair_counts: as of :func:`add_class_counts`; no quotient exceeds 1.
+        source_totals, target_totals: float32 (V_src,) and (V_tgt,).
+    """
+    x_tokens, x_offsets, y_tokens, y_offsets, _ = text
+    for m in range(low, high):
+        place = offsets[m]
+        for t in range(y_offsets[m], y_offsets[m + 1]):
+            o = y_tokens[t]
+            for s in range(x_offsets[m], x_offsets[m + 1]):
+                if is_new[place]:
+                    pair_counts[place, 1] = min(pair_counts[place, 1] / source_totals[x_tokens[s]], ONE)
+                    pair_counts[place, 2] = min(pair_counts[place, 2] / target_totals[o], ONE)
+                place += 1
 
 
 @kernel

@@ -8,7 +8,7 @@ import numpy as np
 
 from alignkit.kernels.compile import kernel
 from alignkit.kernels.hmm_rows import ONE, ZERO
-from alignkit.kernels.link_odds import chance_of, log_odds_of
+from alignkit.kernels.link_probabilities import chance_of, log_odds_of
 
 
 class UnitCounts(NamedTuple):

@@ -6,7 +6,7 @@ import pytest
 
 from alignkit.classical.hmm.expectation import uniform_direction
 from alignkit.kernels import hmm_rows as rows
-from alignkit.kernels.hmm_emissions import States, prepare_states, state_space
+from alignkit.kernels.hmm_e_step import States, prepare_states, state_space
 
 STRIDES = pytest.mark.parametrize("stride", [8, 16, 24, 40])
 

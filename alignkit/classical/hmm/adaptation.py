@@ -20,10 +20,9 @@ from alignkit.classical.hmm.joint import FittedText, JointHMM, fitted_views, mod
 from alignkit.classical.hmm.parameters import taken
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
 from alignkit.classical.hmm.views import BLOCK_ELEMENTS, Linked, ViewedText, training_pairs
+from alignkit.kernels.expected_links import clear_links, set_links
 from alignkit.kernels.forward_backward import TransitionCounts
-from alignkit.kernels.hmm_e_step import BOTH
-from alignkit.kernels.hmm_emissions import DirectionArrays
-from alignkit.kernels.packed_links import clear_links, set_links
+from alignkit.kernels.hmm_e_step import BOTH, DirectionArrays
 from alignkit.scores import Scores
 from alignkit.support.arrays import offsets_of
 from alignkit.support.threads import blocks_of_size, thread_count

@@ -19,7 +19,7 @@ import numpy as np
 from alignkit.classical.hmm.evidence import are_words, is_word
 from alignkit.classical.hmm.parameters import taken
 from alignkit.classical.hmm.settings import JOINT_THRESHOLD
-from alignkit.kernels.attachment import CONTENT, MARK, LinkValues, Side, attach, count_shared
+from alignkit.kernels.link_probabilities import CONTENT, MARK, LinkValues, Side, attach, count_shared
 from alignkit.scores import Scores
 from alignkit.support.threads import blocks, run_blocks
 from alignkit.text.bitext import Bitext, Corpus

@@ -13,8 +13,15 @@ from alignkit.classical.hmm.parameters import FittedCounts, FittedHMM, fertility
 from alignkit.classical.hmm.settings import HMMSettings
 from alignkit.classical.lexical_model import PairTable
 from alignkit.classical.word_pairs import SourceRanges
-from alignkit.kernels.hmm_background import BackgroundClasses, add_background_back_off, background_values
-from alignkit.kernels.hmm_m_step import BackOffClasses, add_back_off, column_sums, row_sums
+from alignkit.kernels.hmm_m_step import (
+    NO_BACKGROUND,
+    BackgroundClasses,
+    BackOffClasses,
+    add_back_off,
+    background_values,
+    column_sums,
+    row_sums,
+)
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.kernels.translation_table import RowSpans
 from alignkit.support.threads import blocks, run_blocks
@@ -140,11 +147,8 @@ class BackOff:
 
         def add(low: int, high: int) -> None:
             sums, labels = np.zeros(targets, np.float64), np.empty(work[low:high].max(), np.uint32)
-            if self._background:
-                counts = self._background[n].counts
-                add_background_back_off(low, high, pairs, counts, rows, sums, labels, evidence)
-            else:
-                add_back_off(low, high, pairs, rows, sums, labels, evidence)
+            background = self._background[n].counts if self._background else NO_BACKGROUND
+            add_back_off(low, high, pairs, background, rows, sums, labels, evidence)
 
         run_blocks(add, blocks(work, 1 if threads == 1 else 8 * threads), threads)
 

@@ -24,15 +24,13 @@ from alignkit.classical.lexical_model import PairTable
 from alignkit.classical.memory import HMM, check_memory
 from alignkit.classical.priors import LexiconPrior, start_null, start_values
 from alignkit.classical.word_pairs import IndexedBitext, SourceRanges
-from alignkit.kernels import hmm_m_step, hmm_pairs
+from alignkit.kernels import expected_links, hmm_m_step
+from alignkit.kernels.expected_links import NO_PLACES, UNIT, as_floats, unpacked_links
 from alignkit.kernels.forward_backward import TransitionCounts
-from alignkit.kernels.hmm_e_step import NO_LIKENESS, LinkArrays, Shares
-from alignkit.kernels.hmm_emissions import DirectionArrays
+from alignkit.kernels.hmm_e_step import NO_LIKENESS, DirectionArrays, LinkArrays, Shares
 from alignkit.kernels.hmm_m_step import PairPrior
-from alignkit.kernels.hmm_pairs import NO_PLACES
 from alignkit.kernels.hmm_rows import TINY, ZERO
 from alignkit.kernels.inverted_index import TableRows
-from alignkit.kernels.packed_links import UNIT, as_floats, unpacked_links
 from alignkit.scores import Scores
 from alignkit.support.stages import Stage
 from alignkit.support.threads import blocks, blocks_of_size, run_blocks
@@ -162,7 +160,7 @@ class PairEvidence:
     def add_links(self, links: LinkArrays, pairs: tuple[int, int], sums: np.ndarray) -> None:
         """Sets ``sums`` int64 to the expected links of word pairs first <= k < end, in units of ``UNIT``."""
         sums[:] = 0
-        hmm_pairs.count_pairs(0, len(links.offsets) - 1, pairs, self._text, links, sums)
+        expected_links.count_pairs(0, len(links.offsets) - 1, pairs, self._text, links, sums)
 
     def background_without(self, links: LinkArrays) -> np.ndarray:
         """float32 (K,): the background model's counts less the text's expected links; evidence is overwritten."""
@@ -425,7 +423,7 @@ class HMMEstimation:
 
     def forget(self) -> None:
         """Give back the memory of what only another E-step would need."""
-        self.links = self.links._replace(places=NO_PLACES, evidence=np.empty((0, 3), np.float32))
+        self.links = self.links._replace(places=NO_PLACES, pair_counts=np.empty((0, 3), np.float32))
         forward, reverse = (each._replace(null_links=np.empty(0, np.float32)) for each in self.directions)
         self.directions = forward, reverse
 

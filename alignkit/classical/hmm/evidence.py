@@ -9,9 +9,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from alignkit.embeddings.levels import LEVELS, STEP, UNKNOWN
+from alignkit.kernels.expected_links import UNIT, add_by_level
 from alignkit.kernels.hmm_e_step import Likeness
 from alignkit.kernels.inverted_index import TableRows
-from alignkit.kernels.packed_links import UNIT, add_by_level
 from alignkit.kernels.spelling import Letters, matrix_similarities, similarities
 from alignkit.scores import flat_offsets
 from alignkit.support.threads import blocks, run_blocks

@@ -10,12 +10,19 @@ import numpy as np
 
 from alignkit.classical.word_pairs import token_index
 from alignkit.errors import AlignkitError
-from alignkit.kernels import hmm_pairs
+from alignkit.kernels import expected_links
+from alignkit.kernels.expected_links import SEGMENT_BITS, PairPlaces
 from alignkit.kernels.forward_backward import TransitionCounts
-from alignkit.kernels.hmm_e_step import NO_LIKENESS, Likeness, LinkArrays, Shares, TextArrays, expect_links
-from alignkit.kernels.hmm_emissions import DirectionArrays
+from alignkit.kernels.hmm_e_step import (
+    NO_LIKENESS,
+    DirectionArrays,
+    Likeness,
+    LinkArrays,
+    Shares,
+    TextArrays,
+    expect_links,
+)
 from alignkit.kernels.hmm_m_step import count_fertilities
-from alignkit.kernels.hmm_pairs import SEGMENT_BITS, PairPlaces
 from alignkit.kernels.hmm_rows import FERTILITIES
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.scores import flat_offsets
@@ -87,7 +94,7 @@ def expect(
         shares: of each direction's posteriors in the links.
         threads: how many to use; no result depends on it.
         copies: of :func:`text_arrays`.
-        is_last: let float32 numbers replace the elements (:func:`alignkit.kernels.packed_links.as_floats`).
+        is_last: let float32 numbers replace the elements (:func:`alignkit.kernels.expected_links.as_floats`).
     """
     text, shares = text_arrays(bitext, copies), shares._replace(is_last=is_last)
     shares = shares._replace(counted=max(1, len(bitext) // COUNTED_PAIRS))
@@ -170,7 +177,7 @@ def _pair_places(rows: TableRows, target_types: int) -> PairPlaces:
     is_long = np.diff(rows.offsets) > 1 << SEGMENT_BITS
     long_rows = np.where(is_long, np.cumsum(is_long) - 1, -1).astype(np.int32)
     segments = np.empty((int(is_long.sum()), -(-target_types >> SEGMENT_BITS)), np.int64)
-    hmm_pairs.fill_segments(rows.columns, rows.offsets, long_rows, segments)
+    expected_links.fill_segments(rows.columns, rows.offsets, long_rows, segments)
     return PairPlaces(rows.offsets, long_rows, segments)
 
 
@@ -183,6 +190,6 @@ def _fill_codes(
 
     def fill(low: int, high: int) -> None:
         room = np.empty(len(bitext.target.vocabulary), np.uint16)
-        hmm_pairs.fill_codes(low, high, index, text, matrices, columns, places, room)
+        expected_links.fill_codes(low, high, index, text, matrices, columns, places, room)
 
     run_blocks(fill, blocks(np.diff(index.starts), 1 if threads == 1 else 8 * threads), threads)

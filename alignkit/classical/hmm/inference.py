@@ -17,13 +17,11 @@ from alignkit.classical.hmm.transliteration import LearnedLetters
 from alignkit.classical.lexical_model import table_values
 from alignkit.embeddings.levels import LEVELS, STEP
 from alignkit.kernels import hmm_m_step
-from alignkit.kernels.hmm_background import add_class_counts, divide_by_totals
-from alignkit.kernels.hmm_e_step import BOTH, LinkArrays, Shares
-from alignkit.kernels.hmm_emissions import DirectionArrays
-from alignkit.kernels.hmm_pairs import NO_PLACES
+from alignkit.kernels.expected_links import NO_PLACES, as_floats
+from alignkit.kernels.hmm_e_step import BOTH, DirectionArrays, LinkArrays, Shares
+from alignkit.kernels.hmm_m_step import add_class_counts, divide_by_totals
 from alignkit.kernels.hmm_rows import TINY
-from alignkit.kernels.link_odds import HARDLY, judge_matrices
-from alignkit.kernels.packed_links import as_floats
+from alignkit.kernels.link_probabilities import HARDLY, judge_matrices
 from alignkit.kernels.translation_table import UNSEEN
 from alignkit.scores import Scores, flat_offsets, tokens_of_elements
 from alignkit.support.arrays import in_runs, offsets_of
@@ -89,7 +87,7 @@ class BidirectionalHMM(FittedHMM):
 
     def log_odds(self, bitext: Bitext, threads: int | None = None, are_words: bool = True) -> Scores:
         """(T, L) of M pairs: the mean of the log-odds of both directions' posteriors, NO_LINK where there are none
-        (:mod:`alignkit.kernels.link_odds`).
+        (:mod:`alignkit.kernels.link_probabilities`).
 
         Args:
             bitext: M pairs.
@@ -198,7 +196,7 @@ class UnknownPairs:
 class LeaveOneOut:
     """Judges sentence pairs of the text that a model was fitted on by the counts of the others.
 
-    In the fit a link is judged by the evidence of other places (kernels.hmm_emissions.emissions). A fitted model
+    In the fit a link is judged by the evidence of other places (kernels.hmm_e_step.emissions). A fitted model
     that links the same text again would find a pair's own links among its counts, and rare words would confirm
     whatever they were linked to.
 

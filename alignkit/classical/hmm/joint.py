@@ -25,7 +25,7 @@ What it adds to the HMM of Vogel, Ney and Tillmann (1996), each because it pays 
   (:mod:`alignkit.classical.hmm.attachment`).
 - **Links** whose probability reaches a threshold. The probability comes from the log-odds of both posteriors,
   averaged in proportion to the tokens that each direction explains, and from the links beside it
-  (:mod:`alignkit.kernels.link_odds`).
+  (:mod:`alignkit.kernels.link_probabilities`).
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ from alignkit.classical.priors import LexiconPrior
 from alignkit.embeddings.levels import Embeddings
 from alignkit.errors import AlignkitError, check_known, counted
 from alignkit.kernels.hmm_e_step import BOTH, FORWARD, REVERSE, Shares
-from alignkit.kernels.link_odds import NO_LINK
+from alignkit.kernels.link_probabilities import NO_LINK
 from alignkit.links.links import Links
 from alignkit.scores import Scores
 from alignkit.support.files import Fields, loaded, save_arrays

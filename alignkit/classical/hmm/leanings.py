@@ -2,7 +2,7 @@
 
 Articles, prepositions and conjunctions often begin a stretch between marks of punctuation, or a sentence, and
 seldom end one; postpositions and particles do the opposite. A word that leans towards a neighbour shares its
-partner with it more often than with the other one (:mod:`alignkit.kernels.link_odds`).
+partner with it more often than with the other one (:mod:`alignkit.kernels.link_probabilities`).
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ class HMMSettings:
         iterations: with transitions; the most there are, if there is a tolerance.
         tolerance: iterations with transitions end once the expected links change by less than this, summed over
             all and divided by the number of tokens of both sides; 0: never before ``iterations``. Below some 1e-5
-            that may never be, for links are rounded between iterations (:mod:`alignkit.kernels.packed_links`).
+            that may never be, for links are rounded between iterations (:mod:`alignkit.kernels.expected_links`).
         null_probability: p0, that a target word is NULL's.
         dirichlet: concentration of a symmetric Dirichlet prior over the words that a word meets: a pseudo-count of
             each pair; 0: none.
@@ -32,7 +32,7 @@ class HMMSettings:
         affixes: lengths of the first and last letters that make classes.
         fertility: exponent of the fertility factor; 0: there is none, 1: the factor as it is estimated.
         fertility_prior: pseudo-count of each word's fertilities, distributed as those of all words.
-        leave_one_out: judge a link by the evidence of other places (kernels.hmm_emissions.emissions), as far as
+        leave_one_out: judge a link by the evidence of other places (kernels.hmm_e_step.emissions), as far as
             the text repeats its words (:func:`alignkit.classical.hmm.evidence.leave_one_out_share`); copies of its
             sentence pair do not count as other places.
         least_own: in the last E-step, the least link that is its own evidence: 1: all that it may be. Of whole

@@ -8,8 +8,7 @@ from alignkit.classical.hmm.back_off import BackgroundModel
 from alignkit.classical.hmm.evidence import alphabet_of, letters_of, plain_words, spelled
 from alignkit.classical.hmm.parameters import taken
 from alignkit.kernels.inverted_index import TableRows
-from alignkit.kernels.spelling import Letters
-from alignkit.kernels.transliteration import LONGEST_WORD, Edits, SpelledWords, expected_edits, log_ratios
+from alignkit.kernels.spelling import LONGEST_WORD, Edits, Letters, SpelledWords, expected_edits, log_ratios
 from alignkit.scores import tokens_of_elements
 from alignkit.support.threads import blocks, run_blocks
 from alignkit.text.bitext import Bitext

@@ -11,8 +11,8 @@ from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.settings import HMMSettings
 from alignkit.classical.hmm.views import View, ViewedText, trained_views
 from alignkit.embeddings.levels import LEVELS, STEP, UNKNOWN
+from alignkit.kernels.expected_links import set_links
 from alignkit.kernels.hmm_e_step import FORWARD, REVERSE
-from alignkit.kernels.packed_links import set_links
 
 
 class Given:

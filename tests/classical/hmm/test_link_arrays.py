@@ -8,7 +8,7 @@ from alignkit.classical.hmm import expectation
 from alignkit.classical.hmm.expectation import link_arrays
 from alignkit.classical.hmm.hmm import fit_hmm
 from alignkit.classical.word_pairs import IndexedBitext
-from alignkit.kernels.hmm_pairs import SEGMENT_BITS
+from alignkit.kernels.expected_links import SEGMENT_BITS
 from alignkit.text.bitext import Bitext
 
 TYPES = (1 << SEGMENT_BITS) + 3_000

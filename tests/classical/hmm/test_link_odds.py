@@ -11,7 +11,7 @@ from alignkit.classical.hmm.leanings import Leanings
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, JOINT_THRESHOLD
 from alignkit.classical.hmm.views import View, ViewedText
 from alignkit.kernels.hmm_e_step import FORWARD, REVERSE
-from alignkit.kernels.link_odds import NO_LINK
+from alignkit.kernels.link_probabilities import NO_LINK
 from alignkit.scores import Scores
 
 

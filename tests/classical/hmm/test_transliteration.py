@@ -11,7 +11,7 @@ from alignkit.classical.hmm.evidence import alphabet_of, spelled
 from alignkit.classical.hmm.joint import fit_joint, load_joint
 from alignkit.classical.hmm.transliteration import learned_edits
 from alignkit.classical.hmm.views import View
-from alignkit.kernels.transliteration import LONGEST_WORD, SpelledWords
+from alignkit.kernels.spelling import LONGEST_WORD, SpelledWords
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import evaluate
 from alignkit.text.bitext import Bitext

@@ -15,7 +15,7 @@ from alignkit.classical.hmm.views import View, ViewedText, trained_views
 from alignkit.classical.priors import LexiconPrior
 from alignkit.embeddings.levels import UNKNOWN
 from alignkit.errors import AlignkitError
-from alignkit.kernels.link_odds import HARDLY, NO_LINK
+from alignkit.kernels.link_probabilities import HARDLY, NO_LINK
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import evaluate
 from alignkit.pipeline.settings import FitSettings

@@ -7,7 +7,7 @@ from alignkit.classical.hmm.hmm import fit_hmm
 from alignkit.classical.hmm.joint import fit_joint, fit_view
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.hmm.views import LARGEST_PAIR, View, ViewedText, in_windows, is_long, linked_in_blocks
-from alignkit.kernels.link_odds import NO_LINK
+from alignkit.kernels.link_probabilities import NO_LINK
 from alignkit.links.from_scores import links_above
 from alignkit.links.links import Links
 from alignkit.text.bitext import Bitext

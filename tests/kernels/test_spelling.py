@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from alignkit.kernels.spelling import Letters
-from alignkit.kernels.transliteration import LONGEST_WORD, Edits, SpelledWords, expected_edits, log_ratios
+from alignkit.kernels.spelling import LONGEST_WORD, Edits, Letters, SpelledWords, expected_edits, log_ratios
 
 ALPHABET = 4
 

@@ -1,7 +1,6 @@
 import numpy as np
 
-from alignkit.kernels.hmm_background import BackgroundClasses, add_background_back_off
-from alignkit.kernels.hmm_m_step import BackOffClasses, add_back_off
+from alignkit.kernels.hmm_m_step import NO_BACKGROUND, BackgroundClasses, BackOffClasses, add_back_off
 from alignkit.kernels.inverted_index import TableRows
 
 
@@ -30,7 +29,8 @@ def test_back_off_of_a_model_and_a_text_is_that_of_both_as_one_text():
 
     whole, pairs = back_off(words)
     expected = np.zeros((words * words, 3), np.float32)
-    add_back_off(0, classes, pairs, rows_of(dense), np.zeros(classes), np.empty(200, np.uint32), expected)
+    space = np.zeros(classes), np.empty(200, np.uint32)
+    add_back_off(0, classes, pairs, NO_BACKGROUND, rows_of(dense), *space, expected)
 
     # The model numbers its classes otherwise, and has one that the text does not.
     number = np.array([3, 0, 4, 1])
@@ -47,8 +47,7 @@ def test_back_off_of_a_model_and_a_text_is_that_of_both_as_one_text():
     )
     _, pairs = back_off(mine)
     found = np.zeros((mine * mine, 3), np.float32)
-    space = np.zeros(classes), np.empty(200, np.uint32)
-    add_background_back_off(0, classes, pairs, known, rows_of(dense[:mine, :mine]), *space, found)
+    add_back_off(0, classes, pairs, known, rows_of(dense[:mine, :mine]), *space, found)
     assert np.allclose(found.reshape(mine, mine, 3), expected.reshape(words, words, 3)[:mine, :mine], atol=1e-5)
     assert found[:, 1:].min() > 0
     assert not space[0].any()

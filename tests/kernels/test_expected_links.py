@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from alignkit.kernels.packed_links import (
+from alignkit.kernels.expected_links import (
     UNIT,
     add_by_level,
     as_floats,
