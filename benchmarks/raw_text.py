@@ -25,8 +25,8 @@ from alignkit.links.links import GoldLinks, Links, parse_links
 from alignkit.metrics.aer import evaluate
 from alignkit.pipeline.align import align
 from alignkit.pipeline.aligned_text import AlignedText
-from alignkit.text.pairs import split_words
 from alignkit.text.reading import read_lines
+from alignkit.text.tokenization import split_words
 
 SMALL = ("cdt_da_en", "xlwa_en_da", "xlwa_en_es", "xlwa_en_it", "xlwa_en_pt", "xlwa_en_sl")
 PARTS = ("dev", "test")  # that have gold links

@@ -23,7 +23,7 @@ from inputs import fail, machine, run_benchmark
 from memory import write_texts
 from quality_systems import measured
 
-from alignkit.text.pairs import shard_range
+from alignkit.text.blocks import shard_range
 
 
 def part_of(path: Path, lines: slice) -> Path:

@@ -193,11 +193,12 @@ def align_and_write(
         raise click.UsageError(f"--format {options['output_format']} goes only with --tokenize.")
     from alignkit.pipeline.align import align, align_blocks, align_stream
     from alignkit.pipeline.aligned_text import write_alignments
+    from alignkit.text.blocks import path_read_once
     from alignkit.text.pairs import PairFiles
 
     # A saved model links a text of any size, unless all scores are wanted or the text can be read only once.
     whole = scores is not None or gold is not None
-    in_blocks |= model is not None and not whole and PairFiles(source, target).read_once is None
+    in_blocks |= model is not None and not whole and path_read_once(PairFiles(source, target)) is None
 
     began = time.monotonic()
 

@@ -115,7 +115,7 @@ class InputPath(click.ParamType):
         """The file that a value names: of a text, without the fields that it may name after the file."""
         if not self.stdin or ":" not in value:
             return value
-        from alignkit.text.pair_records import split_fields
+        from alignkit.text.pair_formats import split_fields
 
         return os.fspath(split_fields(value)[0])
 

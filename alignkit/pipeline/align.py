@@ -21,14 +21,15 @@ from alignkit.pipeline.settings import AlignSettings, FitSettings, LinkSettings,
 from alignkit.support.settings import naming_options
 from alignkit.support.threads import thread_count
 from alignkit.text.bitext import Bitext
-from alignkit.text.pairs import (
-    PairFiles,
-    Side,
+from alignkit.text.blocks import (
+    block_bounds,
     pair_batches,
-    read_text,
+    read_blocks,
+    read_sample,
     sampled_pairs,
     shard_range,
 )
+from alignkit.text.pairs import PairFiles, Side, read_text
 from alignkit.text.reading import read_chunks
 from alignkit.types import PathLike, Progress
 
@@ -184,11 +185,11 @@ def align_blocks(
             raise AlignkitError("a text in blocks needs a model, or for the whole of it the size of a sample")
         share, fit = sample_share(fit_on), Fit(chosen)
         files = PairFiles(source, target, **fit.reading)
-        bounds = files.bounds(BLOCK, ADAPTED_ELEMENTS if chosen.fitting.chosen.is_joint else None)
+        bounds = block_bounds(files, BLOCK, ADAPTED_ELEMENTS if chosen.fitting.chosen.is_joint else None)
         count = int(bounds[-1])
         sample = sampled_pairs(count, share(count), seed)
         log.info("fitted on a sample of %d of %s", len(sample), counted(count, "pair"))
-        bitext = files.sample(sample)
+        bitext = read_sample(files, sample)
         aligner = fit(bitext, thread_count(threads), progress, count)
         linking = LinkSettings(adapt=isinstance(aligner, JointHMM))
         if isinstance(aligner, JointHMM):
@@ -200,7 +201,7 @@ def align_blocks(
     else:
         linker = Linker(model, chosen, threads)
         files = PairFiles(source, target, **linker.reading)
-        bounds = files.bounds(BLOCK, linker.elements)
+        bounds = block_bounds(files, BLOCK, linker.elements)
         count = int(bounds[-1])
         if linker.depends_on_block:
             low, high = shard_range(len(bounds) - 1, shard)
@@ -216,7 +217,7 @@ def _linked_blocks(
     linker: Linker, files: PairFiles, bounds: np.ndarray, sample: np.ndarray
 ) -> Iterator[AlignedText]:
     """The blocks of a text with their links; ``sample`` are the pairs that the model was fitted on, rising."""
-    for low, block in zip(bounds, files.blocks(bounds), strict=False):
+    for low, block in zip(bounds, read_blocks(files, bounds), strict=False):
         first, last = np.searchsorted(sample, (low, low + len(block)))
         counted = np.zeros(len(block), bool)
         counted[sample[first:last] - low] = True

@@ -23,9 +23,6 @@ from alignkit.scores import Scores, first_pairs
 from alignkit.support.files import atomic_write
 from alignkit.support.stages import Stage
 from alignkit.text.bitext import Bitext
-from alignkit.text.pairs import (
-    blank_pairs,
-)
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike
 
@@ -230,8 +227,8 @@ def write_alignments(
                 stage(int(counts[0]), 0)
             if text.errors and not counts[4]:
                 log.warning("skipped %s", text.errors[0])
-            errors = len(text.errors)
-            counts[2:] += text.bitext.target.lengths.sum(), blank_pairs(text.bitext) - errors, errors
+            errors, blank = len(text.errors), int((text.bitext.shapes == 0).any(axis=1).sum())
+            counts[2:] += text.bitext.target.lengths.sum(), blank - errors, errors
     written = Written(*counts.tolist())
     filled = written.pairs - written.blank - written.malformed
     if filled >= MANY_PAIRS and not written.links and isinstance(text.aligner, JointHMM):

@@ -22,9 +22,7 @@ from alignkit.scores import Scores
 from alignkit.support.files import read_header
 from alignkit.text import bitext as bitext_files
 from alignkit.text.bitext import Bitext
-from alignkit.text.pairs import (
-    element_bounds,
-)
+from alignkit.text.blocks import element_bounds
 from alignkit.types import PathLike
 
 if TYPE_CHECKING:

@@ -117,14 +117,14 @@ def test_a_saved_model_is_pruned_to_a_size(alignkit, failure, tmp_path):
 
 
 def test_a_model_links_files_block_by_block(alignkit, model, monkeypatch, set_blocks):
-    from alignkit.text.pairs import PairFiles
+    from alignkit.pipeline import align as pipeline
 
     call = ["align", *TEST, "--model", model / "m.npz", "--format", "probabilities"]
     expected = alignkit(*call)
     sizes = []
     linked = Linker.linked_block
     set_blocks(BLOCK=30)
-    monkeypatch.setattr(PairFiles, "bitext", None)  # which reads a text whole
+    monkeypatch.setattr(pipeline, "read_text", None)  # which reads a text whole
     monkeypatch.setattr(
         Linker,
         "linked_block",

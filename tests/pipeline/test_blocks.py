@@ -16,7 +16,7 @@ from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.links.links import Links
 from alignkit.pipeline.align import align, align_blocks, sample_share
-from alignkit.text.pairs import element_bounds, sampled_pairs
+from alignkit.text.blocks import element_bounds, sampled_pairs
 
 PAIRS = random_pairs(31, pairs=70, source_types=40, target_types=40)
 BITEXT = bitext_of(PAIRS)

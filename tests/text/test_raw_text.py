@@ -10,7 +10,8 @@ import pytest
 
 from alignkit.errors import AlignkitError, InputError
 from alignkit.text.bitext import Bitext
-from alignkit.text.pairs import PairFiles, pair_batches, read_bitext, read_text
+from alignkit.text.blocks import block_bounds, pair_batches, read_blocks, read_sample
+from alignkit.text.pairs import PairFiles, read_bitext, read_text
 from alignkit.text.raw_text import tokenized_text, unicode_word_spans
 
 pytest.importorskip("icu4py")
@@ -117,13 +118,13 @@ def test_every_way_to_read_a_text_gives_the_same(tmp_path, lowercase):
     (tmp_path / "both").write_text(both, encoding="utf-8")
     reading = PairFiles(tmp_path / "both", **how)
     stream = pair_batches("-", [both.encode()], single=True, **how)
-    blocks = [batch.bitext for batch in stream], list(reading.blocks(reading.bounds(5)))
+    blocks = [batch.bitext for batch in stream], list(read_blocks(reading, block_bounds(reading, 5)))
     for found in (read_bitext(tmp_path / "both", **how), read_text(*zip(*TEXT, strict=True), **how)):
         check(found, expected)
     for parts in blocks:
         for part, (low, high) in zip(parts, pairwise(np.cumsum([0, *map(len, parts)])), strict=True):
             check(part, expected.take(np.arange(low, high)).with_own_words())
-    check(reading.sample(np.array([1, 7])), expected.take(np.array([1, 7])).with_own_words())
+    check(read_sample(reading, np.array([1, 7])), expected.take(np.array([1, 7])).with_own_words())
     check(expected.block(2, 4).with_own_words(), expected.take(np.array([2, 3])).with_own_words())
 
 

@@ -16,10 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alignkit.errors import AlignkitError, InputError
-from alignkit.text import pairs as pair_texts
-from alignkit.text.decompression import decompressed
-from alignkit.text.pairs import pair_format, read_bitext, read_line_pairs
-from alignkit.text.reading import encode_text, file_parts, read_lines, split_lines
+from alignkit.text.pair_formats import separator_of
+from alignkit.text.pairs import read_bitext, read_line_pairs
+from alignkit.text.reading import decompressed, encode_text, file_parts, read_lines, split_lines
 
 
 def tokens_of(corpus):
@@ -363,7 +362,7 @@ def test_joined_file_with_a_wrong_line(tmp_path, data, message):
 @settings(max_examples=100, deadline=None)
 def test_joined_text_comes_apart_as_it_was_joined(pairs, separator):
     data = "".join(f"{' '.join(x)}{separator}{' '.join(y)}\n" for x, y in pairs).encode()
-    sides = pair_format([data]).sides("x", data, "strict", False)
+    sides = separator_of([data]).sides("x", data, "strict", False)
     for side, place in zip(sides, (0, 1), strict=True):
         assert tokens_of(encode_text(side)) == [[w.encode() for w in pair[place]] for pair in pairs]
 
@@ -404,7 +403,6 @@ def test_standard_input(tmp_path, monkeypatch):
         read_bitext("-", "-")
 
 
-def test_blank_pairs_are_counted(tmp_path):
+def test_blank_lines_are_sentences_without_tokens(tmp_path):
     bitext = read_bitext(write(tmp_path / "x", "a\n\n \nd\n"), write(tmp_path / "y", "a\nb\n\t\n\n"))
-    assert pair_texts.blank_pairs(bitext) == 3
-    assert len(bitext) == 4
+    assert bitext.shapes.tolist() == [[1, 1], [1, 0], [0, 0], [0, 1]]

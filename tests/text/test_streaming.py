@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alignkit.errors import InputError
-from alignkit.text.pairs import BARS, pair_batches
+from alignkit.text.blocks import pair_batches
+from alignkit.text.pair_formats import BARS
 from alignkit.text.reading import BOM, read_chunks, whole_lines
 
 

@@ -13,7 +13,7 @@ from alignkit.neural.scoring.evaluation import evaluate_network, translation_log
 from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import TranslationTask
 from alignkit.text.bitext import Bitext
-from alignkit.text.pairs import pair_batches
+from alignkit.text.blocks import pair_batches
 from alignkit.text.reading import encode_text
 from alignkit.text.tokenization import BOS, encode_bitext
 from alignkit_cli.main import run

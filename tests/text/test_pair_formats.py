@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from alignkit.errors import AlignkitError, InputError
-from alignkit.text.pairs import PairFiles, read_line_pairs
+from alignkit.text.blocks import block_bounds, read_blocks, read_sample
+from alignkit.text.pairs import PairFiles, read_bitext, read_line_pairs
 
 PAIRS = [
     ("das Haus", "the house"),
@@ -55,10 +56,10 @@ def test_records_are_read_whole_and_in_blocks(name, tmp_path):
 
 
 def check(files):
-    assert list(zip(*files.lines(), strict=True)) == LINES
-    bounds = files.bounds(5)
+    assert list(zip(*read_line_pairs(files.source, files.target), strict=True)) == LINES
+    bounds = block_bounds(files, 5)
     assert bounds.tolist() == [0, 5, 10, 12]
-    blocks = [*files.blocks(bounds), files.sample(np.array([3, 7]))]
+    blocks = [*read_blocks(files, bounds), read_sample(files, np.array([3, 7]))]
     words = [(block.source.words(m), block.target.words(m)) for block in blocks for m in range(len(block))]
     assert words == [(x.split(), y.split()) for x, y in [*LINES, LINES[3], LINES[7]]]
 
@@ -135,14 +136,18 @@ def test_a_strange_first_line_is_text(tmp_path):
 @pytest.mark.parametrize("name", ["short", "nested"])
 def test_records_are_not_one_of_two_files(name, tmp_path):
     path, sentences = write(tmp_path / "a", FILES[name]), write(tmp_path / "b", "a\n" * len(PAIRS))
-    for files in (PairFiles(path, sentences), PairFiles(sentences, path)):
-        for read in (files.bitext, files.lines, lambda files=files: list(files.blocks(np.arange(3)))):
+    for files in ((path, sentences), (sentences, path)):
+        for read in (
+            read_bitext,
+            read_line_pairs,
+            lambda *files: list(read_blocks(PairFiles(*files), np.arange(3))),
+        ):
             with pytest.raises(
                 InputError, match="a: has JSON lines, not sentences; give one file with both sides"
             ):
-                read()
+                read(*files)
     code = write(tmp_path / "a", '{}\n{"a": 1}\n[1, "b"]\n')
-    assert len(PairFiles(code, code).bitext()) == 3
+    assert len(read_bitext(code, code)) == 3
 
 
 def test_parquet(tmp_path):
