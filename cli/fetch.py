@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
 def command(name: str | None, folder: str | None, quiet: bool) -> None:
     """Download a public data set; its addresses, sizes, checksums and licence are shown.
 
-    Without NAME, prints the names. Files come as their publishers have them, at a fixed Git commit; how the
-    benchmarks convert them is in docs/data-sets.md. Files that are there already are checked and stay.
+    Without NAME, prints the names. `sample` copies the German-English sample that comes with alignkit, without a
+    network: corpus.de and corpus.en, 940 sentence pairs, and 100 others with gold links, tags and subwords. Other
+    files come as their publishers have them, at a fixed Git commit; how the benchmarks convert them is in
+    docs/data-sets.md. Files that are there already are checked and stay.
     """
     from alignkit.support.datasets.catalogue import DATA_SETS
     from alignkit.support.datasets.download import SUMS, fetch
@@ -35,14 +38,30 @@ def command(name: str | None, folder: str | None, quiet: bool) -> None:
         if folder is not None:
             raise click.UsageError("Give the NAME of a data set; `alignkit fetch` alone prints them.")
         width = max(map(len, DATA_SETS))
-        lines = (f"{each.name:<{width}}  {each.title}\n" for each in DATA_SETS.values())
-        write_output("".join(lines).encode(), None)
+        titles = {"sample": "the German-English sentences that come with alignkit, with gold links for 100 pairs"}
+        titles |= {each.name: each.title for each in DATA_SETS.values()}
+        write_output("".join(f"{each:<{width}}  {title}\n" for each, title in titles.items()).encode(), None)
+        return
+    if name == "sample":
+        note(f"{copy_sample(folder or name)} files in {folder or name}", quiet)
         return
     data, place = find_known(name, DATA_SETS, "data set"), folder if folder is not None else name
     note(describe(data), quiet)
     with ProgressBar(name, quiet) as bar:
         paths = fetch(data, place, bar)
     note(f"{place}: {len(paths)} files, their SHA-256 in {SUMS}", quiet)
+
+
+def copy_sample(folder: str) -> int:
+    """Copy the files of the sample, the training text under the name that the guides use; return their number."""
+    import alignkit_data
+    from alignkit.support.files import atomic_write
+
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    for name in alignkit_data.FILES:
+        with atomic_write(Path(folder, name.replace("train.", "corpus."))) as file:
+            file.write(alignkit_data.path(name).read_bytes())
+    return len(alignkit_data.FILES)
 
 
 def describe(data: DataSet) -> str:

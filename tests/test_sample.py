@@ -83,6 +83,14 @@ def test_tokenisation(name):
         assert line[0] == '"' or line[0].isupper(), line
 
 
+def test_tags_and_subwords_are_those_of_the_held_out_text():
+    assert [re.sub("</?b>", "", line) for line in lines("test.tagged.de")] == lines("test.de")
+    assert sum("<b>" in line for line in lines("test.tagged.de")) >= 50
+    for language in ("de", "en"):
+        joined = [line.replace(" ", "").replace("▁", " ").strip() for line in lines(f"test.pieces.{language}")]
+        assert joined == lines(f"test.{language}")
+
+
 def test_quotes_agree():
     for part in ("train", "test"):
         for german, english in zip(lines(f"{part}.de"), lines(f"{part}.en"), strict=True):

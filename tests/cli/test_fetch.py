@@ -6,6 +6,7 @@ import hashlib
 
 import pytest
 
+import alignkit_data
 from alignkit.support.datasets.catalogue import DATA_SETS, DataSet, RemoteFile
 from tests.support.datasets.server import Server
 
@@ -23,8 +24,16 @@ def server(monkeypatch):
 
 def test_names_alone(alignkit):
     outcome = alignkit("fetch")
-    assert [line.split()[0] for line in outcome.lines] == list(DATA_SETS)
+    assert [line.split()[0] for line in outcome.lines] == ["sample", *DATA_SETS]
     assert alignkit("fetch", "-o", "x").code == 2
+
+
+def test_the_sample_is_copied(alignkit, tmp_path):
+    assert alignkit("fetch", "sample", "-q", "-o", tmp_path / "s").err == ""
+    names = {name: name.replace("train.", "corpus.") for name in alignkit_data.FILES}
+    assert {path.name for path in (tmp_path / "s").iterdir()} == {*names.values()}
+    for name, copy in names.items():
+        assert (tmp_path / "s" / copy).read_bytes() == alignkit_data.path(name).read_bytes()
 
 
 def test_terms_are_shown(alignkit, server, tmp_path):

