@@ -23,17 +23,10 @@ import numpy as np
 import torch
 from inputs import need_files, run_benchmark
 
-from alignkit.neural.batching import Batch, Batcher, BatchSizes, scoring_batches
-from alignkit.neural.devices import device_of
-from alignkit.neural.networks.base import TranslationNetwork
-from alignkit.neural.networks.encoder_decoder import EncoderDecoder
+from alignkit.neural.devices import Batch, Batcher, BatchSizes, device_of, scoring_batches
+from alignkit.neural.networks.encoder_decoder import EncoderDecoder, TranslationNetwork
 from alignkit.neural.proxy import fit_proxy
-from alignkit.neural.scoring.translation import (
-    attention_scores,
-    leave_one_out_scores,
-    lexical_scores,
-    saliency_scores,
-)
+from alignkit.neural.scoring.translation import network_scores
 from alignkit.neural.settings import PRESETS, ProxySettings
 from alignkit.neural.training.trainer import Trainer, learn_tokenizer
 from alignkit.neural.training.translation import TranslationTask
@@ -91,9 +84,9 @@ def measure_probe(network: EncoderDecoder, text: Bitext, repeat: int) -> dict[st
     """Pairs/s of the lexical probe and of attention, and GFLOP/s of the probe."""
     size, device = network.settings, device_of(network)
     elements = int((text.source.lengths * text.target.lengths).sum())
-    lexical_scores(network, text.take(np.arange(min(50, len(text)))))
-    beta = seconds(lambda: lexical_scores(network, text), device, repeat)
-    alpha = seconds(lambda: attention_scores(network, text), device, repeat)
+    network_scores(network, text.take(np.arange(min(50, len(text)))), "beta")
+    beta = seconds(lambda: network_scores(network, text, "beta"), device, repeat)
+    alpha = seconds(lambda: network_scores(network, text, "alpha"), device, repeat)
     return {
         "pairs_per_second": len(text) / beta,
         "alpha_pairs_per_second": len(text) / alpha,
@@ -121,15 +114,15 @@ def measure_saliency(network: EncoderDecoder, text: Bitext, repeat: int) -> dict
     """Pairs per second of saliency, and their ratio to the plain computation, in batches of 16."""
     device = device_of(network)
     warm = text.take(np.arange(min(50, len(text))))
-    saliency_scores(network, warm)
-    spent = seconds(lambda: saliency_scores(network, text), device, repeat)
+    network_scores(network, warm, "delta")
+    spent = seconds(lambda: network_scores(network, text, "delta"), device, repeat)
     full = [pairs for pairs in scoring_batches(text, BatchSizes(16)) if len(pairs) == 16]
     some = full[:: max(1, len(full) // 4)][:4]  # short and long sentences
     batches = [Batcher(text, device)(pairs) for pairs in some]
     same = text.take(np.concatenate(some))
     plain = seconds(lambda: [one_pass_per_target(network, batch) for batch in batches], device, 2)
-    ours = seconds(lambda: saliency_scores(network, same), device, 2)
-    leave = seconds(lambda: leave_one_out_scores(network, same), device, 2)
+    ours = seconds(lambda: network_scores(network, same, "delta"), device, 2)
+    leave = seconds(lambda: network_scores(network, same, "loo"), device, 2)
     return {
         "pairs_per_second": len(text) / spent,
         "plain_pairs_per_second": len(same) / plain,

@@ -21,12 +21,9 @@ import numpy as np
 import torch
 from inputs import machine, run_benchmark
 
-from alignkit.neural.batching import Batch
-from alignkit.neural.devices import set_threads
-from alignkit.neural.networks.base import TranslationNetwork, new_network
-from alignkit.neural.networks.encoder_decoder import EncoderDecoder
-from alignkit.neural.networks.mechanisms import NORMALIZERS, SCORE_FUNCTIONS
-from alignkit.neural.settings import LstmSettings
+from alignkit.neural.devices import Batch, set_threads
+from alignkit.neural.networks.encoder_decoder import EncoderDecoder, TranslationNetwork
+from alignkit.neural.settings import NORMALIZERS, SCORE_FUNCTIONS, LstmSettings, new_network
 from alignkit.neural.training.translation import batch_loss
 
 VOCABULARY = 8000

@@ -33,10 +33,9 @@ from alignkit.metrics.intervals import against_chance, bootstrap_mean, bootstrap
 from alignkit.metrics.protocol import PERCENT, Metric, MetricSettings, Percent
 from alignkit.metrics.registry import MAIN, SCORE_METRICS
 from alignkit.neural.aligners import ClassifierAligner
-from alignkit.neural.networks.mechanisms import UNIFORM
 from alignkit.neural.proxy import ProxyAligner, proxy_of
 from alignkit.neural.scoring.classifier import judge_logits
-from alignkit.neural.settings import CLASSIFIER_PROXY, ClassifierRunSettings, ProxySettings
+from alignkit.neural.settings import CLASSIFIER_PROXY, UNIFORM, ClassifierRunSettings, ProxySettings
 from alignkit.neural.training.classification import ClassifierRun, train_classifier
 from alignkit.scores import Scores, flat_offsets
 from alignkit.support.packages import is_here, need

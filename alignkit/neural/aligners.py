@@ -24,36 +24,19 @@ from alignkit.neural.checkpoints import (
     weights_of,
 )
 from alignkit.neural.devices import pick_device
-from alignkit.neural.networks.base import TranslationNetwork, new_network
 from alignkit.neural.networks.classifier import Classifier
+from alignkit.neural.networks.encoder_decoder import TranslationNetwork
 from alignkit.neural.proxy import proxy_of_record
 from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores
 from alignkit.neural.scoring.evaluation import translation_log_probabilities
-from alignkit.neural.scoring.translation import (
-    attention_scores,
-    leave_one_out_scores,
-    lexical_scores,
-    ov_scores,
-    saliency_scores,
-)
-from alignkit.neural.settings import ClassifierRunSettings, Reading, RunSettings, from_dict
+from alignkit.neural.scoring.translation import network_scores
+from alignkit.neural.settings import ClassifierRunSettings, Reading, RunSettings, from_dict, new_network
 from alignkit.scores import Scores
 from alignkit.support.records import Record
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.labelled import LabelledText
 from alignkit.text.tokenization import Tokenizer, reencode, tokenizer_from_state
 from alignkit.types import PathLike
-
-#: score kind -> the function that computes it
-SCORES: dict[str, Callable[..., Scores]] = {
-    "alpha": attention_scores,
-    "beta": lexical_scores,
-    "delta": saliency_scores,
-    "loo": leave_one_out_scores,
-}
-#: those of the layer and head that the settings name
-READ: dict[str, Callable[..., Scores]] = {"alpha": attention_scores, "ov": ov_scores}
-
 
 A = TypeVar("A", bound="TrainedAligner")
 
@@ -69,6 +52,7 @@ class TrainedAligner(Aligner):
         step: the number of training steps taken.
         metrics: the values measured at that step, such as ``valid.loss``.
         fingerprint: of the training text (:meth:`Bitext.fingerprint`).
+        labels: the names of y = 0 and y = 1, of a classifier.
     """
 
     network: Any = field(repr=False)
@@ -77,10 +61,10 @@ class TrainedAligner(Aligner):
     step: int
     metrics: dict[str, float]
     fingerprint: str
+    labels: tuple[str, ...] = ()
     ending = ".pt"
     KIND: ClassVar[str]  #: of its checkpoints
     SETTINGS: ClassVar[type[Any]]
-    BUILD: ClassVar[Callable[..., Any]]  #: makes the network of its settings
 
     def to(self: A, device: str) -> A:
         """This aligner with its network moved to the device (``auto``: a GPU where there is one)."""
@@ -89,35 +73,30 @@ class TrainedAligner(Aligner):
 
     def save(self, path: PathLike) -> None:
         """Write a checkpoint; raises AlignkitError if the name does not end in .pt."""
-        head = {"settings": asdict(self.settings), "step": self.step, "tokenizer": self.tokenizer.state()}
-        tail = {
+        payload = {
+            "settings": asdict(self.settings),
+            "step": self.step,
+            "tokenizer": self.tokenizer.state(),
+            **({"labels": list(self.labels)} if self.labels else {}),
             "metrics": dict(self.metrics),
             "fingerprint": self.fingerprint,
             "weights": weights_of(self.network),
         }
-        save_payload(path, self.KIND, head | self._more() | tail)
-
-    def _more(self) -> dict[str, Any]:
-        """The further fields that are saved."""
-        return {}
+        save_payload(path, self.KIND, payload)
 
     @classmethod
     def read(cls: type[A], content: Record, device: torch.device) -> A:
         """The aligner of a checkpoint's content; what fails there is the file's fault."""
         settings = from_dict(cls.SETTINGS, content.value("settings"))
-        network = network_with_weights(lambda: cls.BUILD(settings.network), content.value("weights"))
+        network = network_with_weights(lambda: new_network(settings.network), content.value("weights"))
         tokenizer = tokenizer_from_state(content.value("tokenizer"))
         if len(tokenizer.vocabulary) != settings.network.vocabulary:
             raise ValueError("the vocabularies of tokenizer and network differ in size")
         measured = content.part("metrics")
         metrics = {name: measured.number(name) for name in measured}
         step, text = content.whole("step"), content.text("fingerprint")
-        return cls(network.to(device), tokenizer, settings, step, metrics, text, *cls._rest(content))
-
-    @classmethod
-    def _rest(cls, content: Record) -> tuple[Any, ...]:
-        """Further arguments, of :meth:`_more`."""
-        return ()
+        labels = content.texts("labels", 2) if cls.KIND == CLASSIFIER else ()
+        return cls(network.to(device), tokenizer, settings, step, metrics, text, labels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +107,6 @@ class NeuralAligner(TrainedAligner):
     settings: RunSettings
     KIND: ClassVar[str] = NETWORK
     SETTINGS: ClassVar[type[Any]] = RunSettings
-    BUILD: ClassVar[Callable[..., Any]] = staticmethod(new_network)
     predicts = ("target",)
     descriptions: ClassVar = {
         "alpha": (
@@ -163,7 +141,7 @@ class NeuralAligner(TrainedAligner):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        return (*SCORES, "ov") if self.network.has_ov_circuits else tuple(SCORES)
+        return ("alpha", "beta", "delta", "loo", *(["ov"] if self.network.has_ov_circuits else []))
 
     def score(self, bitext: Bitext, kind: str) -> Scores:
         """The (T, L) matrix of every pair; tokens that the network does not know count as unk.
@@ -172,9 +150,7 @@ class NeuralAligner(TrainedAligner):
             AlignkitError: there is no such kind, or the tokens come from a different tokenizer.
         """
         self.check_kind(kind)
-        if kind in READ:
-            return READ[kind](self.network, self._own(bitext), reading=self.settings.network.reading)
-        return SCORES[kind](self.network, self._own(bitext))
+        return network_scores(self.network, self._own(bitext), kind, self.settings.network.reading)
 
     def with_reading(self, reading: Reading) -> NeuralAligner:
         """This aligner with other weights as its alpha; raises AlignkitError if it does not have them."""
@@ -192,18 +168,12 @@ class NeuralAligner(TrainedAligner):
 
 @dataclass(frozen=True, eq=False)
 class ClassifierAligner(TrainedAligner):
-    """A trained classifier as an aligner of texts with their labels.
-
-    Attributes:
-        labels: the names of y = 0 and y = 1.
-    """
+    """A trained classifier as an aligner of texts with their labels."""
 
     network: Classifier = field(repr=False)
     settings: ClassifierRunSettings
-    labels: tuple[str, str]
     KIND: ClassVar[str] = CLASSIFIER
     SETTINGS: ClassVar[type[Any]] = ClassifierRunSettings
-    BUILD: ClassVar[Callable[..., Any]] = Classifier
     kinds = ("alpha", "beta", "delta", "loo")
     descriptions: ClassVar = {
         "alpha": ("Attention", "How strongly the classifier looks at each word."),
@@ -249,13 +219,6 @@ class ClassifierAligner(TrainedAligner):
             raise AlignkitError(f"label {strange!r} is not one of the classifier's: {', '.join(self.labels)}")
         corpus: Corpus = reencode(text.corpus, self.tokenizer.vocabulary)
         return LabelledText(corpus, own, self.labels)
-
-    def _more(self) -> dict[str, Any]:
-        return {"labels": list(self.labels)}
-
-    @classmethod
-    def _rest(cls, content: Record) -> tuple[Any, ...]:
-        return (content.texts("labels", 2),)
 
 
 _MOST_NAMED = 6  # runs that an error names

@@ -19,9 +19,8 @@ from torch.nn.functional import embedding_bag
 
 from alignkit.aligner import Aligner
 from alignkit.errors import AlignkitError
-from alignkit.neural.batching import batch_sizes, to_device, usable
 from alignkit.neural.checkpoints import PROXY, checked_weights, load_payload, readable, save_payload
-from alignkit.neural.devices import pick_device
+from alignkit.neural.devices import batch_sizes, pick_device, to_device, usable
 from alignkit.neural.losses import BagLoss
 from alignkit.neural.scoring.translation import finite_scores
 from alignkit.neural.settings import ProxySettings, from_dict

@@ -1,4 +1,4 @@
-"""Settings of networks, their training and the proxy, the papers' as presets.
+"""Settings of networks, their training and the proxy, the papers' as presets; names of attentions and networks.
 
 The paper: Snell, Zhong, Klein, Steinhardt, "Approximating How Single Head Attention Learns" (2021). Imports no
 torch.
@@ -6,14 +6,108 @@ torch.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, is_dataclass, replace
-from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, get_args, get_origin
 
 from alignkit.errors import AlignkitError
-from alignkit.neural.networks.mechanisms import UNIFORM, check_attention
+from alignkit.support.packages import imported
 from alignkit.support.records import plainly_shown, shown
 from alignkit.support.settings import field_types
+
+UNIFORM = "uniform"  #: the attention without scores
+SOFTMAX = "softmax"  #: the normalizer of a mechanism that names none
+_ATTENTION = "alignkit.neural.networks.attention"
+#: the score functions of attention: name -> ``module:class``, imported when it is needed
+SCORE_FUNCTIONS = {
+    "general": f"{_ATTENTION}:GeneralScore",
+    "dot": f"{_ATTENTION}:DotScore",
+    "scaled-dot": f"{_ATTENTION}:ScaledDotScore",
+    "additive": f"{_ATTENTION}:AdditiveScore",
+    "feed-forward": f"{_ATTENTION}:FeedForwardScore",
+    "convolution": f"{_ATTENTION}:ConvolutionScore",
+}
+
+
+class NormalizerEntry(NamedTuple):
+    """A normalizer of attention.
+
+    Attributes:
+        place: ``module:class``, imported when it is needed.
+        parameter: the number after a colon (``entmax:1.3``) if none is given; None if it takes no number.
+        lowest, highest: the range of that number, both inclusive.
+    """
+
+    place: str
+    parameter: float | None = None
+    lowest: float = 0.0
+    highest: float = math.inf
+
+
+NORMALIZERS = {
+    SOFTMAX: NormalizerEntry(f"{_ATTENTION}:Softmax"),
+    "sparsemax": NormalizerEntry(f"{_ATTENTION}:Sparsemax"),
+    "entmax15": NormalizerEntry(f"{_ATTENTION}:Entmax15"),
+    "entmax": NormalizerEntry(f"{_ATTENTION}:Entmax", 1.5, 1.01, 4.0),
+    "learned-entmax": NormalizerEntry(f"{_ATTENTION}:LearnedEntmax"),
+    "sigmoid": NormalizerEntry(f"{_ATTENTION}:Sigmoid"),
+    "straight-through": NormalizerEntry(f"{_ATTENTION}:StraightThrough"),
+    "reinforce": NormalizerEntry(f"{_ATTENTION}:Reinforce"),
+    "gumbel": NormalizerEntry(f"{_ATTENTION}:Gumbel", 1.0, 0.01),
+}
+
+
+class Mechanism(NamedTuple):
+    """A mechanism of attention, apart from its sizes.
+
+    Attributes:
+        score: a name in :data:`SCORE_FUNCTIONS`.
+        normalizer: a name in :data:`NORMALIZERS`.
+        parameter: the normalizer's number, if it takes one.
+    """
+
+    score: str
+    normalizer: str = SOFTMAX
+    parameter: float | None = None
+
+
+def parse_attention(owner: str, name: str) -> Mechanism | None:
+    """The mechanism that a name such as ``dot``, ``additive+sparsemax`` or ``general+entmax:1.3`` stands for.
+
+    None for ``uniform``.
+
+    Raises:
+        AlignkitError: ``owner``, which the message begins with, names no such score function or normalizer, or the
+            normalizer takes no number or not this one.
+    """
+    if name == UNIFORM:
+        return None
+    score, plus, rest = name.partition("+") if isinstance(name, str) else ("", "", "")
+    normalizer, colon, number = rest.partition(":")
+    if score not in SCORE_FUNCTIONS or (plus and normalizer not in NORMALIZERS):
+        raise AlignkitError(
+            f"{owner}: attention must be {UNIFORM}, or a score function ({', '.join(SCORE_FUNCTIONS)}), alone or "
+            f"with a normalizer ({', '.join(NORMALIZERS)}), such as additive+sparsemax, not {shown(name)}"
+        )
+    if not plus:
+        return Mechanism(score)
+    entry = NORMALIZERS[normalizer]
+    if not colon:
+        return Mechanism(score, normalizer, entry.parameter)
+    if entry.parameter is None:
+        raise AlignkitError(f"{owner}: {normalizer} takes no number, so {name!r} is no attention")
+    try:
+        parameter = float(number)
+    except ValueError:
+        parameter = math.nan
+    if not entry.lowest <= parameter <= entry.highest or math.isinf(parameter):
+        most = "" if math.isinf(entry.highest) else f" and at most {entry.highest:g}"
+        raise AlignkitError(
+            f"{owner}: the number of {normalizer} must be at least {entry.lowest:g}{most}, not {number!r}"
+        )
+    return Mechanism(score, normalizer, parameter)
+
 
 LIMIT = 1 << 24  #: no size in a settings file may be larger: a damaged file must not ask for terabytes
 
@@ -100,19 +194,19 @@ class NetworkSettings(Settings):
     """The settings that every translation network has; each network adds its own in a subclass.
 
     Attributes:
-        architecture: the network's name in :data:`NETWORKS`, fixed by each
-            subclass.
+        architecture: the network's name in :data:`NETWORKS`, fixed by each subclass.
         vocabulary: V, the size of the joint vocabulary; 0 means the tokenizer's.
         embedding: size of the one embedding of source and target tokens.
         attention: a score function and a normalizer, such as ``additive+sparsemax``
-            (:mod:`alignkit.neural.networks.mechanisms`; softmax if none is named). ``general``, a_tl = h_l · (W
-            s_t + b); ``dot``, a_tl = h_l · s_t; ``uniform``, weights fixed to 1/L (beta_uf).
+            (:func:`parse_attention`; softmax if none is named). ``general``, a_tl = h_l · (W s_t + b); ``dot``,
+            a_tl = h_l · s_t; ``uniform``, weights fixed to 1/L (beta_uf).
         heads: K, the number of heads of the attention.
         reading: which of its weights are ``alpha``.
         place: ``module:class`` of the network, imported when it is needed.
     """
 
     place: ClassVar[str]
+    attention_layers = 1  # of the decoder
     architecture: str = field(default="", init=False)
     vocabulary: int = 0
     embedding: int = 256
@@ -120,17 +214,12 @@ class NetworkSettings(Settings):
     heads: int = 1
     reading: Reading = field(default_factory=Reading)
 
-    @property
-    def attention_layers(self) -> int:
-        """The number of layers of the decoder that attend to the source."""
-        return 1
-
     def __post_init__(self) -> None:
         super().__post_init__()
         for name, most in (("layer", self.attention_layers), ("head", self.heads)):
             if getattr(self.reading, name) > most:
                 raise AlignkitError(f"network: there is no {name} {getattr(self.reading, name)} of {most} to read")
-        check_attention("network", self.attention)
+        parse_attention("network", self.attention)
 
 
 @dataclass(frozen=True)
@@ -272,6 +361,11 @@ PRESETS: dict[str, RunSettings] = {
 }
 
 
+def new_network(settings: NetworkSettings | ClassifierSettings) -> Any:
+    """The network of these settings with random weights, drawn from torch's global generator."""
+    return imported(settings.place)(settings)
+
+
 def logged_steps(last: int, schedule: Schedule = "paper") -> list[int]:
     """The steps at which a run of ``last`` steps is evaluated, in ascending order and including 0 and ``last``.
 
@@ -352,7 +446,7 @@ class TransformerSettings(NetworkSettings):
     dropout: float = 0.1
 
     @property
-    def attention_layers(self) -> int:
+    def attention_layers(self) -> int:  # type: ignore[override]
         return self.layers
 
     def __post_init__(self) -> None:
@@ -377,13 +471,14 @@ class ClassifierSettings(Settings):
         hidden: size of each LSTM direction; half the size of a state.
         attention_hidden: size of the hidden layer of the attention's score function, if it has one: Q h in the
             paper's v · ReLU(Q h).
-        attention: a score function and a normalizer (:mod:`alignkit.neural.networks.mechanisms`; softmax if none
-            is named), where the score has no decoder state; or ``uniform``, weights fixed to 1/L (beta_uf).
+        attention: a score function and a normalizer (:func:`parse_attention`; softmax if none is named), where the
+            score has no decoder state; or ``uniform``, weights fixed to 1/L (beta_uf).
         encoder: what gives the states: bidirectional LSTMs (``lstm``); tanh(A x + a) of each word's embedding by
             itself (``words``); or the ``embeddings`` themselves.
         layers: of the encoder; embeddings have none.
     """
 
+    place: ClassVar[str] = "alignkit.neural.networks.classifier:Classifier"
     vocabulary: int = 0
     embedding: int = 300
     hidden: int = 256
@@ -394,7 +489,7 @@ class ClassifierSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_attention("classifier", self.attention)
+        parse_attention("classifier", self.attention)
 
 
 @dataclass(frozen=True)

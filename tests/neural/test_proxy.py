@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from alignkit.errors import AlignkitError
-from alignkit.neural.batching import CPU, BatchSizes
+from alignkit.neural.devices import CPU, BatchSizes
 from alignkit.neural.losses import BagLoss
 from alignkit.neural.proxy import ProxyAligner, _initial_weights, fit_proxy
 from alignkit.neural.settings import ProxySettings

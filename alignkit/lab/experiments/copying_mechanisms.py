@@ -25,11 +25,10 @@ from torch import Tensor
 from alignkit.lab.experiments.ensemble import CONFIRMED, MemberRun, Parameters, SequencePlan, copying_settings
 from alignkit.lab.experiments.protocol import Claim, Figure, Result
 from alignkit.lab.experiments.sequences import Sequences, color_of, curves, failure_difference, summary
-from alignkit.neural.batching import Batch
-from alignkit.neural.devices import one_thread
+from alignkit.neural.devices import Batch, one_thread
 from alignkit.neural.losses import TokenLoss
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
-from alignkit.neural.networks.mechanisms import SOFTMAX, parse_mechanism
+from alignkit.neural.settings import SOFTMAX, parse_attention
 from alignkit.neural.training.loop import adam, descend
 from alignkit.neural.training.translation import batch_loss
 from alignkit.support.stages import no_progress
@@ -49,7 +48,7 @@ class CopyingMechanismsSettings(SequencePlan):
 
     Attributes (others are those of :class:`SequencePlan`):
         seeds: networks per mechanism.
-        mechanisms: normalizers of :data:`alignkit.neural.networks.mechanisms.NORMALIZERS`; the others are compared
+        mechanisms: normalizers of :data:`alignkit.neural.settings.NORMALIZERS`; the others are compared
             with softmax.
         length: tokens of a sequence, and number of types.
     """
@@ -64,7 +63,7 @@ class CopyingMechanismsSettings(SequencePlan):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in self.mechanisms:
-            parse_mechanism(f"general+{name}", "experiment")
+            parse_attention("experiment", f"general+{name}")
 
 
 QUICK = CopyingMechanismsSettings(seeds=4, length=10, hidden=32, batch=32)

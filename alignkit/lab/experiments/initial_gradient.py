@@ -39,7 +39,7 @@ from alignkit.classical.cooccurrence import cooccurrence
 from alignkit.errors import AlignkitError
 from alignkit.lab.experiments.networks import bitext_lines
 from alignkit.lab.experiments.protocol import Claim, ExperimentSettings, Figure, Result, averaged, claim
-from alignkit.neural.batching import usable
+from alignkit.neural.devices import usable
 from alignkit.support.stages import no_progress
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.tokenization import SPECIALS, UNK

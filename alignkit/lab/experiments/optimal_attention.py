@@ -46,8 +46,7 @@ from alignkit.lab.experiments.networks import NetworkPlan, encode_plan, take_pai
 from alignkit.lab.experiments.protocol import Claim, Figure, Result, claim
 from alignkit.metrics.agreement import Agreement, agreement
 from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.batching import Batch, Batcher, BatchSizes, scoring_batches
-from alignkit.neural.devices import device_of, evaluation_mode
+from alignkit.neural.devices import Batch, Batcher, BatchSizes, device_of, evaluation_mode, scoring_batches
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.neural.training.translation import load_network, open_run
 from alignkit.scores import Scores, flat_offsets

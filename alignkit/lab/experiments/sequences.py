@@ -23,7 +23,7 @@ from alignkit.lab.experiments.ensemble import (
 )
 from alignkit.lab.experiments.protocol import Claim, claim, share_claim
 from alignkit.metrics.intervals import share_difference
-from alignkit.neural.scoring.translation import lexical_scores
+from alignkit.neural.scoring.translation import network_scores
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.tokenization import BOS, EOS
 from alignkit.text.vocabulary import Vocabulary
@@ -181,7 +181,7 @@ def known_words(sequences: Sequences, networks: Sequence[Parameters], shape: Any
         pairs: of :meth:`Sequences.bitext`.
     """
     gold = sequences.gold(np.arange(sequences.length))
-    betas = [lexical_scores(to_network(parameters, 0, shape), pairs) for parameters in networks]
+    betas = [network_scores(to_network(parameters, 0, shape), pairs, "beta") for parameters in networks]
     return np.array([np.mean([(matrix.argmax(1)[:-1] == gold).mean() for matrix in beta]) for beta in betas])
 
 

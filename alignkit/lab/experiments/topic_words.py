@@ -47,7 +47,7 @@ from alignkit.lab.experiments.protocol import (
     claim,
     share_claim,
 )
-from alignkit.neural.batching import DeviceCorpus
+from alignkit.neural.devices import DeviceCorpus
 from alignkit.support.stages import named_progress, no_progress
 from alignkit.text.labelled import LabelledText
 from alignkit.text.tokenization import learn_words

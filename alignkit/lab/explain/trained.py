@@ -28,11 +28,10 @@ from alignkit.lab.explain.subject import (
     network_probabilities,
 )
 from alignkit.metrics.divergence import LARGEST_DIVERGENCE, jensen_shannon
-from alignkit.neural.batching import text_batches
-from alignkit.neural.devices import device_of, evaluation_mode, one_thread
+from alignkit.neural.devices import device_of, evaluation_mode, one_thread, text_batches
 from alignkit.neural.networks.classifier import Classifier
-from alignkit.neural.networks.mechanisms import UNIFORM
 from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores, judge_logits
+from alignkit.neural.settings import UNIFORM
 from alignkit.neural.training.classification import (
     ClassificationTask,
     adversarial_loss,

@@ -5,48 +5,28 @@ Other encoders may take the place of the biLSTM.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from alignkit.errors import AlignkitError
-from alignkit.neural.batching import to_device
-from alignkit.neural.devices import one_thread
-from alignkit.neural.networks.attention import new_text_attention, uniform_weights
-from alignkit.neural.settings import ClassifierSettings
+from alignkit.neural.devices import one_thread, to_device
+from alignkit.neural.networks.attention import ComposedAttention, score_and_normalizer, uniform_weights
+from alignkit.neural.settings import ClassifierSettings, parse_attention
 
 
-class TextEncoder(nn.Module, ABC):
-    """A stack of layers over the embeddings of a text.
-
-    Attributes:
-        width: D, the size of a state of the last layer.
-    """
-
-    width: int
-
-    @abstractmethod
-    def forward(self, x: Tensor, lengths: np.ndarray) -> Tensor:
-        """The states of the last layer.
-
-        Args:
-            x: (L, B, size of an embedding), arbitrary at padding, which is at the end.
-            lengths: int64 (B,), all at least 1.
-
-        Returns:
-            (L, B, D), arbitrary at padding.
-        """
-
-
-class LSTMEncoder(TextEncoder):
+class LSTMEncoder(nn.Module):
     """Bidirectional LSTMs, one above the other.
 
     Args:
         embedding: size of an embedding.
         hidden: size of each direction.
         layers: their number.
+
+    Attributes:
+        width: D, the size of a state of the last layer.
     """
 
     def __init__(self, embedding: int, hidden: int, layers: int) -> None:
@@ -60,6 +40,15 @@ class LSTMEncoder(TextEncoder):
         self.backwards = nn.ModuleList(other for _, other in pairs)
 
     def forward(self, x: Tensor, lengths: np.ndarray) -> Tensor:
+        """The states of the last layer.
+
+        Args:
+            x: (L, B, size of an embedding), arbitrary at padding, which is at the end.
+            lengths: int64 (B,), all at least 1.
+
+        Returns:
+            (L, B, D), arbitrary at padding.
+        """
         steps = np.arange(len(x))[:, None]
         # The indices that reverse each text but not its padding; they are their own inverse.
         turn = to_device(np.where(steps < lengths, lengths - 1 - steps, steps), x.device)
@@ -71,13 +60,10 @@ class LSTMEncoder(TextEncoder):
         return x
 
 
-class WordEncoder(TextEncoder):
+class WordEncoder(nn.Module):
     """tanh(A x_l + a), each word by itself: the network without recurrence of Wiegreffe and Pinter (2019).
 
-    Args:
-        embedding: size of an embedding.
-        hidden: half the size of a state, as of the LSTM's.
-        layers: their number.
+    Arguments as of :class:`LSTMEncoder`.
     """
 
     def __init__(self, embedding: int, hidden: int, layers: int) -> None:
@@ -92,8 +78,8 @@ class WordEncoder(TextEncoder):
         return x
 
 
-class EmbeddingEncoder(TextEncoder):
-    """The embeddings themselves, h_l = x_l; the other arguments are those of the other encoders."""
+class EmbeddingEncoder(nn.Module):
+    """The embeddings themselves, h_l = x_l; arguments as of :class:`LSTMEncoder`."""
 
     def __init__(self, embedding: int, hidden: int, layers: int) -> None:
         super().__init__()
@@ -103,12 +89,7 @@ class EmbeddingEncoder(TextEncoder):
         return x
 
 
-#: name -> class, made of (embedding, hidden, layers)
-TEXT_ENCODERS: dict[str, type[TextEncoder]] = {
-    "lstm": LSTMEncoder,
-    "words": WordEncoder,
-    "embeddings": EmbeddingEncoder,
-}
+ENCODERS = {"lstm": LSTMEncoder, "words": WordEncoder, "embeddings": EmbeddingEncoder}
 
 
 class Classifier(nn.Module):
@@ -120,10 +101,13 @@ class Classifier(nn.Module):
             raise AlignkitError("a classifier needs the size of its vocabulary")
         self.settings = settings
         self.embedding = nn.Embedding(settings.vocabulary, settings.embedding)
-        kind = TEXT_ENCODERS[settings.encoder]
-        self.encoder = kind(settings.embedding, settings.hidden, settings.layers)
-        width = self.encoder.width
-        self.attention = new_text_attention(settings.attention, width, settings.attention_hidden)
+        encoder: Any = ENCODERS[settings.encoder](settings.embedding, settings.hidden, settings.layers)
+        self.encoder, width = encoder, encoder.width
+        self.attention: ComposedAttention | None = None
+        mechanism = parse_attention("classifier", settings.attention)
+        if mechanism is not None:  # without decoder states; otherwise uniform
+            parts = score_and_normalizer(mechanism, 0, width, settings.attention_hidden)
+            self.attention = ComposedAttention(*parts)
         self.output = nn.Linear(width, 1)
 
     def encode(self, words: Tensor, lengths: np.ndarray, omega: Tensor | None = None) -> tuple[Tensor, Tensor]:

@@ -1,9 +1,15 @@
-"""The LSTM encoder-decoder of the paper (section 3.1)."""
+"""Networks that translate: what each of them can do, and the LSTM encoder-decoder of the paper (section 3.1).
+
+To add a network, write one file with a frozen dataclass of its settings and a subclass of
+:class:`TranslationNetwork`, and one line in :data:`alignkit.neural.settings.NETWORKS`.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -11,10 +17,131 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from alignkit.errors import AlignkitError
 from alignkit.neural.devices import one_thread
 from alignkit.neural.networks.attention import Attention, UniformAttention, new_attention
-from alignkit.neural.networks.base import Decoded, Encoding, State, TranslationNetwork
-from alignkit.neural.settings import LstmSettings
+from alignkit.neural.settings import LstmSettings, NetworkSettings, Reading
+
+#: The state of a decoder between two tokens; dimension 1 of every tensor is that of the sentences.
+State = tuple[Tensor, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Encoding:
+    """The encoder's output for B source sentences.
+
+    Attributes:
+        h: (B, L, D), the encoder's states; those at padding are arbitrary.
+        start: the initial state of the decoder.
+        mask: (B, L), True where there is a token; None if nothing is padded.
+    """
+
+    h: Tensor
+    start: State
+    mask: Tensor | None
+
+
+class Decoded(NamedTuple):
+    """The decoder's output for T tokens of N hypotheses.
+
+    Attributes:
+        features: (N, T, F), the input of the output layer.
+        weights: (N, T, L), the attention.
+        state: the state after these tokens.
+    """
+
+    features: Tensor
+    weights: Tensor
+    state: State
+
+
+class TranslationNetwork(nn.Module, ABC):
+    """p(y_t | y_<t, x) by an encoder and a decoder that attends to it.
+
+    A subclass takes its settings as only argument, draws its weights from torch's global generator, keeps all its
+    tensors as parameters or persistent buffers, and sets ``output``.
+
+    Attributes:
+        settings: its settings.
+        output: the last layer, which maps features (..., F) to logits (..., V).
+        has_ov_circuits: True if it has :meth:`ov_features`.
+        pinned: True if its gradients need one thread to have the same bits at any number of threads.
+    """
+
+    output: nn.Linear
+    has_ov_circuits = False
+    pinned = False
+
+    def __init__(self, settings: NetworkSettings) -> None:
+        super().__init__()
+        if settings.vocabulary < 1:
+            raise AlignkitError("a network needs the size of its vocabulary")
+        self.settings = settings
+
+    @abstractmethod
+    def encode(self, source: Tensor, lengths: np.ndarray, omega: Tensor | None = None) -> Encoding:
+        """Encode B sentences.
+
+        Args:
+            source: int64 (L, B), padded at the end to the longest; L may be 0 (in leave-one-out).
+            lengths: int64 (B,), their lengths, in the host's memory.
+            omega: (L, B), factors of the tokens' embeddings; 1 if not given.
+        """
+
+    @abstractmethod
+    def decode(self, previous: Tensor, encoding: Encoding, state: State, uniform: bool = False) -> Decoded:
+        """Decode T tokens of N = B·K hypotheses: T at once under teacher forcing, or T = 1 step by step.
+
+        Args:
+            previous: int64 (T, N), the tokens before each y_t; the K hypotheses of a sentence are adjacent.
+            encoding: of the B sentences.
+            state: ``encoding.start``, or the state after the tokens before these.
+            uniform: use uniform attention, 1/L, in place of the learned one.
+        """
+
+    def attention_weights(self, encoding: Encoding, previous: Tensor) -> Tensor:
+        """alpha (B, T, L) under teacher forcing, ``previous`` (T, B) as in :meth:`decode`."""
+        return self.decode(previous, encoding, encoding.start).weights
+
+    def attention_maps(self, encoding: Encoding, previous: Tensor) -> Tensor:
+        """The weights of every layer and head, (B, layers, K, T, L); arguments as in :meth:`attention_weights`."""
+        return self.attention_weights(encoding, previous)[:, None, None]
+
+    def decode_with_maps(self, previous: Tensor, encoding: Encoding) -> tuple[Decoded, Tensor]:
+        """:meth:`decode` from the start, and :meth:`attention_maps`, in one pass where the network can."""
+        decoded = self.decode(previous, encoding, encoding.start)
+        if self.settings.attention_layers == self.settings.heads == 1:
+            return decoded, decoded.weights[:, None, None]
+        return decoded, self.attention_maps(encoding, previous)
+
+    def lexical_features(self, encoding: Encoding, previous: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+        """The features at y_t if the decoder saw only the encoder state h_l, under teacher forcing.
+
+        Returns:
+            a function that takes indices (N,) into flattened (B, T) and (B, L) arrays and returns features (N, F).
+        """
+        length = encoding.h.shape[1]
+        alone = [Encoding(h, encoding.start, None) for h in encoding.h.split(1, 1)]
+        seen = [self.decode(previous, one, one.start).features for one in alone]
+        table = torch.stack(seen, 2).flatten(0, 2)
+        return lambda rows, columns: table[rows * length + columns % length]
+
+    def ov_features(self, h: Tensor, reading: Reading) -> Tensor:
+        """What the output layer sees of encoder states through the OV circuits of attention heads, (B, L, F).
+
+        Args:
+            h: (B, L, D).
+            reading: the layer and the head; 0 for the sum over them.
+
+        Raises:
+            AlignkitError: the network has no such circuits.
+        """
+        raise AlignkitError(f"a network of the architecture {self.settings.architecture} has no OV circuits")
+
+    def forward(self, source: Tensor, lengths: np.ndarray, previous: Tensor, uniform: bool = False) -> Tensor:
+        """Features (B, T, F) of every position under teacher forcing; arguments as in the other methods."""
+        encoding = self.encode(source, lengths)
+        return self.decode(previous, encoding, encoding.start, uniform).features
 
 
 class EncoderDecoder(TranslationNetwork):
@@ -35,14 +162,11 @@ class EncoderDecoder(TranslationNetwork):
         self.encoder = nn.LSTM(size, hidden, settings.layers, bidirectional=settings.bidirectional, **between)
         self.decoder = nn.LSTM(size, hidden, settings.layers, **between)
         self.attention: Attention = new_attention(settings.attention, hidden, encoding, settings.heads)
+        self.pinned = not self.attention.exact
         self.context = nn.Linear(encoding, hidden)
         if settings.output == "hidden":
             self.combine = nn.Linear(2 * hidden, hidden)
         self.output = nn.Linear(hidden, settings.vocabulary)
-
-    @property
-    def pinned(self) -> bool:
-        return not self.attention.exact
 
     def encode(self, source: Tensor, lengths: np.ndarray, omega: Tensor | None = None) -> Encoding:
         """As :meth:`TranslationNetwork.encode`; all states of an empty source are zeros."""
@@ -63,13 +187,9 @@ class EncoderDecoder(TranslationNetwork):
             places = torch.arange(len(source), device=source.device)
             bounds = torch.from_numpy(lengths).to(source.device, non_blocking=True)
             mask = places.unsqueeze(0) < bounds.unsqueeze(1)
-        return Encoding(out.transpose(0, 1), (self._start(h), self._start(c)), mask)
-
-    def _start(self, state: Tensor) -> Tensor:
-        """(layers, B, H) from the encoder's last states (layers * directions, B, H): directions averaged."""
-        if not self.settings.bidirectional:
-            return state
-        return state.view(self.settings.layers, 2, *state.shape[1:]).mean(1)
+        if self.settings.bidirectional:  # the last states (layers * 2, B, H) of the two directions are averaged
+            h, c = (last.view(self.settings.layers, 2, *last.shape[1:]).mean(1) for last in (h, c))
+        return Encoding(out.transpose(0, 1), (h, c), mask)
 
     def states(self, previous: Tensor, start: State) -> tuple[Tensor, State]:
         """The decoder's states s (N, T, H) for tokens (T, N), and its last h and c.

@@ -11,17 +11,16 @@ import torch
 from torch import Tensor, nn
 
 from alignkit.errors import AlignkitError
-from alignkit.neural.batching import to_device
+from alignkit.neural.devices import to_device
 from alignkit.neural.networks.attention import (
+    MultiHeadAttention,
     contexts_of_heads,
-    new_attention_of_heads,
     of_heads,
+    samplers,
     uniform_weights,
-    values_of_heads,
 )
-from alignkit.neural.networks.base import Decoded, Encoding, State, TranslationNetwork
-from alignkit.neural.networks.normalizers import samplers
-from alignkit.neural.settings import Reading, TransformerSettings
+from alignkit.neural.networks.encoder_decoder import Decoded, Encoding, State, TranslationNetwork
+from alignkit.neural.settings import Reading, TransformerSettings, parse_attention
 
 
 def position_vectors(first: int, count: int, like: Tensor) -> Tensor:
@@ -78,14 +77,8 @@ class ResidualConnection(nn.Module):
 
 def feed_forward_network(settings: TransformerSettings) -> nn.Sequential:
     """The network of each layer that maps every state by itself."""
-    size = settings.embedding
-    parts = (
-        nn.Linear(size, settings.hidden),
-        nn.ReLU(),
-        nn.Dropout(settings.dropout),
-        nn.Linear(settings.hidden, size),
-    )
-    return nn.Sequential(*parts)
+    size, hidden = settings.embedding, settings.hidden
+    return nn.Sequential(nn.Linear(size, hidden), nn.ReLU(), nn.Dropout(settings.dropout), nn.Linear(hidden, size))
 
 
 class TransformerEncoderLayer(nn.Module):
@@ -104,12 +97,14 @@ class TransformerEncoderLayer(nn.Module):
         return self.residuals[1](x, self.feed_forward)
 
 
-class _DecoderLayer(nn.Module):
+class TransformerDecoderLayer(nn.Module):
+    """Self-attention, attention to the source and a feed-forward network, each with its residual connection."""
+
     def __init__(self, settings: TransformerSettings) -> None:
         super().__init__()
         size = settings.embedding
         self.attention = SelfAttention(size, settings.heads)
-        self.cross = new_attention_of_heads(settings.attention, size, size, settings.heads)
+        self.cross = MultiHeadAttention(parse_attention("network", settings.attention), size, size, settings.heads)
         self.out = nn.Linear(size, size)
         self.feed_forward = feed_forward_network(settings)
         self.residuals = nn.ModuleList(ResidualConnection(settings) for _ in range(3))
@@ -123,11 +118,9 @@ class _DecoderLayer(nn.Module):
             the states; the attention to the source (N, K, T, L); the cache of all states so far, (N, S, 2 E).
         """
         rows, before = x.shape[1], cache.shape[1]
-        future = (
-            torch.ones(rows, before + rows, dtype=torch.bool, device=x.device).triu(before + 1)
-            if rows > 1
-            else None
-        )
+        future = None
+        if rows > 1:
+            future = torch.ones(rows, before + rows, dtype=torch.bool, device=x.device).triu(before + 1)
         seen: list[Tensor] = []
 
         def to_itself(x: Tensor) -> Tensor:
@@ -136,28 +129,20 @@ class _DecoderLayer(nn.Module):
             return out
 
         def to_source(x: Tensor) -> Tensor:
-            context, weights = self.look(x, encoding, uniform)
-            seen.append(weights)
+            # The hypotheses of a sentence share its encoder states, like as many more target tokens.
+            h, mask, s = encoding.h, encoding.mask, x.reshape(len(encoding.h), -1, x.shape[2])
+            if uniform:
+                weights = uniform_weights(h, mask).unsqueeze(1).expand(-1, self.cross.heads, s.shape[1], -1)
+            else:
+                weights = self.cross.head_weights(s, h, mask)
+            context = contexts_of_heads(weights, self.cross.value(h)).reshape_as(x)
+            seen.append(weights.unflatten(2, (-1, rows)).transpose(1, 2).flatten(0, 1))
             return self.out(context)
 
         x = self.residuals[0](x, to_itself)
         x = self.residuals[1](x, to_source)
         cache, weights = seen
         return self.residuals[2](x, self.feed_forward), weights, cache
-
-    def look(self, x: Tensor, encoding: Encoding, uniform: bool) -> tuple[Tensor, Tensor]:
-        """Contexts (N, T, E) and weights (N, K, T, L) of states x (N, T, E)."""
-        h, mask = encoding.h, encoding.mask
-        # The hypotheses of a sentence share its encoder states, like as many more target tokens.
-        s = x.reshape(len(h), -1, x.shape[2])
-        cross = self.cross
-        if uniform:
-            weights = uniform_weights(h, mask).unsqueeze(1).expand(-1, cross.heads, s.shape[1], -1)
-        else:
-            weights = cross.head_weights(s, h, mask)
-        context = contexts_of_heads(weights, cross.value(h))
-        split = weights.unflatten(2, (-1, x.shape[1])).transpose(1, 2).flatten(0, 1)
-        return context.reshape_as(x), split
 
 
 class Transformer(TranslationNetwork):
@@ -178,7 +163,7 @@ class Transformer(TranslationNetwork):
         nn.init.normal_(self.embedding.weight, std=size**-0.5)
         self.dropout = nn.Dropout(settings.dropout)
         self.encoder = nn.ModuleList(TransformerEncoderLayer(settings) for _ in range(settings.layers))
-        self.decoder = nn.ModuleList(_DecoderLayer(settings) for _ in range(settings.layers))
+        self.decoder = nn.ModuleList(TransformerDecoderLayer(settings) for _ in range(settings.layers))
         self.last_norms = nn.ModuleList(nn.LayerNorm(size) for _ in range(2))
         self.output = nn.Linear(size, settings.vocabulary)
         if any(True for _ in samplers(self)):
@@ -211,11 +196,14 @@ class Transformer(TranslationNetwork):
         """As :meth:`TranslationNetwork.ov_features`, after the last layer normalization."""
         decoder: list[Any] = list(self.decoder)
         chosen = [decoder[reading.layer - 1]] if reading.layer else decoder
-        # What each head adds to a state that attends to h_l alone, (B, K, L, E) in each layer.
-        values = [values_of_heads(one.out, one.cross.value(h), one.cross.heads) for one in chosen]
+        # What head k adds to a state that attends to h_l alone, (B, K, L, E) in each layer: its values through its
+        # columns of W_O, whose bias belongs to no head.
+        heads = self.settings.heads
+        columns = [one.out.weight.t().unflatten(0, (heads, -1)) for one in chosen]
+        values = [of_heads(one.cross.value(h), heads) @ own for one, own in zip(chosen, columns, strict=True)]
         layers = torch.stack(values, 1)
-        heads = layers[:, :, [reading.head - 1]] if reading.head else layers
-        return self.last_norms[1](heads.sum((1, 2)))
+        added = layers[:, :, [reading.head - 1]] if reading.head else layers
+        return self.last_norms[1](added.sum((1, 2)))
 
     def _decode(
         self, previous: Tensor, encoding: Encoding, state: State, uniform: bool

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from alignkit.neural.batching import batch_sizes, text_batches, to_device
-from alignkit.neural.devices import device_of, evaluation_mode, one_thread
+from alignkit.neural.devices import batch_sizes, device_of, evaluation_mode, one_thread, text_batches, to_device
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.scoring.translation import finite_scores
 from alignkit.scores import Scores, flat_offsets

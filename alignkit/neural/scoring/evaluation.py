@@ -9,9 +9,17 @@ import torch
 from torch import Tensor
 
 from alignkit.errors import AlignkitError
-from alignkit.neural.batching import Batch, Batcher, BatchSizes, DeviceCorpus, batch_sizes, scoring_batches
-from alignkit.neural.devices import device_of, evaluation_mode
-from alignkit.neural.networks.base import TranslationNetwork
+from alignkit.neural.devices import (
+    Batch,
+    Batcher,
+    BatchSizes,
+    DeviceCorpus,
+    batch_sizes,
+    device_of,
+    evaluation_mode,
+    scoring_batches,
+)
+from alignkit.neural.networks.encoder_decoder import TranslationNetwork
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.tokenization import BOS, EOS, PAD, Tokenizer
 

@@ -29,10 +29,9 @@ from torch.nn.utils.rnn import pad_sequence
 from alignkit.embeddings.word_vectors import read_word_vectors
 from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.aligners import ClassifierAligner
-from alignkit.neural.batching import DeviceCorpus, usable
-from alignkit.neural.devices import one_thread
+from alignkit.neural.devices import DeviceCorpus, one_thread, usable
+from alignkit.neural.networks.attention import samplers, score_function_loss
 from alignkit.neural.networks.classifier import Classifier
-from alignkit.neural.networks.normalizers import samplers, score_function_loss
 from alignkit.neural.scoring.classifier import classifier_logits, judge_logits
 from alignkit.neural.settings import ClassifierRunSettings
 from alignkit.neural.training.run_directory import RunDirectory, fingerprint

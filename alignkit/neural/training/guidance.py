@@ -11,7 +11,7 @@ from torch import Tensor
 
 from alignkit.errors import AlignkitError
 from alignkit.links.links import Links
-from alignkit.neural.batching import Batch, to_device
+from alignkit.neural.devices import Batch, to_device
 from alignkit.scores import token_words
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs

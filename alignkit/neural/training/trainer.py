@@ -16,9 +16,8 @@ from torch import Tensor, nn
 
 from alignkit.errors import AlignkitError
 from alignkit.neural.aligners import TrainedAligner
-from alignkit.neural.batching import training_batches
 from alignkit.neural.checkpoints import checked_weights, weights_of
-from alignkit.neural.devices import pick_device
+from alignkit.neural.devices import pick_device, training_batches
 from alignkit.neural.settings import RunSettings, TextSettings, logged_steps
 from alignkit.neural.training.log import Row, TrainingLog
 from alignkit.neural.training.loop import adam, batch_at, descend, seeded

@@ -27,13 +27,13 @@ from torch.nn.functional import cross_entropy
 from alignkit.errors import AlignkitError, check_list, reading
 from alignkit.links.links import Links
 from alignkit.neural.aligners import NeuralAligner, best_checkpoint, load_checkpoint
-from alignkit.neural.batching import Batch, Batcher, training_batches, usable
+from alignkit.neural.devices import Batch, Batcher, training_batches, usable
 from alignkit.neural.losses import TokenLoss
-from alignkit.neural.networks.base import Encoding, TranslationNetwork, new_network
-from alignkit.neural.networks.normalizers import samplers, score_function_loss
+from alignkit.neural.networks.attention import samplers, score_function_loss
+from alignkit.neural.networks.encoder_decoder import Encoding, TranslationNetwork
 from alignkit.neural.scoring.evaluation import bleu, evaluate_network
 from alignkit.neural.scoring.translation import chosen_map, read_weights
-from alignkit.neural.settings import Reading, RunSettings
+from alignkit.neural.settings import Reading, RunSettings, new_network
 from alignkit.neural.training.guidance import Guide, guide_loss, word_guide
 from alignkit.neural.training.run_directory import CONFIG, RunDirectory, fingerprint
 from alignkit.neural.training.trainer import Task, learn_tokenizer

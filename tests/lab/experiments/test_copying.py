@@ -101,7 +101,7 @@ def test_known_words_are_those_where_beta_is_largest_at_the_translation(monkeypa
     matrix[[0, 1, 2], sequences.order[:3]] = 0.9  # three of four words, and not the end
     matrix[3, (sequences.order[3] + 1) % 4] = 0.9
     planted = Scores(np.tile(matrix.ravel(), 3), np.arange(4) * 25, np.full((3, 2), 5, np.int32))
-    monkeypatch.setattr(module, "lexical_scores", lambda network, pairs: planted)
+    monkeypatch.setattr(module, "network_scores", lambda network, pairs, kind: planted)
     runs = train_networks(sequences, replace(settings, **TINY), 2, no_progress, attention="uniform")
     assert permutation_function.learned_words(sequences, runs, settings) == pytest.approx([0.75, 0.75])
 

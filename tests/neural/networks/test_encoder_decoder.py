@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from alignkit.neural.batching import BatchSizes
+from alignkit.neural.devices import BatchSizes
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.neural.scoring.evaluation import evaluate_network
-from alignkit.neural.scoring.translation import attention_scores, lexical_scores
+from alignkit.neural.scoring.translation import network_scores
 from alignkit.neural.settings import PRESETS, LstmSettings
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.tokenization import Tokenizer
@@ -36,7 +36,7 @@ def test_the_papers_network_has_the_papers_size() -> None:
 def test_scores_equal_the_naive_ones(bitext: Bitext, changes: dict[str, object]) -> None:
     network = small_network(**changes)
     naive = NaiveNetwork(network)
-    alpha, beta = attention_scores(network, bitext), lexical_scores(network, bitext)
+    alpha, beta = network_scores(network, bitext, "alpha"), network_scores(network, bitext, "beta")
     for m in range(len(bitext)):
         wanted = naive.matrices(bitext.source[m], bitext.target[m])
         np.testing.assert_allclose(alpha[m], wanted[0], atol=1e-5)
@@ -48,14 +48,17 @@ def test_scores_equal_the_naive_ones(bitext: Bitext, changes: dict[str, object])
 @pytest.mark.parametrize("changes", VARIANTS[:3], ids=str)
 def test_scores_do_not_depend_on_the_batch(bitext: Bitext, changes: dict[str, object]) -> None:
     network = small_network(**changes)
-    equal = [attention_scores(network, bitext), lexical_scores(network, bitext)]
+    equal = [network_scores(network, bitext, "alpha"), network_scores(network, bitext, "beta")]
     # Batches of unlike lengths, padded and packed, as on a GPU; the logits in several chunks.
     sizes = BatchSizes(7, equal_lengths=False, logits=17 * 24 * 4)
-    mixed = [attention_scores(network, bitext, sizes), lexical_scores(network, bitext, sizes)]
+    mixed = [
+        network_scores(network, bitext, "alpha", sizes=sizes),
+        network_scores(network, bitext, "beta", sizes=sizes),
+    ]
     for one, other in zip(equal, mixed, strict=True):
         np.testing.assert_allclose(one.values, other.values, atol=1e-5)
     some = np.array([7, 3, 20])
-    part = lexical_scores(network, bitext.take(some))
+    part = network_scores(network, bitext.take(some), "beta")
     for i, m in enumerate(some):
         np.testing.assert_allclose(part[i], equal[1][int(m)], atol=1e-5)
 
@@ -67,15 +70,15 @@ def test_probe_survives_huge_logits(bitext: Bitext, shift: float) -> None:
         network.output.weight *= 60
         network.output.bias += shift
     naive = NaiveNetwork(network)
-    beta = lexical_scores(network, bitext)
+    beta = network_scores(network, bitext, "beta")
     wanted = naive.matrices(bitext.source[0], bitext.target[0])[1]
     np.testing.assert_allclose(beta[0], wanted, atol=1e-3)
 
 
 def test_attention_rows_sum_to_one_and_uniform_is_one_over_length(bitext: Bitext) -> None:
-    for matrix in attention_scores(small_network(), bitext):
+    for matrix in network_scores(small_network(), bitext, "alpha"):
         np.testing.assert_allclose(matrix.sum(1), 1, atol=1e-5)
-    for matrix in attention_scores(small_network(attention="uniform"), bitext):
+    for matrix in network_scores(small_network(attention="uniform"), bitext, "alpha"):
         np.testing.assert_allclose(matrix, 1 / matrix.shape[1], rtol=1e-6)
 
 
@@ -98,12 +101,12 @@ def test_empty_sides_give_empty_matrices(tokenizer: Tokenizer) -> None:
         return Corpus(np.concatenate([np.array(s, np.int32) for s in sentences]), offsets, tokenizer.vocabulary)
 
     text = Bitext(corpus([], [5, 6], [1, 5, 2], []), corpus([7, 2], [], [2], []))
-    for score in (attention_scores, lexical_scores):
-        assert [m.shape for m in score(small_network(), text)] == [(2, 0), (0, 2), (1, 3), (0, 0)]
+    for kind in ("alpha", "beta"):
+        assert [m.shape for m in network_scores(small_network(), text, kind)] == [(2, 0), (0, 2), (1, 3), (0, 0)]
     assert evaluate_network(small_network(), text) == evaluate_network(small_network(), text.take(np.array([2])))
     empty = text.take(np.array([0]))
     assert evaluate_network(small_network(), empty) == (0, 0)
-    assert len(lexical_scores(small_network(), empty)) == 1
+    assert len(network_scores(small_network(), empty, "beta")) == 1
 
 
 def test_gradients_equal_those_of_plain_cross_entropy() -> None:

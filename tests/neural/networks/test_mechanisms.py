@@ -7,13 +7,11 @@ import pytest
 import torch
 
 from alignkit.errors import AlignkitError
-from alignkit.neural.batching import Batcher, batch_sizes
-from alignkit.neural.devices import evaluation_mode
-from alignkit.neural.networks.attention import new_attention, new_score_function
-from alignkit.neural.networks.mechanisms import NORMALIZERS, SCORE_FUNCTIONS, Mechanism, parse_mechanism
-from alignkit.neural.scoring.lstm_saliency import has_derivatives
-from alignkit.neural.scoring.translation import autograd_saliency, saliency_scores
-from alignkit.neural.settings import LstmSettings
+from alignkit.neural.devices import Batcher, batch_sizes, evaluation_mode
+from alignkit.neural.networks.attention import new_attention, score_and_normalizer
+from alignkit.neural.scoring.saliency import autograd_saliency, has_derivatives
+from alignkit.neural.scoring.translation import network_scores
+from alignkit.neural.settings import NORMALIZERS, SCORE_FUNCTIONS, LstmSettings, Mechanism, parse_attention
 from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import TranslationTask
 
@@ -42,7 +40,7 @@ def naive_score(name, own, s, h, place):
 @pytest.mark.parametrize("name", SCORE_FUNCTIONS)
 def test_scores_are_those_of_the_equation(name):
     torch.manual_seed(1)
-    module = new_score_function(Mechanism(name), 3, 6, 4).double()
+    module = score_and_normalizer(Mechanism(name), 3, 6, 4)[0].double()
     own = {key: value.numpy() for key, value in module.state_dict().items()}
     s, h = torch.randn(2, 5, 3).double(), torch.randn(2, 4, 6).double()
     mask = torch.tensor([[True] * 4, [True, True, False, False]])
@@ -59,7 +57,7 @@ def test_scores_are_those_of_the_equation(name):
 @pytest.mark.parametrize("name", SCORE_FUNCTIONS)
 def test_scores_without_decoder_states(name):
     torch.manual_seed(2)
-    module = new_score_function(Mechanism(name), 0, 6, 4).double()
+    module = score_and_normalizer(Mechanism(name), 0, 6, 4)[0].double()
     h = torch.randn(2, 4, 6).double()
     found = module(None, h, None)
     assert found.shape == (2, 1, 4)
@@ -70,19 +68,19 @@ def test_scores_without_decoder_states(name):
 @pytest.mark.parametrize("name", ["additive", "feed-forward"])
 def test_scores_some_rows_at_a_time_are_those_at_once(name, monkeypatch):
     torch.manual_seed(4)
-    module = new_score_function(Mechanism(name), 3, 6, 4).double()
+    module = score_and_normalizer(Mechanism(name), 3, 6, 4)[0].double()
     s, h = torch.randn(2, 5, 3).double(), torch.randn(2, 4, 6).double()
     whole = module(s, h, None)
     for most in (1, 100):
-        monkeypatch.setattr("alignkit.neural.networks.score_functions.MOST_HIDDEN", most)
+        monkeypatch.setattr("alignkit.neural.networks.attention.MOST_HIDDEN", most)
         with torch.no_grad():
             torch.testing.assert_close(module(s, h, None), whole.detach())
 
 
 def test_names_stand_for_mechanisms():
-    assert parse_mechanism("additive") == Mechanism("additive", "softmax", None)
-    assert parse_mechanism("dot+entmax:1.3") == Mechanism("dot", "entmax", 1.3)
-    assert parse_mechanism("dot+gumbel") == Mechanism("dot", "gumbel", 1.0)
+    assert parse_attention("network", "additive") == Mechanism("additive", "softmax", None)
+    assert parse_attention("network", "dot+entmax:1.3") == Mechanism("dot", "entmax", 1.3)
+    assert parse_attention("network", "dot+gumbel") == Mechanism("dot", "gumbel", 1.0)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +143,7 @@ def test_saliency_is_autograds(name, heads, bitext):
     batch = Batcher(pair, CPU)(np.array([0]))
     with evaluation_mode(network, gradients=True):
         plain = autograd_saliency(network, batch, batch_sizes("saliency", CPU))[0].numpy()
-    np.testing.assert_allclose(saliency_scores(network, pair)[0], plain, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(network_scores(network, pair, "delta")[0], plain, rtol=1e-4, atol=1e-6)
     assert has_derivatives(network) == (heads == 1 and name.startswith(("general", "dot", "scaled-dot")))
 
 

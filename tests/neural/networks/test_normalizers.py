@@ -7,9 +7,8 @@ import pytest
 import torch
 from scipy.optimize import minimize
 
-from alignkit.neural.networks.attention import new_normalizer
-from alignkit.neural.networks.mechanisms import NORMALIZERS, parse_mechanism
-from alignkit.neural.networks.normalizers import score_function_loss
+from alignkit.neural.networks.attention import score_and_normalizer, score_function_loss
+from alignkit.neural.settings import NORMALIZERS, parse_attention
 
 HARD = ("straight-through", "reinforce", "gumbel")
 SMOOTH = [name for name in NORMALIZERS if name not in HARD]
@@ -18,7 +17,9 @@ LENGTHS = [5, 3, 1]
 
 def normalizer(name, heads=2, training=False, **parameters):
     """In double precision, with these values of its parameters."""
-    found = new_normalizer(parse_mechanism(f"dot+{name}"), heads).double().train(training)
+    found = (
+        score_and_normalizer(parse_attention("network", f"dot+{name}"), 1, 1, 1, heads)[1].double().train(training)
+    )
     with torch.no_grad():
         for parameter, value in parameters.items():
             getattr(found, parameter).copy_(torch.tensor(value, dtype=torch.float64))

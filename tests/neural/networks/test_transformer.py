@@ -8,19 +8,13 @@ import torch
 
 from alignkit.errors import AlignkitError
 from alignkit.neural.aligners import load_checkpoint
-from alignkit.neural.batching import Batcher
 from alignkit.neural.checkpoints import network_with_weights
-from alignkit.neural.networks.base import TranslationNetwork, new_network
+from alignkit.neural.devices import Batcher
+from alignkit.neural.networks.encoder_decoder import TranslationNetwork
 from alignkit.neural.networks.transformer import Transformer
 from alignkit.neural.scoring.evaluation import beam_search, translate
-from alignkit.neural.scoring.translation import (
-    attention_scores,
-    leave_one_out_scores,
-    lexical_scores,
-    ov_scores,
-    saliency_scores,
-)
-from alignkit.neural.settings import Reading, TransformerSettings
+from alignkit.neural.scoring.translation import network_scores
+from alignkit.neural.settings import Reading, TransformerSettings, new_network
 from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import TranslationTask
 from alignkit.text.tokenization import EOS
@@ -158,8 +152,8 @@ class NaiveTransformer:
 def test_scores_of_a_batch_are_those_of_a_loop(bitext, changes):
     network = small_transformer(**changes)
     naive = NaiveTransformer(network)
-    found = [attention_scores(network, bitext), lexical_scores(network, bitext)]
-    one = attention_scores(network, bitext, reading=Reading(layer=network.settings.layers))
+    found = [network_scores(network, bitext, "alpha"), network_scores(network, bitext, "beta")]
+    one = network_scores(network, bitext, "alpha", reading=Reading(layer=network.settings.layers))
     for m, (source, target) in enumerate(zip(bitext.source, bitext.target, strict=True)):
         if m > 4 or not len(source) or not len(target):
             continue
@@ -176,7 +170,7 @@ def test_scores_of_a_batch_are_those_of_a_loop(bitext, changes):
 @pytest.mark.parametrize("reading", [Reading(), Reading(layer=1), Reading(layer=1, head=1), Reading(head=1)])
 def test_ov_circuits_are_those_of_a_loop(bitext, changes, reading):
     network = small_transformer(**changes)
-    naive, found = NaiveTransformer(network), ov_scores(network, bitext, reading=reading)
+    naive, found = NaiveTransformer(network), network_scores(network, bitext, "ov", reading=reading)
     layers, part = network.settings.layers, network.settings.embedding // network.settings.heads
     for m in (0, 2, 3):
         for place, h in enumerate(naive.encode(bitext.source[m])):
@@ -194,20 +188,20 @@ def test_only_transformers_have_ov_circuits(bitext, tokenizer):
     found = Trainer(TranslationTask(bitext, bitext, small_settings(epochs=1), tokenizer, device="cpu")).run()
     assert "ov" not in found.kinds
     with pytest.raises(AlignkitError, match="no OV circuits"):
-        ov_scores(found.network, bitext)
+        network_scores(found.network, bitext, "ov")
 
 
 def test_the_probe_of_all_states_at_once_is_that_of_one_at_a_time(bitext, monkeypatch):
     network = small_transformer()
-    fast = lexical_scores(network, bitext)
+    fast = network_scores(network, bitext, "beta")
     monkeypatch.setattr(Transformer, "lexical_features", TranslationNetwork.lexical_features)
-    np.testing.assert_allclose(lexical_scores(network, bitext).values, fast.values, atol=1e-6)
+    np.testing.assert_allclose(network_scores(network, bitext, "beta").values, fast.values, atol=1e-6)
 
 
 @pytest.mark.parametrize("changes", CHANGES[:2], ids=str)
 def test_saliency_equals_finite_differences(bitext, changes):
     network = small_transformer(**changes)
-    scores = saliency_scores(network, bitext)
+    scores = network_scores(network, bitext, "delta")
     for m in (0, 2):
         batch = Batcher(bitext, torch.device("cpu"))(np.array([m]))
         for place in range(len(batch.source)):
@@ -224,7 +218,7 @@ def test_saliency_equals_finite_differences(bitext, changes):
 
 def test_leave_one_out_removes_a_token(bitext):
     network = small_transformer()
-    found, naive = leave_one_out_scores(network, bitext), NaiveTransformer(network)
+    found, naive = network_scores(network, bitext, "loo"), NaiveTransformer(network)
     for m in (0, 2):
         source, target = bitext.source[m], bitext.target[m]
         whole = naive.matrices(source, target)[1][range(len(target)), target]
@@ -272,10 +266,10 @@ def test_it_is_trained_saved_and_translates(bitext, tokenizer, tmp_path, changes
 def test_padding_has_no_say(bitext):
     """A pair alone, and among longer ones."""
     network = small_transformer()
-    for score in (attention_scores, lexical_scores, saliency_scores):
-        together = score(network, bitext)
+    for kind in ("alpha", "beta", "delta"):
+        together = network_scores(network, bitext, kind)
         for m in (0, 1, 2):
-            alone = score(network, bitext.take(np.array([m])))
+            alone = network_scores(network, bitext.take(np.array([m])), kind)
             np.testing.assert_allclose(together[m], alone[0], atol=1e-6)
 
 
@@ -293,7 +287,7 @@ def test_a_shifted_row_is_that_of_the_step_whose_input_is_the_word(bitext):
     network = small_transformer()
     naive = NaiveTransformer(network)
     for reading in (Reading(shifted=True), Reading(layer=1, shifted=True)):
-        found = attention_scores(network, bitext, reading=reading)
+        found = network_scores(network, bitext, "alpha", reading=reading)
         for m in (0, 2, 3):
             alpha, _ = naive.matrices(bitext.source[m], np.append(bitext.target[m], 7))
             expected = alpha[reading.layer - 1] if reading.layer else alpha.mean(0)
@@ -302,7 +296,7 @@ def test_a_shifted_row_is_that_of_the_step_whose_input_is_the_word(bitext):
 
 def test_single_heads_have_the_mean_of_the_layer(bitext):
     network = small_transformer()
-    heads = [attention_scores(network, bitext, reading=Reading(layer=2, head=k)).values for k in (1, 2)]
-    layer = attention_scores(network, bitext, reading=Reading(layer=2)).values
+    heads = [network_scores(network, bitext, "alpha", reading=Reading(layer=2, head=k)).values for k in (1, 2)]
+    layer = network_scores(network, bitext, "alpha", reading=Reading(layer=2)).values
     np.testing.assert_allclose(np.mean(heads, 0), layer, atol=1e-6)
     assert np.abs(heads[0] - heads[1]).max() > 0.05

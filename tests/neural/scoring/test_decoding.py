@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from alignkit.errors import AlignkitError
-from alignkit.neural.batching import BatchSizes
+from alignkit.neural.devices import BatchSizes
 from alignkit.neural.scoring.evaluation import beam_search, bleu, longest, translate
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.tokenization import EOS, PAD, Tokenizer

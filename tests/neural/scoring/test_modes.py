@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from alignkit.neural.batching import Batcher
-from alignkit.neural.devices import evaluation_mode
-from alignkit.neural.scoring.translation import attention_scores
+from alignkit.neural.devices import Batcher, evaluation_mode
+from alignkit.neural.scoring.translation import network_scores
 from alignkit.neural.settings import Reading
 
 from ..conftest import small_network
@@ -42,7 +41,7 @@ def test_an_error_while_scoring_restores_the_mode(bitext, monkeypatch):
 
     monkeypatch.setattr(network, "attention_weights", fail)
     with pytest.raises(ValueError, match="no more memory"):
-        attention_scores(network, bitext)
+        network_scores(network, bitext, "alpha")
     assert all(part.training for part in network.modules())
 
 
@@ -64,8 +63,8 @@ def test_gradients_are_those_without_dropout(bitext):
 def test_shifted_attention_is_that_of_the_step_whose_input_is_the_token(bitext):
     """Which predicts the next token: the row after, for all tokens but the last."""
     network = small_network()
-    alpha = attention_scores(network, bitext)
-    shifted = attention_scores(network, bitext, reading=Reading(shifted=True))
+    alpha = network_scores(network, bitext, "alpha")
+    shifted = network_scores(network, bitext, "alpha", reading=Reading(shifted=True))
     for m, matrix in enumerate(alpha):
         np.testing.assert_allclose(shifted[m][:-1], matrix[1:], atol=1e-6)
     np.testing.assert_allclose(shifted[0].sum(1), 1, atol=1e-6)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from alignkit.neural.batching import Batcher, batch_sizes
+from alignkit.neural.devices import Batcher, batch_sizes
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
-from alignkit.neural.scoring import lstm_saliency as lstm
-from alignkit.neural.scoring.lstm_saliency import lstm_saliency
-from alignkit.neural.scoring.translation import leave_one_out_scores, saliency_scores
+from alignkit.neural.scoring import saliency
+from alignkit.neural.scoring.saliency import lstm_saliency
+from alignkit.neural.scoring.translation import network_scores
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import Tokenizer, encode_bitext
 
@@ -82,17 +82,20 @@ def test_delta_equals_autograd(bitext: Bitext, changes: dict[str, object]) -> No
 def test_long_sentences_in_several_passes(tokenizer: Tokenizer) -> None:
     text = encode_bitext(tokenizer, random_lines(3, 4, longest=30), random_lines(3, 5, longest=30))
     network = small_network()
-    whole = saliency_scores(network, text), leave_one_out_scores(network, text)
+    whole = network_scores(network, text, "delta"), network_scores(network, text, "loo")
     for limit in (1, 6 * 20 * 3, 6 * 32 * 7):
         sizes = SIZES._replace(derivatives=limit)
-        parts = saliency_scores(network, text, sizes), leave_one_out_scores(network, text, sizes)
+        parts = (
+            network_scores(network, text, "delta", sizes=sizes),
+            network_scores(network, text, "loo", sizes=sizes),
+        )
         for one, other in zip(whole, parts, strict=True):
             np.testing.assert_allclose(one.values, other.values, rtol=1e-4, atol=1e-5)
 
 
 def test_scores_are_those_matrices_in_float32(bitext: Bitext) -> None:
     network = small_network()
-    scores = saliency_scores(network, bitext)
+    scores = network_scores(network, bitext, "delta")
     assert scores.shapes.tolist() == bitext.shapes.tolist()
     double = small_network().double()
     for m, matrix in enumerate(scores):
@@ -103,9 +106,9 @@ def test_scores_are_those_matrices_in_float32(bitext: Bitext) -> None:
 
 def test_a_mode_with_dropout_is_left_as_it_was(bitext: Bitext) -> None:
     network = small_network()
-    quiet = saliency_scores(network, bitext)
+    quiet = network_scores(network, bitext, "delta")
     network.train()
-    assert saliency_scores(network, bitext).values.tobytes() == quiet.values.tobytes()
+    assert network_scores(network, bitext, "delta").values.tobytes() == quiet.values.tobytes()
     assert network.training
 
 
@@ -113,7 +116,7 @@ def test_a_mode_with_dropout_is_left_as_it_was(bitext: Bitext) -> None:
 def test_leave_one_out_equals_the_network_without_each_token(bitext: Bitext, changes: dict[str, object]) -> None:
     network = small_network(**changes)
     naive = NaiveNetwork(network)
-    scores = leave_one_out_scores(network, bitext)
+    scores = network_scores(network, bitext, "loo")
     for m in range(0, len(bitext), 5):
         x, y = bitext.source[m], bitext.target[m]
         whole = log_probabilities(network, naive, x, y, None)
@@ -129,7 +132,7 @@ def test_a_source_of_one_token(tokenizer: Tokenizer) -> None:
     for changes in ({}, {"attention": "uniform", "output": "sum"}, {"bidirectional": False}):
         network = small_network(**changes)
         naive = NaiveNetwork(network)
-        scores = leave_one_out_scores(network, text)
+        scores = network_scores(network, text, "loo")
         zero = [(np.zeros(6), np.zeros(6))] * 2
         for m in range(2):
             y = text.target[m]
@@ -142,10 +145,10 @@ def test_a_source_of_one_token(tokenizer: Tokenizer) -> None:
 
 def test_empty_sides_give_empty_matrices() -> None:
     text = Bitext.from_sentences([[], ["a", "b"], [], ["a"]], [["c"], [], [], ["d"]])
-    for score in (saliency_scores, leave_one_out_scores):
-        assert [m.shape for m in score(small_network(), text)] == [(1, 0), (0, 2), (0, 0), (1, 1)]
+    for kind in ("delta", "loo"):
+        assert [m.shape for m in network_scores(small_network(), text, kind)] == [(1, 0), (0, 2), (0, 0), (1, 1)]
         nothing = text.take(np.array([0, 2]))
-        assert len(score(small_network(), nothing)) == 2
+        assert len(network_scores(small_network(), nothing, kind)) == 2
 
 
 def test_the_number_of_threads_changes_no_bit(tokenizer: Tokenizer) -> None:
@@ -156,7 +159,7 @@ def test_the_number_of_threads_changes_no_bit(tokenizer: Tokenizer) -> None:
     found = []
     for threads in (1, 2):
         torch.set_num_threads(threads)
-        found.append((saliency_scores(network, text), leave_one_out_scores(network, text)))
+        found.append((network_scores(network, text, "delta"), network_scores(network, text, "loo")))
     for one, other in zip(*found, strict=True):
         assert one.values.tobytes() == other.values.tobytes()
 
@@ -172,11 +175,11 @@ def test_derivatives_that_fade_away_become_zero(tokenizer: Tokenizer) -> None:
     batch = Batcher(text, torch.device("cpu"))(np.array([0]))
     with torch.inference_mode():
         x = network.embedding(batch.source)
-        cell = lstm.Cell.of(network.encoder, 0)
-        found = lstm.first_tangents(cell, lstm.trace(cell, x), 0, len(x))
+        cell = saliency.Cell.of(network.encoder, 0)
+        found = saliency.tangents(cell, saliency.trace(cell, x), 0, len(x))
         delta = lstm_saliency(network, batch, SIZES)[0].numpy()
-    at = found.dh[:: lstm.FLUSH_EVERY].abs()
-    assert ((at == 0) | (at >= lstm.TINY)).all()
+    at = found.dh[:: saliency.FLUSH_EVERY].abs()
+    assert ((at == 0) | (at >= saliency.TINY)).all()
     assert (at[-1, :20] == 0).all()  # the first tokens no longer matter to the last state
     assert (at[-1, 180] > 0).any()
     wanted = delta_by_autograd(network, text.source[0], text.target[0])

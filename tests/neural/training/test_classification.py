@@ -12,8 +12,9 @@ import torch
 from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.aligners import load_checkpoint
 from alignkit.neural.networks.classifier import Classifier
-from alignkit.neural.networks.mechanisms import NORMALIZERS, SCORE_FUNCTIONS
 from alignkit.neural.settings import (
+    NORMALIZERS,
+    SCORE_FUNCTIONS,
     ClassifierRunSettings,
     ClassifierSettings,
     ClassifierTraining,

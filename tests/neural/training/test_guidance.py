@@ -8,9 +8,8 @@ import torch
 
 from alignkit.errors import AlignkitError
 from alignkit.links.links import Links
-from alignkit.neural.batching import Batcher
-from alignkit.neural.networks.base import new_network
-from alignkit.neural.settings import Reading
+from alignkit.neural.devices import Batcher
+from alignkit.neural.settings import Reading, new_network
 from alignkit.neural.training.guidance import guide_loss, word_guide
 from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import TranslationTask, batch_loss, train_translation

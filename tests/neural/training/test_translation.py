@@ -13,7 +13,7 @@ import torch
 
 from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.aligners import NeuralAligner, load_checkpoint
-from alignkit.neural.batching import training_batches, usable
+from alignkit.neural.devices import training_batches, usable
 from alignkit.neural.settings import PRESETS, RunSettings, TrainingSettings, from_dict, logged_steps
 from alignkit.neural.training.log import TrainingLog
 from alignkit.neural.training.trainer import Trainer
