@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from alignkit.lab.report.build import ReportInputs, Sides
-from alignkit.lab.report.page_data import SHOWN_PAIRS
 from alignkit_cli.analysis_options import device_option, scores_option
 from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
@@ -73,7 +72,7 @@ def command(**options: Any) -> None:
     on the words of --text. The page is one file that a browser opens from disk, without the internet.
     """
     from alignkit.lab.report.build import build_report
-    from alignkit.lab.report.page import build_page
+    from alignkit.lab.report.page import SHOWN_PAIRS, build_page
 
     if options["proxy"] and not options["runs"]:
         raise click.UsageError("--proxy is the proxy of a run; give RUN.")

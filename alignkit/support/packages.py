@@ -37,7 +37,17 @@ class Package:
 PACKAGES = {
     **{
         name: Package(name)
-        for name in ("numpy", "numba", "click", "pandas", "platformdirs", "sentencepiece", "tqdm", "zstandard")
+        for name in (
+            "numpy",
+            "numba",
+            "click",
+            "jinja2",
+            "pandas",
+            "platformdirs",
+            "sentencepiece",
+            "tqdm",
+            "zstandard",
+        )
     },
     "torch": Package("torch", "networks", "neural"),
     "sacrebleu": Package("sacrebleu", "BLEU, when networks are trained", "neural"),

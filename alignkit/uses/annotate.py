@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from hashlib import sha256
 
 import numpy as np
 
 from alignkit.errors import AlignkitError, counted
-from alignkit.lab.report.page import embedded_json, filled_page
-from alignkit.lab.report.panels import asset
+from alignkit.lab.report.page import asset, render_page
 from alignkit.links.links import Links
 from alignkit.text.bitext import Bitext
 
@@ -59,6 +59,6 @@ def annotation_page(bitext: Bitext, links: Links, pairs: np.ndarray) -> bytes:
         }
         for m in pairs.tolist()
     ]
-    data = {"pairs": shown, "key": sha256(embedded_json(shown).encode()).hexdigest()[:16]}
-    parts = {"TITLE": f"{counted(len(shown), 'sentence pair')} to align by hand", "DATA": embedded_json(data)}
-    return filled_page("annotate.html", asset("annotate.css"), asset("annotate.js"), parts)
+    data = {"pairs": shown, "key": sha256(json.dumps(shown).encode()).hexdigest()[:16]}
+    values = {"title": f"{counted(len(shown), 'sentence pair')} to align by hand", "data": data}
+    return render_page("annotate.html", asset("annotate.css"), asset("annotate.js"), values)

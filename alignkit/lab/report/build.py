@@ -1,19 +1,24 @@
-"""A report of runs, saved models, text and the scores of other systems. Imports torch only for a run."""
+"""A report: the scores of several aligners on one text, labelled for readers without the paper.
+
+:func:`build_report` makes it of runs, saved models, text and the scores of other systems. torch is imported only
+for a run.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from alignkit.aligner import load_aligner
+from alignkit.aligner import Aligner, load_aligner
 from alignkit.classical.settings import IBM1Settings
 from alignkit.errors import AlignkitError
-from alignkit.lab.interop.heads import read_ranking
+from alignkit.lab.interop.heads import RankedHeads, read_ranking
 from alignkit.lab.interop.other_systems import read_scores
 from alignkit.lab.interop.projection import (
     is_between_tokens,
@@ -21,16 +26,17 @@ from alignkit.lab.interop.projection import (
     scores_without_specials,
     without_specials,
     word_bitext,
+    word_grouping,
     word_shapes,
 )
 from alignkit.lab.interop.score_formats import ExternalScores
-from alignkit.lab.report.model import Report, ScoreSet, score_set
 from alignkit.lab.time_course import TimeCourseSettings, time_course
 from alignkit.links.gold import read_gold
+from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.error_classes import WordFacts, occurrences
-from alignkit.metrics.protocol import MetricSettings
+from alignkit.metrics.protocol import PERCENT, MetricSettings, Percent
 from alignkit.metrics.registry import MAIN, SCORE_METRICS, compare
-from alignkit.scores import Scores
+from alignkit.scores import Grouping, Scores
 from alignkit.support.settings import with_options
 from alignkit.support.version import versions
 from alignkit.text.bitext import Bitext
@@ -44,7 +50,118 @@ if TYPE_CHECKING:
     from alignkit.neural.training.translation import TranslationRun
 
 Sides = tuple[Sequence[str], Sequence[str]]  #: lines of source and target
-Crop = Callable[[Scores], Scores]  #: takes from the scores of a text what the report shows
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreSet:
+    """The scores of one aligner, of one kind.
+
+    Attributes:
+        name: as in tables, ``lstm.alpha``.
+        label: a few words for it.
+        note: a sentence that says what the numbers are.
+        scores: of the report's pairs.
+    """
+
+    name: str
+    label: str
+    note: str
+    scores: Scores
+
+    @classmethod
+    def of(cls, aligner: Aligner, kind: str, scores: Scores, name: str | None = None) -> ScoreSet:
+        """Scores with the label of the aligner that gave them; ``name`` if it is not called by its own."""
+        label, note = aligner.label(kind)
+        name = name or aligner.name
+        return cls(f"{name}.{kind}", label if name == aligner.name else f"{label} ({name})", note, scores)
+
+    @property
+    def kind(self) -> str:
+        """alpha, beta or delta."""
+        return self.name.rpartition(".")[2]
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """Everything that a page is made of.
+
+    Attributes:
+        title: of the page.
+        bitext: M pairs as the scores see them, in words or subwords, with BOS and EOS where they were scored.
+        sets: at least one; all of the M pairs, with the bitext's shapes.
+        tables: of :func:`alignkit.metrics.registry.compare` by every metric, of the sets' names.
+        counts: int64 (V_src,): how often each source type occurs in the text that was learned from.
+        time_course: columns run, step, name, value of :func:`alignkit.lab.time_course.time_course`, or None.
+        gold: reference links between words, or None.
+        heads: the ranking of the heads of a model, or None.
+        words: the same pairs in words, with the words' counts, for errors by class; None if not known.
+        specials: whether BOS and EOS at the ends of sentences are specials rather than words.
+        marked: whether tokens are subwords that may carry marks.
+        facts: settings and versions by what they are of; they may be nested.
+        uniform_steps: by what the time course calls a run, the number of its first steps in which attention was
+            fixed to uniform; runs without such steps are left out.
+        unfinished: the names of the runs whose training has not ended.
+        percent: what counts as the top of a row.
+        seed: of the bootstraps.
+    """
+
+    title: str
+    bitext: Bitext
+    sets: tuple[ScoreSet, ...]
+    tables: Mapping[str, pd.DataFrame]
+    counts: np.ndarray
+    time_course: pd.DataFrame | None = None
+    gold: GoldLinks | None = None
+    heads: RankedHeads | None = None
+    words: WordFacts | None = None
+    specials: bool = True
+    marked: bool = True
+    facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    percent: Percent = PERCENT
+    seed: int = 0
+    uniform_steps: Mapping[str, int] = field(default_factory=dict)
+    unfinished: tuple[str, ...] = ()
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels of the sets by name."""
+        return {each.name: each.label for each in self.sets}
+
+    @cached_property
+    def groups(self) -> tuple[Grouping, Grouping]:
+        """Per sentence the word of each token, of source and target."""
+        return (
+            word_grouping(self.bitext.source, self.specials, self.marked),
+            word_grouping(self.bitext.target, self.specials, self.marked),
+        )
+
+    @cached_property
+    def word_shapes(self) -> np.ndarray:
+        """int32 (M, 2): target and source words of each pair."""
+        return word_shapes(self.bitext, self.specials, self.marked)
+
+    @property
+    def main_pair(self) -> tuple[str, str]:
+        """(u, v) that the page begins with: attention against the IBM dictionary, or the nearest to that."""
+        names = [each.name for each in self.sets]
+        links = [n for n in names if n.endswith(".alpha") and not n.startswith("ibm1")]
+        first = min(links, key=lambda name: name == "hmm.alpha", default=names[0])
+        others = [n for n in ("ibm1.beta", "ibm1.alpha", *names) if n in names and n != first]
+        return first, others[0] if others else first
+
+    def token_links(self, links: Links) -> list[list[tuple[int, int]]]:
+        """Links of words as links of tokens: every subword of one word with every subword of the other."""
+        sentences: list[list[tuple[int, int]]] = []
+        for m, pairs in enumerate(links):
+            source, target = self.groups[0][m][0], self.groups[1][m][0]
+            found = [
+                (int(s), int(t))
+                for i, j in pairs.tolist()
+                for s in np.flatnonzero(source == i)
+                for t in np.flatnonzero(target == j)
+            ]
+            sentences.append(sorted(found))
+        return sentences
 
 
 @dataclass(frozen=True)
@@ -74,45 +191,6 @@ class ReportInputs(MetricSettings):
     device: str = "auto"
 
 
-@dataclass(frozen=True)
-class NamedRun:
-    """A run, its network, and what the report calls it."""
-
-    name: str
-    run: TranslationRun
-    network: NeuralAligner
-
-    def sets(self, bitext: Bitext) -> list[ScoreSet]:
-        """The scores of the network."""
-        network = self.network
-        kinds = ("beta",) if network.name == "uniform" else ("alpha", "beta")
-        more = {"name": self.name, "suffix": "" if self.name == network.name else self.name}
-        return [score_set(network, kind, network.score(bitext, kind), **more) for kind in kinds]
-
-    def facts(self) -> dict[str, Any]:
-        """Settings and performance of the network, for the page."""
-        measured = {k: f"{v:.4g}" for k, v in sorted(self.network.metrics.items())}
-        settings = asdict(self.network.settings)
-        return {"called here": self.name, "step": f"{self.network.step:,}", **measured, **settings}
-
-
-@dataclass(frozen=True)
-class ScoredText:
-    """A text with its scores, before those of other systems are added.
-
-    Attributes:
-        bitext: M pairs, as they are scored.
-        training: the text that was learned from, with the same tokens.
-        sets: the scores of the M pairs.
-        runs: those that score it, the main one first; then the pairs have BOS and EOS.
-    """
-
-    bitext: Bitext
-    training: Bitext
-    sets: list[ScoreSet]
-    runs: Sequence[NamedRun] = ()
-
-
 def build_report(inputs: ReportInputs | None = None, progress: Progress | None = None, **options: Any) -> Report:
     """Score one text with all the inputs and put the report together.
 
@@ -125,98 +203,130 @@ def build_report(inputs: ReportInputs | None = None, progress: Progress | None =
         AlignkitError: there is nothing to score, or files do not fit each other; the message names file and line.
     """
     inputs = with_options(inputs or ReportInputs(), options)
-    scored = _score_runs(inputs, progress) if inputs.runs else _score_text(inputs)
-    bitext, specials = scored.bitext, bool(scored.runs)
+
+    # The text that is scored and the one that was learned from; the scores of networks. With a run, the text has
+    # BOS and EOS.
+    runs = _open_runs(inputs) if inputs.runs else []
+    sets: list[ScoreSet] = []
+    if runs:
+        training = runs[0].run.train
+        scored = runs[0].run.valid
+        if inputs.text is not None:
+            scored = encode_bitext(runs[0].network.tokenizer, *inputs.text)
+        for name, _, network in runs:
+            kinds = ("beta",) if network.name == "uniform" else ("alpha", "beta")
+            sets += [ScoreSet.of(network, kind, network.score(scored, kind), name) for kind in kinds]
+    elif inputs.text is not None:
+        scored = _words(inputs.text)
+        training = _words(inputs.training) if inputs.training is not None else scored
+    else:
+        raise AlignkitError("nothing to report on: give a run, or SRC and TGT with --text")
+
+    # The dictionary of IBM 1 without NULL, whose posterior is a row divided by its sum: in the same order.
+    from alignkit.classical.ibm1 import fit_ibm1
+
+    ibm1 = fit_ibm1(training, null=False, threads=inputs.threads)
+    sets.append(ScoreSet.of(ibm1, "beta", ibm1.score(scored, "beta")))
+    if runs and inputs.proxy:
+        from alignkit.neural.proxy import proxy_of
+        from alignkit.neural.settings import ProxySettings
+
+        run, settings = runs[0].run, ProxySettings(seed=inputs.seed)
+        proxy = proxy_of(run.path, training, run.valid, settings, progress, inputs.device)
+        sets.append(ScoreSet.of(proxy, "beta", proxy.score(scored, "beta")))
+    if not runs and not inputs.models:
+        from alignkit.classical.hmm.hmm import fit_hmm
+
+        hmm = fit_hmm(training, threads=inputs.threads)
+        sets.insert(0, ScoreSet.of(hmm, "alpha", hmm.score(scored, "alpha")))
+
+    # Those of saved models, of files, and of the best head of a ranking.
     ranked = None if inputs.heads is None else read_ranking(inputs.heads)
+    files = dict(inputs.scores)
     if ranked is not None:
-        best = {f"head {ranked.best}": f"{ranked.file}:{ranked.best}"}
-        inputs = replace(inputs, scores={**inputs.scores, **best})
-    shapes = word_shapes(bitext, specials, specials)
-    extra, on_words = _other_sets(inputs, scored, shapes)
-    sets = [*scored.sets, *extra]
+        files[f"head {ranked.best}"] = f"{ranked.file}:{ranked.best}"
+    shapes = word_shapes(scored, bool(runs), bool(runs))
+    others, on_words = _other_sets(inputs.models, files, scored, shapes, bool(runs))
+    sets += others
     names = [each.name for each in sets]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise AlignkitError(f"there are two sets of scores with the name {twice}; give other names")
-
-    def crop(scores: Scores) -> Scores:
-        return scores_without_specials(scores, scored.bitext) if on_words and scored.runs else scores
-
-    if on_words and specials:
-        sets = [replace(each, scores=crop(each.scores)) for each in sets]
-        bitext, specials = without_specials(bitext), False
-    named = {each.name: each.scores for each in sets}
-    words = (word_bitext(text, bool(scored.runs)) for text in (scored.bitext, scored.training))
     if not (shapes > 0).all(axis=1).any():
         raise AlignkitError(
             "no pair of the text has words on both sides, so there is nothing to show; give another text"
         )
+
+    # Where some know only words, all are compared without BOS and EOS.
+    cropped = bool(runs) and on_words
+
+    def crop(scores: Scores) -> Scores:
+        return scores_without_specials(scores, scored) if cropped else scores
+
+    bitext = without_specials(scored) if cropped else scored
+    named = {each.name: crop(each.scores) for each in sets}
+    followed = [each for each in runs if each.network.name != "uniform"]
     return Report(
-        title="What attention learned" if inputs.runs else "How aligners see this text",
+        title="What attention learned" if runs else "How aligners see this text",
         bitext=bitext,
-        sets=tuple(sets),
+        sets=tuple(replace(each, scores=named[each.name]) for each in sets),
         tables={metric.name: compare(named, metric, inputs) for metric in SCORE_METRICS},
-        counts=occurrences(scored.training.source, bitext.source),
-        time_course=_time_courses(inputs, scored, crop, progress),
+        counts=occurrences(training.source, bitext.source),
+        time_course=_time_courses(followed, scored, named, crop, inputs, progress),
         gold=read_gold(inputs.gold, shapes=shapes) if inputs.gold is not None else None,
         heads=ranked,
-        words=WordFacts.of(*words) if inputs.gold is not None else None,
-        specials=specials,
-        marked=bool(scored.runs),
-        facts=_facts(inputs, scored),
+        words=WordFacts.of(*(word_bitext(text, bool(runs)) for text in (scored, training)))
+        if inputs.gold is not None
+        else None,
+        specials=bool(runs) and not cropped,
+        marked=bool(runs),
+        facts={
+            "text": {
+                "pairs learned from": f"{len(training):,}",
+                "pairs scored": f"{len(scored):,}",
+                "top of a row": f"{inputs.percent} %",
+                "seed of the intervals": inputs.seed,
+            },
+            "IBM Model 1": {"iterations": IBM1Settings.iterations, "NULL": False},
+            **{
+                f"run {run.path.name}": {
+                    "called here": name,
+                    "step": f"{network.step:,}",
+                    **{k: f"{v:.4g}" for k, v in sorted(network.metrics.items())},
+                    **asdict(network.settings),
+                }
+                for name, run, network in runs
+            },
+            "versions": versions(),
+        },
         percent=inputs.percent,
         seed=inputs.seed,
-        uniform_steps=_uniform_steps(scored.runs),
-        unfinished=tuple(each.run.path.name for each in scored.runs if not each.run.finished),
+        uniform_steps={run.path.name: run.uniform_steps for _, run, _ in followed if run.uniform_steps},
+        unfinished=tuple(run.path.name for _, run, _ in runs if not run.finished),
     )
 
 
-def _score_text(inputs: ReportInputs) -> ScoredText:
-    """A text without a run, by IBM 1 and, if there is no saved model, an HMM."""
-    from alignkit.classical.hmm.hmm import fit_hmm
-
-    if inputs.text is None:
-        raise AlignkitError("nothing to report on: give a run, or SRC and TGT with --text")
-    bitext = _words(inputs.text)
-    training = _words(inputs.training) if inputs.training is not None else bitext
-    sets = [_ibm1_set(inputs, training, bitext)]
-    if not inputs.models:
-        hmm = fit_hmm(training, threads=inputs.threads)
-        sets.insert(0, score_set(hmm, "alpha", hmm.score(bitext, "alpha")))
-    return ScoredText(bitext, training, sets)
-
-
 def _words(lines: Sides) -> Bitext:
-    return Bitext.from_sentences([split_words(x) for x in lines[0]], [split_words(y) for y in lines[1]])
+    return Bitext.from_sentences(*([split_words(line) for line in side] for side in lines))
 
 
-def _ibm1_set(inputs: ReportInputs, training: Bitext, bitext: Bitext) -> ScoreSet:
-    """The dictionary of IBM 1 without NULL, whose posterior is a row divided by its sum: in the same order."""
-    from alignkit.classical.ibm1 import fit_ibm1
+class NamedRun(NamedTuple):
+    """What the report calls a run, the run, and its network."""
 
-    model = fit_ibm1(training, null=False, threads=inputs.threads)
-    return score_set(model, "beta", model.score(bitext, "beta"))
+    name: str
+    run: TranslationRun
+    network: NeuralAligner
 
 
-def _score_runs(inputs: ReportInputs, progress: Progress | None) -> ScoredText:
-    """The text of the inputs, or the first run's validation text, by networks, IBM 1 and the proxy.
+def _open_runs(inputs: ReportInputs) -> list[NamedRun]:
+    """The runs, those with attention first.
+
+    They are called ``lstm`` and ``uniform`` where one run each has that name, else by the names of the folders.
 
     Raises:
         AlignkitError: a path is no run or is there twice, the runs do not share their tokens, or two have the same
             name.
     """
-    runs = _open(inputs)
-    main = runs[0]  # with attention, if any has
-    training, tokenizer = main.run.train, main.network.tokenizer
-    bitext = main.run.valid if inputs.text is None else encode_bitext(tokenizer, *inputs.text)
-    sets = [each for run in runs for each in run.sets(bitext)] + [_ibm1_set(inputs, training, bitext)]
-    if inputs.proxy:
-        sets.append(_proxy_set(inputs, main.run, training, bitext, progress))
-    return ScoredText(bitext, training, sets, runs)
-
-
-def _open(inputs: ReportInputs) -> list[NamedRun]:
-    """The runs, those with attention first."""
     from alignkit.neural.aligners import NeuralAligner, load_checkpoint
     from alignkit.neural.training.translation import find_run
 
@@ -234,102 +344,77 @@ def _open(inputs: ReportInputs) -> list[NamedRun]:
             raise AlignkitError(
                 f"{run.path} and {first.path} do not share their tokens; train both on the same text"
             )
-    return [NamedRun(name, *pair) for name, pair in zip(_names(found), found, strict=True)]
-
-
-def _names(found: Sequence[tuple[TranslationRun, NeuralAligner]]) -> list[str]:
-    """``lstm`` and ``uniform`` where one run each has that name, else the names of the folders."""
-    kinds = [network.name for _, network in found]
+    kinds, places = [network.name for _, network in found], [run.path.resolve() for run, _ in found]
     names = [k if kinds.count(k) == 1 else run.path.name for k, (run, _) in zip(kinds, found, strict=True)]
-    places = [run.path.resolve() for run, _ in found]
     twice = next((run.path for run, _ in found if places.count(run.path.resolve()) > 1), None)
     if twice is not None:
         raise AlignkitError(f"the run {twice} is given twice; give each run once")
     if len(set(names)) < len(names):
         raise AlignkitError("two of the runs lie in folders of the same name; give them other names")
-    return names
+    return [NamedRun(name, *pair) for name, pair in zip(names, found, strict=True)]
 
 
-def _proxy_set(
-    inputs: ReportInputs, run: TranslationRun, training: Bitext, bitext: Bitext, progress: Progress | None
-) -> ScoreSet:
-    from alignkit.neural.proxy import proxy_of
-    from alignkit.neural.settings import ProxySettings
+def _other_sets(
+    models: Sequence[PathLike], files: Mapping[str, PathLike], scored: Bitext, shapes: np.ndarray, subwords: bool
+) -> tuple[list[ScoreSet], bool]:
+    """The sets of saved models and of files, and whether any of them is between words, without BOS and EOS.
 
-    proxy = proxy_of(run.path, training, run.valid, ProxySettings(seed=inputs.seed), progress, inputs.device)
-    return score_set(proxy, "beta", proxy.score(bitext, "beta"))
-
-
-def _time_courses(
-    inputs: ReportInputs, scored: ScoredText, crop: Crop, progress: Progress | None
-) -> pd.DataFrame | None:
-    """The time courses of the runs with attention, one after another; None if there are none."""
-    import pandas as pd
-
-    followed = [each for each in scored.runs if each.network.name != "uniform"]
-    if not followed:
-        return None
-    sets = {each.name: each.scores for each in scored.sets}
-    plan = TimeCourseSettings(
-        percent=inputs.percent, resamples=0, kinds=("alpha", "beta"), metrics=(MAIN,), order="step"
-    )
-    how: dict[str, Any] = {"device": inputs.device, "progress": progress}
-    how["score"] = lambda network, pairs, kind: crop(network.score(pairs, kind))
-    reference = {"ibm1.beta": crop(sets["ibm1.beta"])}
-    parts = [time_course(each.run, scored.bitext, reference, plan, **how) for each in followed]
-    # The attention of every other seed is followed towards that of the first network.
-    main = f"{followed[0].name}.alpha"
-    towards = replace(plan, kinds=("alpha",), order="fixed")
-    for each in followed[1:]:
-        table = time_course(each.run, scored.bitext, {main: crop(sets[main])}, towards, **how)
-        parts.append(table[table["name"].str.startswith(f"{MAIN.symbol}(")])
-    return pd.concat(parts, ignore_index=True)
-
-
-def _uniform_steps(runs: Sequence[NamedRun]) -> dict[str, int]:
-    """As :class:`alignkit.lab.report.model.Report` has them."""
-    found = {each.run.path.name: each.run.uniform_steps for each in runs if each.network.name != "uniform"}
-    return {name: count for name, count in found.items() if count}
-
-
-def _other_sets(inputs: ReportInputs, scored: ScoredText, shapes: np.ndarray) -> tuple[list[ScoreSet], bool]:
-    """The sets of saved models and of files, and whether any of them is between words, without BOS and EOS."""
-    sets = _model_sets(inputs, scored)
-    on_words, specials = bool(sets), bool(scored.runs)
-    for name, path in inputs.scores.items():
+    Args:
+        models: files of classical aligners. Their scores are between words, and are spread over subwords.
+        files: name -> file of scores of another system.
+        scored: the text.
+        shapes: target and source words of each pair.
+        subwords: whether the text is of subwords with BOS and EOS.
+    """
+    sets = []
+    for path in models:
+        model = load_aligner(path)
+        if model.tokenizer is not None:
+            raise AlignkitError(f"{path} is a network: give it as a run, and not with --model")
+        if subwords:
+            alpha = ExternalScores(os.fspath(path), model.score(word_bitext(scored), "alpha"))
+            found = [("alpha", project_scores(alpha, scored, specials=True))]
+        else:
+            found = [(kind, model.score(scored, kind)) for kind in model.kinds]
+        sets += [ScoreSet.of(model, kind, scores, Path(path).stem) for kind, scores in found]
+    on_words = bool(sets)
+    for name, path in files.items():
         full = name if name.endswith((".alpha", ".beta", ".delta")) else f"{name}.alpha"
-        found = read_scores(path, shapes)
-        scores = project_scores(found, scored.bitext, specials=specials)
-        on_words = on_words or not is_between_tokens(found, scored.bitext)
+        external = read_scores(path, shapes)
+        scores = project_scores(external, scored, specials=subwords)
+        on_words = on_words or not is_between_tokens(external, scored)
         sets.append(ScoreSet(full, full.removesuffix(".alpha"), f"Scores read from {Path(path).name}.", scores))
     return sets, on_words
 
 
-def _model_sets(inputs: ReportInputs, scored: ScoredText) -> list[ScoreSet]:
-    """Scores of saved classical aligners, between words; spread over subwords if the report is of subwords."""
-    sets = []
-    for path in inputs.models:
-        model = load_aligner(path)
-        if model.tokenizer is not None:
-            raise AlignkitError(f"{path} is a network: give it as a run, and not with --model")
-        label = Path(path).stem
-        suffix = label if label != model.name else ""
-        if not scored.runs:
-            found = [(kind, model.score(scored.bitext, kind)) for kind in model.kinds]
-        else:
-            alpha = ExternalScores(os.fspath(path), model.score(word_bitext(scored.bitext), "alpha"))
-            found = [("alpha", project_scores(alpha, scored.bitext, specials=True))]
-        sets += [score_set(model, kind, scores, name=label, suffix=suffix) for kind, scores in found]
-    return sets
+def _time_courses(
+    runs: Sequence[NamedRun],
+    scored: Bitext,
+    named: Mapping[str, Scores],
+    crop: Callable[[Scores], Scores],
+    inputs: ReportInputs,
+    progress: Progress | None,
+) -> pd.DataFrame | None:
+    """The time courses of the runs, one after another; None if there are none.
 
+    Args:
+        runs: with attention.
+        scored: the text.
+        named: the final scores by name, cropped.
+        crop: takes from scores of the text what the report shows.
+        inputs, progress: of :func:`build_report`.
+    """
+    import pandas as pd
 
-def _facts(inputs: ReportInputs, scored: ScoredText) -> dict[str, Any]:
-    """Settings and versions, for the page."""
-    pairs = {"pairs learned from": f"{len(scored.training):,}", "pairs scored": f"{len(scored.bitext):,}"}
-    top = {"top of a row": f"{inputs.percent} %", "seed of the intervals": inputs.seed}
-    return {
-        "text": {**pairs, **top},
-        "IBM Model 1": {"iterations": IBM1Settings.iterations, "NULL": False},
-        **{f"run {each.run.path.name}": each.facts() for each in scored.runs},
-        "versions": versions(),
-    }
+    how: dict[str, Any] = {"device": inputs.device, "progress": progress}
+    how["score"] = lambda network, pairs, kind: crop(network.score(pairs, kind))
+    settings = TimeCourseSettings(percent=inputs.percent, resamples=0, metrics=(MAIN,))
+    both = replace(settings, kinds=("alpha", "beta"), order="step")
+    parts = [time_course(run, scored, {"ibm1.beta": named["ibm1.beta"]}, both, **how) for _, run, _ in runs]
+    # The attention of every other seed is followed towards that of the first network.
+    towards = replace(settings, kinds=("alpha",), order="fixed")
+    for _, run, _ in runs[1:]:
+        main = f"{runs[0].name}.alpha"
+        table = time_course(run, scored, {main: named[main]}, towards, **how)
+        parts.append(table[table["name"].str.startswith(f"{MAIN.symbol}(")])
+    return pd.concat(parts, ignore_index=True) if parts else None

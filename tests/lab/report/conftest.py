@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from alignkit.lab.report.model import Report, ScoreSet
+from alignkit.lab.report.build import Report, ScoreSet
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.registry import SCORE_METRICS, compare
 from alignkit.scores import Scores
@@ -40,7 +40,7 @@ def make_report(pairs: int = 12, longest: int = 9, seed: int = 5, sets: int = 3,
         "gold": GoldLinks(sure, sure),
         "specials": False,
         "marked": False,
-        "facts": {"run <x>": {"seed": 0, "deep": {"none": None, "yes": True}}, "loose": 1},
+        "facts": {"run <x>": {"seed": 0, "deep": {"none": None, "yes": True}}, "text": {"loose": 1}},
     }
     return Report(**{**values, **changes})  # type: ignore[arg-type]
 

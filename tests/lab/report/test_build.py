@@ -99,7 +99,7 @@ def test_counts_are_those_of_the_training_text(runs, report):
 
 def test_runs_of_two_seeds_are_called_by_their_folders(runs):
     from alignkit.lab.report.build import build_report
-    from alignkit.lab.report.page_data import page_data
+    from alignkit.lab.report.page import page_data
 
     found = build_report(runs=[str(runs / "one"), str(runs / "two")], device="cpu")
     assert [each.name for each in found.sets][:4] == ["one.alpha", "one.beta", "two.alpha", "two.beta"]
@@ -111,7 +111,7 @@ def test_runs_of_two_seeds_are_called_by_their_folders(runs):
 
 def test_the_second_seeds_attention_is_drawn_towards_the_firsts(runs):
     from alignkit.lab.report.build import build_report
-    from alignkit.lab.report.page_data import page_data
+    from alignkit.lab.report.page import page_data
     from alignkit.neural.aligners import load_checkpoint
     from alignkit.neural.training.translation import TranslationRun
 
@@ -150,7 +150,7 @@ def test_links_of_words_leave_out_start_and_end(runs, lines, tmp_path):
     assert all(np.array_equal(small, large[:-1, 1:-1]) for small, large in zip(cropped, full, strict=True))
     course = found.time_course.set_index(["name", "step"])["value"]
     last = found.time_course[found.time_course["name"] == "chance(alpha(step), ibm1.beta)"]["step"].max()
-    row = found.table.set_index(["u", "v"]).loc[("lstm.alpha", "ibm1.beta")]
+    row = found.tables["agreement"].set_index(["u", "v"]).loc[("lstm.alpha", "ibm1.beta")]
     assert course["chance(alpha(step), ibm1.beta)", last] == pytest.approx(row.chance)
 
 
@@ -223,7 +223,7 @@ def test_compare_takes_scores_of_its_own_tokens(runs, tmp_path, capsys):
 
 def test_errors_by_class_are_of_words(runs, lines, tmp_path):
     """Subwords or not: the classes are those that `evaluate` finds for the same links between words."""
-    from alignkit.lab.report.breakdown import gold_classes
+    from alignkit.lab.report.breakdown import against_gold
     from alignkit.lab.report.build import build_report
     from alignkit.links.from_scores import best_links
     from alignkit.links.links import parse_links
@@ -233,14 +233,14 @@ def test_errors_by_class_are_of_words(runs, lines, tmp_path):
     gold = tmp_path / "gold"
     gold.write_text("".join(f"{line}\n" for line in lines[2][120:]))
     found = build_report(runs=[str(runs / "one")], gold=gold, device="cpu")
-    table = gold_classes(found)
-    assert table["set"].unique().tolist() == ["lstm.alpha"]
+    ((each, _, table),) = against_gold(found)
+    assert each.name == "lstm.alpha"
     words = [[line.split() for line in side] for side in lines[:2]]
     facts = WordFacts.of(*(Bitext.from_sentences(*(s[a:b] for s in words)) for a, b in ((120, None), (0, 120))))
     # Without BOS and EOS the network's tokens are the words.
     inner = Scores.from_matrices([matrix[:-1, 1:-1] for matrix in find(found, "lstm.alpha").scores])
     wanted = error_table(parse_links("gold", lines[2][120:]), best_links(inner), facts, empty=True)
-    shared = table[table["by"] != "probability"].drop(columns="set").reset_index(drop=True)
+    shared = table[table["by"] != "probability"].reset_index(drop=True)
     assert shared.equals(wanted)
     assert "probability" in set(table["by"])
 
