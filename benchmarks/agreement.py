@@ -24,7 +24,8 @@ from alignkit.lab.report.tables import metric_matrix, records
 from alignkit.metrics.registry import MAIN
 from alignkit.neural.devices import set_threads
 from alignkit.neural.settings import PRESETS
-from alignkit.neural.training.translation import TranslationRun, train_translation
+from alignkit.neural.training.run_directory import TranslationRun
+from alignkit.neural.training.translation import train_translation
 from alignkit.text.pairs import read_line_pairs
 
 CLAIMS = [

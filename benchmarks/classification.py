@@ -50,7 +50,7 @@ from alignkit.metrics.intervals import against_chance
 from alignkit.metrics.registry import MAIN
 from alignkit.neural.devices import set_threads
 from alignkit.neural.settings import CLASSIFIER_PRESETS, CLASSIFIER_PROXY
-from alignkit.neural.training.classification import ClassifierRun
+from alignkit.neural.training.run_directory import ClassifierRun
 from alignkit.scores import Scores
 from alignkit.text.labelled import LabelledLines, hold_out, read_labelled, two_labels
 

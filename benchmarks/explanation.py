@@ -25,7 +25,8 @@ from alignkit.lab.explain.subject import explanation_table, subject_of_run
 from alignkit.lab.report.tables import NONE, records
 from alignkit.neural.devices import set_threads
 from alignkit.neural.settings import CLASSIFIER_PRESETS
-from alignkit.neural.training.classification import ClassifierRun, train_classifier
+from alignkit.neural.training.classification import train_classifier
+from alignkit.neural.training.run_directory import ClassifierRun
 
 NAMES = ("sst2", "imdb")
 SEEDS = (0, 1, 2)

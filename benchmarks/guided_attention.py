@@ -29,9 +29,8 @@ from alignkit.metrics.aer import evaluate
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.devices import set_threads
 from alignkit.neural.settings import Reading, RunSettings, TextSettings, TrainingSettings, TransformerSettings
-from alignkit.neural.training.guidance import Guide
 from alignkit.neural.training.trainer import Trainer
-from alignkit.neural.training.translation import TranslationTask
+from alignkit.neural.training.translation import Guide, TranslationTask
 from alignkit.scores import Scores, token_words
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs
@@ -108,7 +107,7 @@ def score_guide(scores: Scores, text: LinePairs, bitext: Bitext, tokenizer: Toke
 
     Args:
         scores: (T, L) probabilities of M pairs, kind ``alpha``.
-        text, bitext, tokenizer: as of :func:`alignkit.neural.training.guidance.word_guide`.
+        text, bitext, tokenizer: as of :func:`alignkit.neural.training.translation.word_guide`.
     """
     rows, columns, weights, sizes = [], [], [], [0]
     for m, matrix in enumerate(scores):

@@ -25,7 +25,8 @@ from alignkit.metrics.agreement import agreement
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.devices import set_threads
 from alignkit.neural.settings import PRESETS, RunSettings
-from alignkit.neural.training.translation import TranslationRun, train_translation
+from alignkit.neural.training.run_directory import TranslationRun
+from alignkit.neural.training.translation import train_translation
 from alignkit.support.version import __version__
 from alignkit.text.pairs import read_training_pairs
 

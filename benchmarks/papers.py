@@ -47,7 +47,7 @@ from alignkit.lab.time_course import Network, TimeCourseSettings, at_step, row_n
 from alignkit.lab.translation import AUTHORS, PERFORMANCES, best_network, lab
 from alignkit.metrics.registry import MAIN
 from alignkit.neural.devices import set_threads
-from alignkit.neural.training.translation import TranslationRun
+from alignkit.neural.training.run_directory import TranslationRun
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 

@@ -108,7 +108,8 @@ def command(run_dir: str, quiet: bool, **options: Any) -> None:
     settings = run_settings(options)
     # Imported only now: torch takes a second or two, which an error in the input need not wait for.
     from alignkit.neural.devices import set_threads
-    from alignkit.neural.training.translation import TranslationRun, train_translation
+    from alignkit.neural.training.run_directory import TranslationRun
+    from alignkit.neural.training.translation import train_translation
 
     set_threads(options["threads"])
     finished = TranslationRun(Path(run_dir)).finished

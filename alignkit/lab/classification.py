@@ -36,7 +36,8 @@ from alignkit.neural.aligners import ClassifierAligner
 from alignkit.neural.proxy import ProxyAligner, proxy_of
 from alignkit.neural.scoring.classifier import judge_logits
 from alignkit.neural.settings import CLASSIFIER_PROXY, UNIFORM, ClassifierRunSettings, ProxySettings
-from alignkit.neural.training.classification import ClassifierRun, train_classifier
+from alignkit.neural.training.classification import train_classifier
+from alignkit.neural.training.run_directory import ClassifierRun
 from alignkit.scores import Scores, flat_offsets
 from alignkit.support.packages import is_here, need
 from alignkit.support.stages import named_progress, no_progress

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from alignkit.neural.aligners import NeuralAligner
-    from alignkit.neural.training.translation import TranslationRun
+    from alignkit.neural.training.run_directory import TranslationRun
 
 
 #: Scores that are compared if asked for -> what they are; ``delta`` and ``ov`` are the network's.
@@ -113,7 +113,7 @@ def compare_networks(
     from alignkit.classical.ibm1 import fit_ibm1
     from alignkit.neural.proxy import proxy_of
     from alignkit.neural.settings import ProxySettings
-    from alignkit.neural.training.translation import find_run, load_network
+    from alignkit.neural.training.run_directory import find_run, load_network
 
     settings = with_options(settings or CompareSettings(), options)
     network = load_network(neural, settings.device)

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from alignkit.neural.aligners import ClassifierAligner, NeuralAligner
-    from alignkit.neural.training.run_directory import RunDirectory
-    from alignkit.neural.training.translation import TranslationRun
+    from alignkit.neural.training.run_directory import RunDirectory, TranslationRun
 
 COLUMNS = ("run", "step", "name", "value")
 

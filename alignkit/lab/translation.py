@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from alignkit.neural.aligners import NeuralAligner
     from alignkit.neural.settings import RunSettings
-    from alignkit.neural.training.translation import TranslationRun
+    from alignkit.neural.training.run_directory import TranslationRun
 
 #: The measure of a run's best network.
 BestBy = Literal["loss", "accuracy", "bleu"]
@@ -398,7 +398,7 @@ def open_lab_runs(
     Raises:
         AlignkitError: a directory is no run, runs are of unlike texts, or have the wrong kind of attention.
     """
-    from alignkit.neural.training.translation import open_run
+    from alignkit.neural.training.run_directory import open_run
 
     main = open_run(run)
     opened = [open_run(path) if path is not None else None for path in (other, uniform)]

@@ -10,7 +10,7 @@ import math
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -21,13 +21,12 @@ from alignkit.aligner import Aligner
 from alignkit.errors import AlignkitError
 from alignkit.neural.checkpoints import PROXY, checked_weights, load_payload, readable, save_payload
 from alignkit.neural.devices import batch_sizes, pick_device, to_device, usable
-from alignkit.neural.losses import BagLoss
 from alignkit.neural.scoring.translation import finite_scores
 from alignkit.neural.settings import ProxySettings, from_dict
-from alignkit.neural.training.loop import adam, batch_at, descend
+from alignkit.neural.training.loop import adam, optimise
 from alignkit.scores import Scores, flat_offsets, tokens_of_elements
 from alignkit.support.records import Record
-from alignkit.support.stages import no_progress
+from alignkit.support.stages import Stage
 from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import UNKNOWN, Vocabulary
 from alignkit.types import PathLike, Progress
@@ -119,6 +118,33 @@ class ProxyAligner(Aligner):
         save_payload(path, PROXY, payload)
 
 
+class BagLoss(torch.autograd.Function):
+    """Mean of -log softmax(W x_m)[y] over all (m, y) in the bags, in nats: the loss of the proxy.
+
+    ``BagLoss.apply(x (B, K), weight (V, K), rows int64 (N,), y int64 (N,))``: token n belongs to bag rows[n].
+    As of :class:`alignkit.neural.training.translation.TokenLoss`, the gradients come with the value.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, rows: Tensor, y: Tensor) -> Tensor:
+        logits = x.mm(weight.t())
+        count = max(len(y), 1)
+        right = logits[rows, y].sum()
+        lengths = torch.bincount(rows, minlength=len(x)).to(x.dtype)
+        loss = (torch.logsumexp(logits, 1).dot(lengths) - right) / count
+        # d loss / d logits[m] = (T_m softmax - counts of the words in bag m) / N
+        torch.softmax(logits, 1, out=logits)
+        logits *= (lengths / count).unsqueeze(1)
+        ones = torch.full_like(y, -1.0 / count, dtype=x.dtype)
+        logits.view(-1).index_add_(0, rows * len(weight) + y, ones)
+        ctx.save_for_backward(logits.mm(weight), logits.t().mm(x))
+        return loss
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        return (*(gradient.mul_(grads[0]) for gradient in ctx.saved_tensors), None, None)
+
+
 class _Bags:
     """The usable pairs of a bitext, as bags of words on a device."""
 
@@ -178,43 +204,32 @@ def fit_proxy(
         raise AlignkitError("cannot train a proxy: no pair of the text has tokens on both sides")
     # Without validation text, the loss of the training text chooses the epoch.
     judge = held if len(held.pairs) else bags
-    weights = _initial_weights(bitext, settings, place)
+    # The initial weights are drawn as torch initialises such layers.
+    generator, size = torch.Generator().manual_seed(settings.seed), settings.embedding
+    bound, words = size**-0.5, len(bitext.target.vocabulary)
+    embedding = torch.randn(len(bitext.source.vocabulary), size, generator=generator)
+    shapes = ((words, size), (words,))[: 1 + settings.bias]
+    output = [torch.empty(shape).uniform_(-bound, bound, generator=generator) for shape in shapes]
+    weights = [part.to(place).requires_grad_() for part in (embedding, *output)]
     best, lowest = weights, math.inf
     starts = range(0, len(bags.pairs), settings.batch)
+    steps, order = settings.epochs * len(starts), bags.pairs
 
-    def batches(epoch: int) -> list[np.ndarray]:
-        order = np.random.default_rng([settings.seed, epoch]).permutation(bags.pairs)
-        return [order[low : low + settings.batch] for low in starts]
+    def loss(step: int) -> Tensor:
+        nonlocal order
+        epoch, number = divmod(step, len(starts))
+        if number == 0:
+            order = np.random.default_rng([settings.seed, epoch]).permutation(bags.pairs)
+        return bags.loss(order[starts[number] : starts[number] + settings.batch], weights)
 
-    def measure(step: int) -> None:
-        nonlocal best, lowest
-        if step % len(starts) == 0 and (now := judge.total_loss(weights)) < lowest:
-            best, lowest = [part.detach().clone() for part in weights], now
-
-    batch = batch_at(batches, len(starts))
-    descend(
-        adam(weights, settings.learning_rate),
-        lambda step: bags.loss(batch(step), weights),
-        settings.epochs * len(starts),
-        measure=measure,
-        progress=progress or no_progress,
-        message=lambda: f"proxy: validation loss {lowest:.3f}",
-    )
+    with Stage("training", progress) as stage:
+        for step in optimise(adam(weights, settings.learning_rate), loss, steps):
+            if step % len(starts) == 0 and (now := judge.total_loss(weights)) < lowest:
+                best, lowest = [part.detach().clone() for part in weights], now
+            if step:
+                stage(step, steps, f"proxy: validation loss {lowest:.3f}")
     vocabularies = bitext.source.vocabulary, bitext.target.vocabulary
     return ProxyAligner(best[0], best[1], *vocabularies, settings, lowest, bitext.fingerprint())
-
-
-def _initial_weights(bitext: Bitext, settings: ProxySettings, device: torch.device) -> list[Tensor]:
-    """e (V_src, K), W (V_tgt, K) and, if there is a bias, b (V_tgt,), drawn as torch initialises such layers."""
-    generator = torch.Generator().manual_seed(settings.seed)
-    size = settings.embedding
-    embedding = torch.randn(len(bitext.source.vocabulary), size, generator=generator)
-    bound = size**-0.5
-    output = torch.empty(len(bitext.target.vocabulary), size).uniform_(-bound, bound, generator=generator)
-    parts = [embedding, output]
-    if settings.bias:
-        parts.append(torch.empty(len(output)).uniform_(-bound, bound, generator=generator))
-    return [part.to(device).requires_grad_() for part in parts]
 
 
 def proxy_of_record(content: Record, device: torch.device) -> ProxyAligner:

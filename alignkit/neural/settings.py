@@ -294,6 +294,11 @@ class TrainingSettings(Settings):
     rate_decay: Decay = "none"
     guide_weight: float = 0.3
 
+    def last_step(self, epoch_steps: int) -> int:
+        """The number of steps in all, if an epoch has this many."""
+        most = self.epochs * epoch_steps
+        return most if self.steps is None else min(most, self.steps)
+
     def rate(self, step: int) -> float:
         """The learning rate of the step after ``step`` others."""
         number, end = step + 1, max(self.rate_warmup, 1)
@@ -517,6 +522,10 @@ class ClassifierTraining(Settings):
     buckets: bool = True
     schedule: Schedule = "classification"
     keep: Keep = "logged"
+
+    def last_step(self, epoch_steps: int) -> int:
+        """The number of steps, which is that of the settings."""
+        return self.steps
 
     def rate(self, step: int) -> float:
         """The learning rate, which is the same at every step."""

@@ -96,7 +96,7 @@ def test_tables_labels_and_held_out_text(alignkit, write, tmp_path):
     assert (found["training_texts"], found["validation_texts"]) == (60, 60)
     assert found["labels"] == ["World", "Business"]
     assert "A(alpha, loo)" in [row["quantity"] for row in found["row"]]
-    from alignkit.neural.training.classification import ClassifierRun
+    from alignkit.neural.training.run_directory import ClassifierRun
 
     train = ClassifierRun(tmp_path / "runs" / "standard").train
     assert {tuple(words[[0, -1]]) for words in train.corpus} == {(BOS, EOS)}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from alignkit.aligner import load_aligner
-from alignkit.neural.training.translation import TranslationRun
+from alignkit.neural.training.run_directory import TranslationRun
 from alignkit_cli.main import run
 from tests.neural.conftest import random_lines
 

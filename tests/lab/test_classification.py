@@ -32,7 +32,8 @@ from alignkit.neural.settings import (
     ProxySettings,
     TextSettings,
 )
-from alignkit.neural.training.classification import ClassifierRun, train_classifier
+from alignkit.neural.training.classification import train_classifier
+from alignkit.neural.training.run_directory import ClassifierRun
 from alignkit.scores import Scores
 from alignkit.text.bitext import Corpus
 from alignkit.text.labelled import LabelledLines, LabelledText

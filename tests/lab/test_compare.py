@@ -61,7 +61,7 @@ def test_lexical_scores_agree_far_above_chance(found):
 def test_the_table_is_that_of_the_scores_themselves(runs, found):
     from alignkit.classical.ibm1 import fit_ibm1
     from alignkit.neural.aligners import load_checkpoint
-    from alignkit.neural.training.translation import TranslationRun
+    from alignkit.neural.training.run_directory import TranslationRun
 
     run = TranslationRun(runs / "general")
     u = load_checkpoint(runs / "general", "cpu").score(run.valid, "alpha")
@@ -191,7 +191,7 @@ def test_a_text_without_words_is_refused(runs, tmp_path, capsys, sides, option):
 def test_delta_is_compared_if_asked_for(runs, found):
     from alignkit.lab.comparison import CompareSettings, compare_networks
     from alignkit.neural.aligners import load_checkpoint
-    from alignkit.neural.training.translation import TranslationRun
+    from alignkit.neural.training.run_directory import TranslationRun
 
     settings = CompareSettings(also=("delta",))
     table = compare_networks(str(runs / "general"), settings=settings, device="cpu").table
@@ -204,7 +204,8 @@ def test_delta_is_compared_if_asked_for(runs, found):
 def test_the_lexicon_of_heads_is_compared_if_asked_for(runs, lines, tmp_path, capsys):
     from alignkit.neural.aligners import load_checkpoint
     from alignkit.neural.settings import PRESETS
-    from alignkit.neural.training.translation import TranslationRun, train_translation
+    from alignkit.neural.training.run_directory import TranslationRun
+    from alignkit.neural.training.translation import train_translation
     from alignkit.text.pairs import LinePairs
 
     sizes = {"architecture": "transformer", "embedding": 16, "hidden": 16, "heads": 2, "layers": 1}

@@ -57,7 +57,7 @@ def test_the_papers_row_stands_first_and_ours_after_it(found):
 def test_every_row_is_that_of_the_scores_themselves(folder, found):
     from alignkit.classical.ibm1 import fit_ibm1
     from alignkit.neural.aligners import load_checkpoint
-    from alignkit.neural.training.translation import TranslationRun
+    from alignkit.neural.training.run_directory import TranslationRun
 
     run = TranslationRun(folder / "general-0")
     network = load_checkpoint(folder / "general-0", "cpu")
@@ -84,7 +84,7 @@ def test_every_row_is_that_of_the_scores_themselves(folder, found):
 
 def test_uniform_is_taken_where_alpha_agrees_with_it_most(folder, found):
     from alignkit.neural.aligners import load_checkpoint
-    from alignkit.neural.training.translation import TranslationRun
+    from alignkit.neural.training.run_directory import TranslationRun
 
     run, uniform = TranslationRun(folder / "general-0"), TranslationRun(folder / "uniform-0")
     alpha = load_checkpoint(folder / "general-0", "cpu").score(run.valid, "alpha")
@@ -101,7 +101,7 @@ def test_uniform_is_taken_where_alpha_agrees_with_it_most(folder, found):
 @pytest.mark.parametrize("measured", ["agreement", "tau"])
 def test_xi_is_the_accuracy_at_the_first_step_above_the_level(folder, found, measured):
     from alignkit.neural.aligners import load_checkpoint
-    from alignkit.neural.training.translation import TranslationRun
+    from alignkit.neural.training.run_directory import TranslationRun
 
     run, other = TranslationRun(folder / "general-0"), TranslationRun(folder / "general-1")
     alpha = load_checkpoint(folder / "general-0", "cpu").score(run.valid, "alpha")
@@ -127,7 +127,7 @@ def test_xi_is_the_accuracy_at_the_first_step_above_the_level(folder, found, mea
 
 
 def test_xi_star_is_the_first_runs_best(folder, found):
-    from alignkit.neural.training.translation import TranslationRun
+    from alignkit.neural.training.run_directory import TranslationRun
 
     assert found.stars == {
         "accuracy": max(v for _, v in TranslationRun(folder / "general-0").log.series("valid.accuracy"))
@@ -137,7 +137,7 @@ def test_xi_star_is_the_first_runs_best(folder, found):
 def test_time_courses_have_every_logged_step_of_every_run(folder, found):
     from alignkit.lab.time_course import COLUMNS, series
     from alignkit.neural.aligners import load_checkpoint
-    from alignkit.neural.training.translation import TranslationRun
+    from alignkit.neural.training.run_directory import TranslationRun
 
     course = found.time_courses
     assert tuple(course.columns) == COLUMNS
@@ -167,7 +167,7 @@ def test_time_courses_have_every_logged_step_of_every_run(folder, found):
 
 def test_the_second_seeds_attention_is_followed_towards_the_firsts(folder, found):
     from alignkit.neural.aligners import load_checkpoint
-    from alignkit.neural.training.translation import TranslationRun
+    from alignkit.neural.training.run_directory import TranslationRun
 
     run, other = TranslationRun(folder / "general-0"), TranslationRun(folder / "general-1")
     alpha = load_checkpoint(folder / "general-0", "cpu").score(run.valid, "alpha")
@@ -191,7 +191,7 @@ def authors(folder):
 def test_the_authors_conventions(folder, authors):
     """alpha by the best accuracy, both directions, and the largest value over the uniform run's steps."""
     from alignkit.neural.aligners import load_checkpoint
-    from alignkit.neural.training.translation import TranslationRun
+    from alignkit.neural.training.run_directory import TranslationRun
 
     run, uniform = TranslationRun(folder / "general-0"), TranslationRun(folder / "uniform-0")
     accuracy = {k: v for k, v in run.log.series("valid.accuracy") if k in run.checkpoints}

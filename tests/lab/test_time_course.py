@@ -10,7 +10,8 @@ from alignkit.lab.time_course import TimeCourseSettings, series, time_course
 from alignkit.metrics.agreement import AGREEMENT, agreement
 from alignkit.metrics.kendall import kendall
 from alignkit.neural.aligners import load_checkpoint
-from alignkit.neural.training.translation import TranslationRun, train_translation
+from alignkit.neural.training.run_directory import TranslationRun
+from alignkit.neural.training.translation import train_translation
 from alignkit.scores import Scores
 from alignkit.text.pairs import LinePairs
 from tests.lab.conftest import settings_of

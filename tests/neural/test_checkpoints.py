@@ -16,7 +16,7 @@ from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.checkpoints import NETWORK, load_payload, save_payload
 from alignkit.neural.proxy import fit_proxy
 from alignkit.neural.settings import ProxySettings
-from alignkit.neural.training.classification import ClassifierRun
+from alignkit.neural.training.run_directory import ClassifierRun
 from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import TranslationTask
 from alignkit.text.bitext import Bitext, Corpus

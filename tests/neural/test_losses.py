@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from alignkit.neural.losses import TokenLoss
+from alignkit.neural.training.translation import TokenLoss
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.4])

@@ -9,10 +9,11 @@ import pytest
 import torch
 
 from alignkit.errors import AlignkitError
+from alignkit.neural import proxy
 from alignkit.neural.devices import CPU, BatchSizes
-from alignkit.neural.losses import BagLoss
-from alignkit.neural.proxy import ProxyAligner, _initial_weights, fit_proxy
+from alignkit.neural.proxy import BagLoss, ProxyAligner, fit_proxy
 from alignkit.neural.settings import ProxySettings
+from alignkit.neural.training.loop import adam
 from alignkit.text.bitext import Bitext
 
 from .naive import softmax
@@ -151,10 +152,17 @@ def test_the_best_epoch_is_kept() -> None:
     assert not torch.equal(first.embedding, fit_proxy(sides[0], sides[0], replace(settings, epochs=5)).embedding)
 
 
-def test_weights_start_as_torchs_layers_do() -> None:
+def test_weights_start_as_torchs_layers_do(monkeypatch):
     words = [[f"w{i}"] for i in range(3000)]
     bitext = Bitext.from_sentences(words, words)
-    drawn = _initial_weights(bitext, ProxySettings(embedding=64, bias=True), torch.device("cpu"))
+    drawn = []
+
+    def start(parameters, rate, fused=True):
+        drawn.extend(part.detach().clone() for part in parameters)
+        return adam(parameters, rate, fused)
+
+    monkeypatch.setattr(proxy, "adam", start)
+    fit_proxy(bitext, bitext, ProxySettings(embedding=64, bias=True, epochs=0), device="cpu")
     layers = torch.nn.Embedding(3000, 64).weight, *torch.nn.Linear(64, 3000).parameters()
     for found, wanted in zip(drawn, layers, strict=True):
         assert found.std().item() == pytest.approx(wanted.std().item(), rel=0.05)

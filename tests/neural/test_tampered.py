@@ -22,9 +22,14 @@ from alignkit.lab.translation import open_lab_runs
 from alignkit.neural.aligners import load_checkpoint
 from alignkit.neural.proxy import fit_proxy
 from alignkit.neural.settings import ProxySettings
-from alignkit.neural.training.classification import ClassifierRun
-from alignkit.neural.training.run_directory import RunDirectory
-from alignkit.neural.training.translation import TranslationRun, load_network, open_run, train_translation
+from alignkit.neural.training.run_directory import (
+    ClassifierRun,
+    RunDirectory,
+    TranslationRun,
+    load_network,
+    open_run,
+)
+from alignkit.neural.training.translation import train_translation
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs
 

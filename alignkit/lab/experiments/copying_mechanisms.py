@@ -26,11 +26,10 @@ from alignkit.lab.experiments.ensemble import CONFIRMED, MemberRun, Parameters, 
 from alignkit.lab.experiments.protocol import Claim, Figure, Result
 from alignkit.lab.experiments.sequences import Sequences, color_of, curves, failure_difference, summary
 from alignkit.neural.devices import Batch, one_thread
-from alignkit.neural.losses import TokenLoss
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.neural.settings import SOFTMAX, parse_attention
 from alignkit.neural.training.loop import adam, descend
-from alignkit.neural.training.translation import batch_loss
+from alignkit.neural.training.translation import TokenLoss, batch_loss
 from alignkit.support.stages import no_progress
 from alignkit.types import Progress
 

@@ -22,7 +22,7 @@ from alignkit.lab.experiments.networks import EncodedText, NetworkPlan, encode_p
 from alignkit.lab.experiments.protocol import Claim, Figure, Result, claim
 from alignkit.metrics.intervals import bootstrap_ratio, ratio
 from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.training.translation import load_network, open_run
+from alignkit.neural.training.run_directory import load_network, open_run
 from alignkit.scores import Scores
 from alignkit.support.stages import no_progress
 from alignkit.text.bitext import Bitext

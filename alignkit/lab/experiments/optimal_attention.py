@@ -48,7 +48,7 @@ from alignkit.metrics.agreement import Agreement, agreement
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.devices import Batch, Batcher, BatchSizes, device_of, evaluation_mode, scoring_batches
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
-from alignkit.neural.training.translation import load_network, open_run
+from alignkit.neural.training.run_directory import load_network, open_run
 from alignkit.scores import Scores, flat_offsets
 from alignkit.support.stages import no_progress
 from alignkit.text.bitext import Bitext

@@ -25,7 +25,8 @@ from alignkit.neural.devices import device_of
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores
 from alignkit.neural.settings import ClassifierRunSettings
-from alignkit.neural.training.classification import ClassificationTask, ClassifierRun
+from alignkit.neural.training.classification import ClassificationTask
+from alignkit.neural.training.run_directory import ClassifierRun
 from alignkit.neural.training.trainer import Trainer
 from alignkit.scores import Scores
 from alignkit.support.packages import imported

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from alignkit.neural.aligners import NeuralAligner
-    from alignkit.neural.training.translation import TranslationRun
+    from alignkit.neural.training.run_directory import TranslationRun
 
 Sides = tuple[Sequence[str], Sequence[str]]  #: lines of source and target
 
@@ -328,7 +328,7 @@ def _open_runs(inputs: ReportInputs) -> list[NamedRun]:
             name.
     """
     from alignkit.neural.aligners import NeuralAligner, load_checkpoint
-    from alignkit.neural.training.translation import find_run
+    from alignkit.neural.training.run_directory import find_run
 
     found: list[tuple[TranslationRun, NeuralAligner]] = []
     for path in inputs.runs:

@@ -95,6 +95,8 @@ ENCODERS = {"lstm": LSTMEncoder, "words": WordEncoder, "embeddings": EmbeddingEn
 class Classifier(nn.Module):
     """p(y = 1 | x) = sigmoid(W · sum over l of alpha_l h_l + b)."""
 
+    pinned = True  #: its gradients need one thread to have the same bits at any number of threads
+
     def __init__(self, settings: ClassifierSettings) -> None:
         super().__init__()
         if settings.vocabulary < 1:

@@ -1,23 +1,12 @@
-"""Training of the classifier, determined by a seed and resumable from any measured step.
-
-A run is a directory that survives being killed at any moment:
-
-config.json         settings, description of the text, labels, and versions of the program's parts
-train.npz           the encoded training text, a bitext whose target sentences are the labels
-valid.npz           the encoded validation text
-log.jsonl           measurements: train.loss, valid.loss (nats per text), valid.accuracy (share of texts)
-checkpoints/        step-000500.pt and so on, at the logged steps
-best.pt             the classifier with the highest validation accuracy and, among equals, the lowest loss
-state.pt            the state from which training is resumed
-"""
+"""Training of the classifier, determined by a seed and resumable from any measured step."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -34,7 +23,7 @@ from alignkit.neural.networks.attention import samplers, score_function_loss
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.scoring.classifier import classifier_logits, judge_logits
 from alignkit.neural.settings import ClassifierRunSettings
-from alignkit.neural.training.run_directory import RunDirectory, fingerprint
+from alignkit.neural.training.run_directory import ClassifierRun, fingerprint
 from alignkit.neural.training.trainer import Task, learn_tokenizer
 from alignkit.scores import Scores
 from alignkit.text.labelled import LabelledLines, LabelledText
@@ -78,7 +67,7 @@ class ClassificationTask(Task[Classifier, ClassifierAligner]):
         settings: of the network and its training; the size of the vocabulary is the tokenizer's.
         tokenizer: the one that encoded the text.
         prepare: called with the initial classifier, whose weights it may change, for instance to word vectors
-            (:meth:`Vectors.fill`) or to those of another classifier.
+            (:func:`read_vectors`) or to those of another classifier.
         loss: the loss to minimise.
         device: as :func:`alignkit.neural.devices.pick_device`.
 
@@ -97,23 +86,26 @@ class ClassificationTask(Task[Classifier, ClassifierAligner]):
         loss: Loss = label_loss,
         device: str = "auto",
     ) -> None:
-        _check(text, valid, tokenizer)
+        for name, part in (("training", text), ("validation", valid)):
+            if part.corpus.vocabulary != tokenizer.vocabulary:
+                raise AlignkitError(f"the {name} text is not encoded with the tokenizer's vocabulary")
+            if len(part.names) != 2:
+                raise AlignkitError(f"a classifier has two labels, the {name} text has {len(part.names)}")
+            if not len(usable(part.bitext)):
+                raise AlignkitError(f"the {name} text has no text with words")
+        if text.names != valid.names:
+            raise AlignkitError("training and validation text do not have the same labels")
+        if len(np.unique(text.labels[usable(text.bitext)])) != 2:
+            raise AlignkitError("all training texts have the same label: there is nothing to learn")
         super().__init__(text.bitext, settings, tokenizer, device)
         self.text, self.valid, self.prepare, self.criterion = text, valid, prepare, loss
         self._corpus = DeviceCorpus(text.corpus, self.device)
-
-    @property
-    def last_step(self) -> int:
-        return self.settings.training.steps
 
     def new_network(self) -> Classifier:
         network = Classifier(self.settings.network)
         if self.prepare is not None:
             self.prepare(network)
         return network
-
-    def pinned(self, network: Classifier) -> bool:
-        return True
 
     def parameters(self, network: Classifier) -> list[nn.Parameter]:
         if self.settings.training.trained == "all":
@@ -154,20 +146,6 @@ class ClassificationTask(Task[Classifier, ClassifierAligner]):
     def aligner(self, network: Classifier, step: int, metrics: dict[str, float]) -> ClassifierAligner:
         known = self.settings, step, metrics, self.text.bitext.fingerprint()
         return ClassifierAligner(network, self.tokenizer, *known, (self.text.names[0], self.text.names[1]))
-
-
-def _check(text: LabelledText, valid: LabelledText, tokenizer: Tokenizer) -> None:
-    for name, part in (("training", text), ("validation", valid)):
-        if part.corpus.vocabulary != tokenizer.vocabulary:
-            raise AlignkitError(f"the {name} text is not encoded with the tokenizer's vocabulary")
-        if len(part.names) != 2:
-            raise AlignkitError(f"a classifier has two labels, the {name} text has {len(part.names)}")
-        if not len(usable(part.bitext)):
-            raise AlignkitError(f"the {name} text has no text with words")
-    if text.names != valid.names:
-        raise AlignkitError("training and validation text do not have the same labels")
-    if len(np.unique(text.labels[usable(text.bitext)])) != 2:
-        raise AlignkitError("all training texts have the same label: there is nothing to learn")
 
 
 SMALLEST = 1e-12  #: smaller attention counts as this in logarithms
@@ -231,36 +209,16 @@ def copy_but_attention(network: Classifier) -> Callable[[Classifier], None]:
     return prepare
 
 
-@dataclass(frozen=True, eq=False)
-class Vectors:
-    """Vectors of some words of a vocabulary, to be the initial embeddings of a network.
-
-    Attributes:
-        ids: int64 (K,), ascending; the words that have a vector.
-        values: float32 (K, E).
-    """
-
-    ids: np.ndarray
-    values: np.ndarray
-
-    def describe(self) -> dict[str, Any]:
-        """The number of vectors and their SHA-256, which identify the set."""
-        digest = hashlib.sha256(self.ids.tobytes() + self.values.astype("<f4").tobytes())
-        return {"words": len(self.ids), "sha256": digest.hexdigest()}
-
-    def fill(self, embedding: nn.Embedding) -> None:
-        """Copies the vectors over the embeddings of their words."""
-        with torch.no_grad():
-            embedding.weight[torch.from_numpy(self.ids)] = torch.from_numpy(self.values)
-
-
-def read_vectors(path: PathLike, vocabulary: Vocabulary, size: int) -> Vectors:
-    """Read the vectors of a vocabulary's words.
+def read_vectors(path: PathLike, vocabulary: Vocabulary, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Read the vectors of a vocabulary's words, to be the initial embeddings of a network.
 
     Args:
         path: plain or compressed.
         vocabulary: the words to read vectors of.
         size: E.
+
+    Returns:
+        int64 (K,), ascending, the words that have a vector; float32 (K, E), their vectors.
 
     Raises:
         InputError: as :func:`alignkit.embeddings.word_vectors.read_word_vectors`, or the vectors are not of this
@@ -272,19 +230,7 @@ def read_vectors(path: PathLike, vocabulary: Vocabulary, size: int) -> Vectors:
     values = np.stack([found[i] for i in ids.tolist()])
     if values.shape[1] != size:
         raise InputError(path, f"has {values.shape[1]} numbers a word where {size} are needed")
-    return Vectors(ids, values)
-
-
-@dataclass(frozen=True)
-class ClassifierRun(RunDirectory[ClassifierRunSettings, ClassifierAligner, LabelledText]):
-    """The run directory of a classifier."""
-
-    KIND: ClassVar[str] = "alignkit.classifier-run"
-    COMMAND: ClassVar[str] = "classify"
-    ALIGNER: ClassVar[type[Any]] = ClassifierAligner
-
-    def encoded(self, name: str) -> LabelledText:
-        return LabelledText.from_bitext(self.read_text(name))
+    return ids, values
 
 
 def train_classifier(
@@ -323,13 +269,22 @@ def train_classifier(
     """
     tokenizer = learn_tokenizer(text.texts, settings.text)
     size = settings.network.embedding
-    start = None if vectors is None else read_vectors(vectors, tokenizer.vocabulary, size)
-    prepare = None if start is None else lambda network: start.fill(network.embedding)
+    prepare, described = None, None
+    if vectors is not None:
+        ids, values = read_vectors(vectors, tokenizer.vocabulary, size)
+        digest = hashlib.sha256(ids.tobytes() + values.astype("<f4").tobytes())
+        described = {"words": len(ids), "sha256": digest.hexdigest()}
+
+        def prepare(network: Classifier) -> None:
+            with torch.no_grad():
+                network.embedding.weight[torch.from_numpy(ids)] = torch.from_numpy(values)
+
+    parts = {"training": text, "validation": valid}
     config = {
         "settings": asdict(settings),
-        "text": {"training": _describe(text), "validation": _describe(valid)},
+        "text": {n: {"texts": len(p), "sha256": fingerprint(p.texts, p.labels)} for n, p in parts.items()},
         "labels": list(labels),
-        "vectors": None if start is None else start.describe(),
+        "vectors": described,
     }
 
     def encode() -> tuple[LabelledText, LabelledText, Tokenizer]:
@@ -340,8 +295,3 @@ def train_classifier(
         return ClassificationTask(training, held, settings, own, prepare=prepare, device=device)
 
     return ClassifierRun(Path(run_dir)).complete(config, encode, task, device, progress)
-
-
-def _describe(text: LabelledLines) -> dict[str, object]:
-    """The number of texts and the SHA-256 of texts and labels, which identify the text."""
-    return {"texts": len(text), "sha256": fingerprint(text.texts, text.labels)}

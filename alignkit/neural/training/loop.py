@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 
 import numpy as np
@@ -17,7 +17,7 @@ CPU = torch.device("cpu")
 
 
 def adam(parameters: Iterable[Tensor], rate: float, fused: bool = True) -> torch.optim.Adam:
-    """Adam with its usual moments, for :func:`descend`.
+    """Adam with its usual moments.
 
     Args:
         parameters: those to train.
@@ -28,6 +28,54 @@ def adam(parameters: Iterable[Tensor], rate: float, fused: bool = True) -> torch
     return torch.optim.Adam(list(parameters), lr=rate, fused=fused)
 
 
+def optimise(
+    optimiser: torch.optim.Optimizer,
+    loss: Callable[[int], Tensor],
+    steps: int,
+    *,
+    start: int = 0,
+    seed: int | None = None,
+    device: torch.device = CPU,
+    pinned: bool = False,
+    rate: Callable[[int], float] | None = None,
+) -> Iterator[int]:
+    """The loop that all training of networks goes through: loss, gradient by autograd, update of the parameters.
+
+    Args:
+        optimiser: with the parameters, as of :func:`adam`; a caller that goes on later keeps it.
+        loss: the scalar to minimise at a step, given how many were taken before; where it draws a batch or random
+            numbers, it does so itself.
+        steps: how many steps there are in all.
+        start: how many of them were taken before.
+        seed: torch's random numbers of a step depend on this and on the number of the step alone, so that a run
+            that goes on from a state draws what it would have drawn; None to draw on from where torch is.
+        device: where the loss is computed.
+        pinned: run the backward pass on one thread of a CPU, where its bits depend on their number.
+        rate: the learning rate of a step, given how many were taken before; that of the optimiser if not given.
+
+    Yields:
+        the number of steps taken, before the first and after each: every number from ``start`` to ``steps``.
+
+    >>> x = torch.tensor([3.0], requires_grad=True)
+    >>> list(optimise(adam([x], 0.1), lambda step: (x * x).sum(), 100))[-1]
+    100
+    >>> abs(x.item()) < 0.1
+    True
+    """
+    yield start
+    for step in range(start, steps):
+        if rate is not None:
+            for group in optimiser.param_groups:
+                group["lr"] = rate(step)
+        with seeded(seed, step + 1, device) if seed is not None else nullcontext():
+            optimiser.zero_grad()
+            value = loss(step)
+            with one_thread(device) if pinned else nullcontext():
+                value.backward()
+        optimiser.step()
+        yield step + 1
+
+
 def descend(
     optimiser: torch.optim.Optimizer,
     loss: Callable[[int], Tensor],
@@ -36,76 +84,24 @@ def descend(
     start: int = 0,
     measure: Callable[[int], object] | None = None,
     seed: int | None = None,
-    device: torch.device = CPU,
-    pinned: bool = False,
-    rate: Callable[[int], float] | None = None,
     progress: Progress = no_progress,
-    message: Callable[[], str] = str,
 ) -> int:
-    """Minimise a loss: each step computes it, its gradient by autograd, and one update of the parameters.
+    """Go through :func:`optimise`, and return the number of steps taken, those before ``start`` too.
 
     Args:
-        optimiser: with the parameters, as of :func:`adam`; a caller that goes on later keeps it.
-        loss: the scalar to minimise at a step, given how many were taken before; where it draws a batch or random
-            numbers, it does so itself.
-        steps: how many steps there are in all.
-        start: how many of them were taken before.
-        measure: called with the number of steps taken, before the first and after each, so exactly once for
-            every number from ``start`` to ``steps``. If it returns True, training ends there.
-        seed: torch's random numbers of a step depend on this and on the number of the step alone, so that a run
-            that goes on from a state draws what it would have drawn; None to draw on from where torch is.
-        device: where the loss is computed.
-        pinned: run the backward pass on one thread of a CPU, where its bits depend on their number.
-        rate: the learning rate of a step, given how many were taken before; that of the optimiser if not given.
-        progress: called after every step with (steps taken, steps in all, message).
-        message: gives the message.
-
-    Returns:
-        the number of steps taken, those before ``start`` too.
-
-    >>> x = torch.tensor([3.0], requires_grad=True)
-    >>> descend(adam([x], 0.1), lambda step: (x * x).sum(), 100)
-    100
-    >>> abs(x.item()) < 0.1
-    True
+        optimiser, loss, steps, start, seed: as of :func:`optimise`.
+        measure: called with the number of steps taken, before the first and after each. If it returns True,
+            training ends there.
+        progress: called after every step with (steps taken, steps in all, no message).
     """
     with Stage("training", progress) as stage:
-        for step in range(start, steps + 1):
-            if step > start:
-                if rate is not None:
-                    for group in optimiser.param_groups:
-                        group["lr"] = rate(step - 1)
-                with seeded(seed, step, device) if seed is not None else nullcontext():
-                    optimiser.zero_grad()
-                    value = loss(step - 1)
-                    with one_thread(device) if pinned else nullcontext():
-                        value.backward()
-                optimiser.step()
+        for step in optimise(optimiser, loss, steps, start=start, seed=seed):
             ended = measure is not None and measure(step) is True
             if step > start:
-                stage(step, steps, message())
+                stage(step, steps)
             if ended:
                 return step
     return steps
-
-
-def batch_at(batches: Callable[[int], Sequence[np.ndarray]], count: int) -> Callable[[int], np.ndarray]:
-    """The batch of each step, of epochs one after another.
-
-    Args:
-        batches: those of an epoch, of which the last made are kept.
-        count: how many each epoch has.
-    """
-    kept: tuple[int, Sequence[np.ndarray]] = -1, ()
-
-    def batch(step: int) -> np.ndarray:
-        nonlocal kept
-        epoch, place = divmod(step, count)
-        if kept[0] != epoch:
-            kept = epoch, batches(epoch)
-        return kept[1][place]
-
-    return batch
 
 
 @contextmanager

@@ -1,6 +1,16 @@
-"""Run directories: a configuration, a log, checkpoints, and the state from which training is resumed.
+"""Run directories: a configuration, texts, a log, checkpoints, and the state from which training is resumed.
 
-A run survives being killed at any moment, because files are written atomically and the state last.
+config.json         settings, description of the text, and versions of the program's parts
+train.npz           the encoded training text (Bitext.save); a classifier's has the labels as target sentences
+valid.npz           the encoded validation text
+valid.tgt.txt       of a translation run, the raw target lines of the validation text, the references of BLEU
+log.jsonl           measurements: train.loss, valid.loss (nats), valid.accuracy (a share), valid.bleu
+checkpoints/        step-000500.pt and so on, at the logged steps
+best.pt             the network with the lowest validation loss; the classifier with the highest accuracy
+state.pt            the state from which training is resumed
+
+A run survives being killed at any moment, because files are written atomically and the state last, so that no
+other file is older.
 """
 
 from __future__ import annotations
@@ -9,7 +19,6 @@ import hashlib
 import json
 import platform
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,18 +27,23 @@ from typing import Any, ClassVar, Generic, TypeVar
 import torch
 
 from alignkit.errors import AlignkitError, InputError, reading, writing
-from alignkit.neural.aligners import TrainedAligner, best_checkpoint, load_checkpoint
+from alignkit.neural.aligners import (
+    ClassifierAligner,
+    NeuralAligner,
+    TrainedAligner,
+    best_checkpoint,
+    load_checkpoint,
+)
 from alignkit.neural.checkpoints import BEST, TRAINING, load_payload, readable, save_payload
-from alignkit.neural.devices import pick_device
-from alignkit.neural.settings import RunSettings, differences, from_dict
-from alignkit.neural.training.log import TrainingLog
-from alignkit.neural.training.trainer import Found, Task, Trainer
+from alignkit.neural.devices import pick_device, training_batches
+from alignkit.neural.settings import ClassifierRunSettings, RunSettings, differences, from_dict
+from alignkit.neural.training.trainer import Found, Task, Trainer, TrainingLog
 from alignkit.support.files import atomic_write, check_kind
 from alignkit.support.records import Record, parse_json
 from alignkit.text.bitext import Bitext
 from alignkit.text.labelled import LabelledText
 from alignkit.text.tokenization import Tokenizer, tokenizer_from_state
-from alignkit.types import Progress
+from alignkit.types import PathLike, Progress
 
 VERSION = 2
 MEASURED = "valid.loss", "valid.accuracy"  #: with every network of a run
@@ -37,13 +51,14 @@ _STEP = re.compile(r"step-([0-9]{6,18})\.pt")
 TEXTS = {"training": "train.npz", "validation": "valid.npz"}  #: the encoded texts of a run
 _REMEDY = "put the run's own file back, or train it again"
 CONFIG, STATE, LOG, CHECKPOINTS = "config.json", "state.pt", "log.jsonl", "checkpoints"
+REFERENCES = "valid.tgt.txt"
 
 Settings = TypeVar("Settings", bound=RunSettings)
 Text = TypeVar("Text", Bitext, LabelledText)
 
 
 @dataclass(frozen=True)
-class RunDirectory(ABC, Generic[Settings, Found, Text]):
+class RunDirectory(Generic[Settings, Found, Text]):
     """A run directory, whose content is read when it is asked for."""
 
     KIND: ClassVar[str]  #: the kind of run in config.json
@@ -69,17 +84,21 @@ class RunDirectory(ABC, Generic[Settings, Found, Text]):
 
     @property
     def train(self) -> Text:
-        """The encoded training text."""
+        """The encoded training text; raises InputError if it is missing, damaged, or not of this run."""
         return self.encoded("training")
 
     @property
     def valid(self) -> Text:
-        """The encoded validation text."""
+        """The encoded validation text; errors as of :attr:`train`."""
         return self.encoded("validation")
 
-    @abstractmethod
-    def encoded(self, name: str) -> Text:
-        """The encoded text of that name in :data:`TEXTS`; errors as :meth:`read_text`."""
+    def encoded(self, name: str) -> Any:
+        """The encoded text of that name in :data:`TEXTS`; errors as of :attr:`train`."""
+        file = TEXTS[name]
+        text = Bitext.load(self.path / file)
+        if text.fingerprint() != Record(self.path / CONFIG, self.config).part("encoded").text(name):
+            raise InputError(self.path / file, f"not the {name} text of this run", remedy=_REMEDY)
+        return text
 
     @property
     def log(self) -> TrainingLog:
@@ -134,25 +153,6 @@ class RunDirectory(ABC, Generic[Settings, Found, Text]):
         versions = {"python": platform.python_version(), "torch": str(torch.__version__)}
         self._configure({"kind": self.KIND, "version": VERSION, **new, "versions": versions})
         (path / CHECKPOINTS).mkdir(exist_ok=True)
-
-    def _save_texts(self, training: Bitext, validation: Bitext) -> None:
-        """Write the encoded texts, after their fingerprints are noted in the configuration."""
-        texts = {"training": training, "validation": validation}
-        self._configure({**self.config, "encoded": {name: text.fingerprint() for name, text in texts.items()}})
-        for name, text in texts.items():
-            text.save(self.path / TEXTS[name])
-
-    def read_text(self, name: str) -> Bitext:
-        """The encoded text of that name in :data:`TEXTS`, as a bitext.
-
-        Raises:
-            InputError: it is missing, damaged, or not of this run.
-        """
-        file = TEXTS[name]
-        text = Bitext.load(self.path / file)
-        if text.fingerprint() != Record(self.path / CONFIG, self.config).part("encoded").text(name):
-            raise InputError(self.path / file, f"not the {name} text of this run", remedy=_REMEDY)
-        return text
 
     def load(self, step: int | None = None, device: str = "auto") -> Found:
         """The network of a logged step, or the best.
@@ -234,20 +234,95 @@ class RunDirectory(ABC, Generic[Settings, Found, Text]):
         else:
             training, held, tokenizer = encode()
             trainer = Trainer(task(training, held, tokenizer))
-            self._save_texts(trainer.task.bitext, held if isinstance(held, Bitext) else held.bitext)
+            # The fingerprints are noted before the texts are written.
+            valid = held if isinstance(held, Bitext) else held.bitext
+            texts = {"training": trainer.task.bitext, "validation": valid}
+            self._configure({**self.config, "encoded": {name: text.fingerprint() for name, text in texts.items()}})
+            for name, text in texts.items():
+                text.save(self.path / TEXTS[name])
         kept = tokenizer.state()
-        found: Found = trainer.run(lambda now, improved: self._commit(now, improved, kept), progress)
+
+        def commit(now: Any, improved: bool) -> None:
+            """Write the results of a measured step, and last the state from which training is resumed."""
+            if now.task.settings.training.keep == "logged" and now.step in now.task.logged_steps:
+                now.snapshot().save(self.path / CHECKPOINTS / f"step-{now.step:06d}.pt")
+            if improved:
+                now.best.save(self.path / BEST)
+            now.log.save(self.path / LOG)
+            save_payload(self.path / STATE, TRAINING, {**now.state(), "tokenizer": kept})
+
+        found: Found = trainer.run(commit, progress)
         return found.to(device)
 
-    def _commit(self, now: Trainer[Any, Any], improved: bool, tokenizer: Any) -> None:
-        """Write the results of a measured step, and last the state from which training is resumed."""
-        if now.task.settings.training.keep == "logged" and now.step in now.task.logged_steps:
-            now.snapshot().save(self.path / CHECKPOINTS / f"step-{now.step:06d}.pt")
-        if improved:
-            assert now.best is not None
-            now.best.save(self.path / BEST)
-        now.log.save(self.path / LOG)
-        save_payload(self.path / STATE, TRAINING, {**now.state(), "tokenizer": tokenizer})
+
+@dataclass(frozen=True)
+class TranslationRun(RunDirectory[RunSettings, NeuralAligner, Bitext]):
+    """The run directory of a translation network."""
+
+    KIND: ClassVar[str] = "alignkit.run"
+    COMMAND: ClassVar[str] = "train"
+    ALIGNER: ClassVar[type[Any]] = NeuralAligner
+
+    @property
+    def uniform_steps(self) -> int:
+        """The number of first steps in which attention was fixed to 1/L, whatever the network's attention is."""
+        training = self.settings.training
+        if not training.warmup:
+            return 0
+        return training.warmup * len(training_batches(self.train, training.batch, 0, 0, training.buckets))
+
+    @property
+    def references(self) -> list[str]:
+        """The raw target lines of the validation text."""
+        with reading(place := self.path / REFERENCES):
+            return place.read_bytes().decode("utf-8", "surrogatepass").split("\n")[:-1]
+
+
+@dataclass(frozen=True)
+class ClassifierRun(RunDirectory[ClassifierRunSettings, ClassifierAligner, LabelledText]):
+    """The run directory of a classifier."""
+
+    KIND: ClassVar[str] = "alignkit.classifier-run"
+    COMMAND: ClassVar[str] = "classify"
+    ALIGNER: ClassVar[type[Any]] = ClassifierAligner
+
+    def encoded(self, name: str) -> LabelledText:
+        return LabelledText.from_bitext(super().encoded(name))
+
+
+def find_run(path: PathLike) -> TranslationRun | None:
+    """The run at a directory, or the run that a checkpoint belongs to; None if there is none."""
+    place = Path(path).resolve()
+    for folder in (place, place.parent, place.parent.parent):
+        if (folder / CONFIG).is_file() and (folder / "train.npz").is_file():
+            return TranslationRun(folder)
+    return None
+
+
+def load_network(path: PathLike, device: str = "auto") -> NeuralAligner:
+    """The network of a checkpoint or run directory.
+
+    Raises:
+        AlignkitError: it holds another aligner, or lies in a run directory that it does not belong to.
+    """
+    network = load_checkpoint(path, device)
+    if not isinstance(network, NeuralAligner):
+        raise AlignkitError(f"{path} holds a {network.name}, not a network of `alignkit train`")
+    run = find_run(path)
+    if run is not None:
+        run.check(network, Path(path))
+    return network
+
+
+def open_run(path: PathLike) -> TranslationRun:
+    """The run in a directory.
+
+    Raises:
+        InputError: there is no such directory, or it holds no run or one without any network yet.
+    """
+    run = TranslationRun(best_checkpoint(Path(path)).parent)
+    _ = run.config
+    return run
 
 
 def fingerprint(*parts: Sequence[str]) -> str:

@@ -1,33 +1,87 @@
-"""Training runs: a task of steps and measurements, the best network, and resumption from any measured step."""
+"""Training runs: a task of steps and measurements, their log, the best network, and resumption."""
 
 from __future__ import annotations
 
 import copy
+import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import cached_property
-from typing import Any, ClassVar, Generic, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from alignkit.errors import AlignkitError
+from alignkit.errors import AlignkitError, reading
 from alignkit.neural.aligners import TrainedAligner
 from alignkit.neural.checkpoints import checked_weights, weights_of
 from alignkit.neural.devices import pick_device, training_batches
 from alignkit.neural.settings import RunSettings, TextSettings, logged_steps
-from alignkit.neural.training.log import Row, TrainingLog
-from alignkit.neural.training.loop import adam, batch_at, descend, seeded
-from alignkit.support.stages import no_progress
+from alignkit.neural.training.loop import adam, optimise, seeded
+from alignkit.support.files import atomic_write
+from alignkit.support.records import Record, parse_json
+from alignkit.support.stages import Stage
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import Tokenizer, learn_words, train_subwords
-from alignkit.types import Progress
+from alignkit.types import PathLike, Progress
 
 Network = TypeVar("Network", bound=nn.Module)
 Found = TypeVar("Found", bound=TrainedAligner)
+
+
+class Row(NamedTuple):
+    """One measured value. Names: ``train.loss``, ``valid.loss`` (nats per token), ``valid.accuracy`` (share
+    of tokens), ``valid.bleu`` (beam) and ``valid.bleu_greedy`` (0 to 100)."""
+
+    step: int
+    name: str
+    value: float
+
+
+@dataclass(frozen=True)
+class TrainingLog:
+    """What a run measured: one row per (step, name), in the order of measurement."""
+
+    rows: tuple[Row, ...] = ()
+
+    def add(self, step: int, values: Iterable[tuple[str, float]]) -> TrainingLog:
+        """This log with more rows at ``step``."""
+        return TrainingLog(self.rows + tuple(Row(step, name, float(value)) for name, value in values))
+
+    def at(self, step: int) -> dict[str, float]:
+        """name -> value of the rows at a step."""
+        return {row.name: row.value for row in self.rows if row.step == step}
+
+    def series(self, name: str) -> list[tuple[int, float]]:
+        """(step, value) of every row of that name."""
+        return [(row.step, row.value) for row in self.rows if row.name == name]
+
+    def best(self, name: str, largest: bool = False) -> tuple[int, float]:
+        """The (step, value) with the smallest (or largest) value, the first among equals.
+
+        Raises:
+            ValueError: there is no row of that name.
+        """
+        return min(self.series(name), key=lambda row: -row[1] if largest else row[1])
+
+    def save(self, path: PathLike) -> None:
+        """Write JSONL, one object ``{"step", "name", "value"}`` per row."""
+        with atomic_write(path) as stream:
+            for row in self.rows:
+                stream.write(json.dumps(row._asdict()).encode() + b"\n")
+
+    @classmethod
+    def load(cls, path: PathLike) -> TrainingLog:
+        """Read a file that :meth:`save` wrote; raises InputError, with the line, if it is damaged."""
+        rows = []
+        with reading(path), open(path, encoding="utf-8", newline="\n") as stream:
+            for number, line in enumerate(stream, 1):
+                row = Record(path, parse_json(path, line, line=number), line=number)
+                rows.append(Row(row.whole("step"), row.text("name"), row.number("value")))
+        return cls(tuple(rows))
 
 
 class Task(ABC, Generic[Network, Found]):
@@ -42,7 +96,8 @@ class Task(ABC, Generic[Network, Found]):
     Attributes:
         bitext, tokenizer, device: as given.
         settings: with the size of the vocabulary filled in.
-        epoch_steps: steps of an epoch.
+        epoch_steps, last_step: steps of an epoch, and in all.
+        logged_steps: the steps after which the network is measured and may be kept.
     """
 
     MEASURES_EPOCHS: ClassVar[bool] = False  #: measure the network after each epoch, too
@@ -51,21 +106,13 @@ class Task(ABC, Generic[Network, Found]):
         self.bitext, self.tokenizer, self.device = bitext, tokenizer, pick_device(device)
         self.settings: Any = settings.change(network={"vocabulary": len(tokenizer.vocabulary)})
         self.epoch_steps = len(self.batches(0))
+        self.last_step: int = settings.training.last_step(self.epoch_steps)
+        self.logged_steps = frozenset(logged_steps(self.last_step, settings.training.schedule))
 
     def batches(self, epoch: int) -> list[np.ndarray]:
         """The batches of an epoch, the same number in each."""
         training = self.settings.training
         return training_batches(self.bitext, training.batch, training.seed, epoch, training.buckets)
-
-    @property
-    @abstractmethod
-    def last_step(self) -> int:
-        """The number of steps in all."""
-
-    @cached_property
-    def logged_steps(self) -> frozenset[int]:
-        """The steps after which the network is measured and may be kept."""
-        return frozenset(logged_steps(self.last_step, self.settings.training.schedule))
 
     @abstractmethod
     def new_network(self) -> Network:
@@ -101,10 +148,6 @@ class Task(ABC, Generic[Network, Found]):
         """The parameters that are trained."""
         return list(network.parameters())
 
-    def pinned(self, network: Network) -> bool:
-        """True if the backward pass is to run on one thread (:func:`alignkit.neural.training.loop.descend`)."""
-        return False
-
     def conclude(self, best: Found) -> list[tuple[str, float]]:
         """Measure the best network once, when all steps are done: (name, value) pairs."""
         return []
@@ -130,8 +173,6 @@ class Trainer(Generic[Network, Found]):
         self.step, self.log, self.finished = 0, TrainingLog(), False
         self.best: Found | None = None
         self._metrics: dict[str, float] = {}  # of this step
-        self._loss = torch.zeros((), device=task.device)
-        self._since = 0
         self._optimiser = adam(task.parameters(self.network), self._training.rate(0))
 
     def run(self, commit: Callable[[Any, bool], None] | None = None, progress: Progress | None = None) -> Found:
@@ -145,79 +186,56 @@ class Trainer(Generic[Network, Found]):
         Returns:
             the best network.
         """
-        task = self.task
-        if not self.finished:
-            self._descend(
-                batch_at(task.batches, task.epoch_steps),
-                task.last_step,
-                measure=lambda step: self._arrive(step, commit),
-                progress=progress or no_progress,
-                message=lambda: task.message((self.step - 1) // task.epoch_steps, self._best.metrics),
-            )
-        return self._best
+        task, start = self.task, self.step
+        if self.finished and self.best is not None:
+            return self.best
+        batches = lru_cache(maxsize=1)(task.batches)  # of the epoch
+        total, count = torch.zeros((), device=task.device), 0  # losses since the last measurement
 
-    def advance(self, batch: np.ndarray) -> None:
-        """Take one step of Adam on a batch, without measuring."""
-        self._descend(lambda _: batch, self.step + 1)
-        self.step += 1
-
-    def _descend(self, batches: Callable[[int], np.ndarray], last: int, **following: Any) -> None:
         def loss(step: int) -> Tensor:
+            nonlocal count
+            epoch, place = divmod(step, task.epoch_steps)
             self.network.train()
-            found = self.task.loss(self.network, batches(step), step)
-            self._loss += found.detach()
-            self._since += 1
+            found = task.loss(self.network, batches(epoch)[place], step)
+            total.add_(found.detach())
+            count += 1
             return found
 
-        task, training = self.task, self._training
-        own: dict[str, Any] = {"seed": training.seed, "device": task.device, "rate": training.rate}
-        pinned = task.pinned(self.network)
-        descend(self._optimiser, loss, last, start=self.step, pinned=pinned, **own, **following)
-
-    @property
-    def _best(self) -> Found:
+        with Stage("training", progress) as stage:
+            for step in self._steps(loss, task.last_step):
+                self.step, ends_epoch = step, step % task.epoch_steps == 0
+                planned = step in task.logged_steps or (task.MEASURES_EPOCHS and ends_epoch)
+                due = planned and not self.log.at(step)  # it was done before if the run was interrupted here
+                improved = False
+                if due:  # measure, log, and keep the network if it is the best
+                    values = [("train.loss", total.item() / count)] if count else []
+                    values += task.measure(self.network, step)
+                    check_converging(self.network, step, values)
+                    self.log, self._metrics = self.log.add(step, values), dict(values)
+                    total, count = total.zero_(), 0
+                    if self.best is None or task.rank(self._metrics) < task.rank(self.best.metrics):
+                        self.best, improved = self.snapshot(), True
+                assert self.best is not None
+                if step == task.last_step:
+                    self.log = self.log.add(self.best.step, task.conclude(self.best))
+                    self.finished = True
+                if commit is not None and (due or self.finished):
+                    commit(self, improved)
+                if step > start:
+                    message = task.message((step - 1) // task.epoch_steps, self.best.metrics)
+                    stage(step, task.last_step, message)
         assert self.best is not None
         return self.best
 
-    def _arrive(self, step: int, commit: Callable[[Any, bool], None] | None) -> None:
-        """Measure if it is due and was not done before the run was interrupted, conclude the last step, commit."""
-        self.step, task = step, self.task
-        planned = step in task.logged_steps or (task.MEASURES_EPOCHS and step % task.epoch_steps == 0)
-        due = planned and not self.log.at(step)
-        improved = due and self._measure()
-        if step == task.last_step:
-            self.log = self.log.add(self._best.step, task.conclude(self._best))
-            self.finished = True
-        if commit is not None and (due or self.finished):
-            commit(self, improved)
+    def advance(self, batch: np.ndarray) -> None:
+        """Take one step of Adam on a batch, without measuring."""
+        for step in self._steps(lambda step: self.task.loss(self.network.train(), batch, step), self.step + 1):
+            self.step = step
 
-    def _measure(self) -> bool:
-        """Measure, log, and keep the network if it is the best; returns whether it is."""
-        values = [("train.loss", self._loss.item() / self._since)] if self._since else []
-        self._loss.zero_()
-        self._since = 0
-        values += self.task.measure(self.network, self.step)
-        self._check_converging(values)
-        rank = self.task.rank
-        self.log, self._metrics = self.log.add(self.step, values), dict(values)
-        if self.best is not None and rank(self._metrics) >= rank(self.best.metrics):
-            return False
-        self.best = self.snapshot()
-        return True
-
-    def _check_converging(self, values: list[tuple[str, float]]) -> None:
-        """Raises AlignkitError if a measurement or a weight has left all bounds."""
-        wild = next((name for name, value in values if not math.isfinite(value)), None)
-        if wild is None:
-            try:
-                checked_weights(weights_of(self.network))
-            except ValueError:
-                wild = "a weight"
-        if wild is not None:
-            raise AlignkitError(
-                f"training diverged: {wild} is not finite or far too large after step {self.step}; "
-                "use a smaller learning rate"
-            )
+    def _steps(self, loss: Callable[[int], Tensor], last: int) -> Iterator[int]:
+        own: dict[str, Any] = {"device": self.task.device, "pinned": self.network.pinned}
+        own |= {"seed": self._training.seed, "rate": self._training.rate}
+        return optimise(self._optimiser, loss, last, start=self.step, **own)
 
     def snapshot(self) -> Found:
         """A copy of the network as it is now, with the measurements of this step."""
@@ -228,8 +246,6 @@ class Trainer(Generic[Network, Found]):
 
     def state(self) -> dict[str, Any]:
         """The state for :meth:`restore`, in plain values and tensors; taken at a measured step."""
-        assert self.best is not None
-        assert self._since == 0
         return {
             "step": self.step,
             "weights": weights_of(self.network),
@@ -266,6 +282,21 @@ class Trainer(Generic[Network, Found]):
             # A best network from after the state stands in for the state's until training reaches it again.
             best = replace(best, step=step, metrics={**best.metrics, **self.log.at(step)})
         self.best = best
+
+
+def check_converging(network: nn.Module, step: int, values: Iterable[tuple[str, float]]) -> None:
+    """Raises AlignkitError if a measurement or a weight has left all bounds after this step."""
+    wild = next((name for name, value in values if not math.isfinite(value)), None)
+    if wild is None:
+        try:
+            checked_weights(weights_of(network))
+        except ValueError:
+            wild = "a weight"
+    if wild is not None:
+        raise AlignkitError(
+            f"training diverged: {wild} is not finite or far too large after step {step}; "
+            "use a smaller learning rate"
+        )
 
 
 def learn_tokenizer(lines: Sequence[str], settings: TextSettings) -> Tokenizer:

@@ -1,50 +1,37 @@
-"""Training of translation networks, determined by a seed and resumable from any measured step.
-
-A run is a directory that survives being killed at any moment:
-
-config.json         settings, description of the text, and versions of the program's parts
-train.npz           the encoded training text (Bitext.save)
-valid.npz           the encoded validation text
-valid.tgt.txt       the raw target lines of the validation text, the references of BLEU
-log.jsonl           measurements
-checkpoints/        step-000500.pt and so on, at the logged steps
-best.pt             the network with the lowest validation loss
-state.pt            the state from which training is resumed; written last, so that no other file is older
-"""
+"""Training of translation networks, determined by a seed and resumable from any measured step; guided training."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from alignkit.errors import AlignkitError, check_list, reading
+from alignkit.errors import AlignkitError, check_list
 from alignkit.links.links import Links
-from alignkit.neural.aligners import NeuralAligner, best_checkpoint, load_checkpoint
-from alignkit.neural.devices import Batch, Batcher, training_batches, usable
-from alignkit.neural.losses import TokenLoss
+from alignkit.neural.aligners import NeuralAligner
+from alignkit.neural.devices import Batch, Batcher, to_device, usable
 from alignkit.neural.networks.attention import samplers, score_function_loss
 from alignkit.neural.networks.encoder_decoder import Encoding, TranslationNetwork
 from alignkit.neural.scoring.evaluation import bleu, evaluate_network
 from alignkit.neural.scoring.translation import chosen_map, read_weights
 from alignkit.neural.settings import Reading, RunSettings, new_network
-from alignkit.neural.training.guidance import Guide, guide_loss, word_guide
-from alignkit.neural.training.run_directory import CONFIG, RunDirectory, fingerprint
+from alignkit.neural.training.run_directory import REFERENCES, TranslationRun, fingerprint
 from alignkit.neural.training.trainer import Task, learn_tokenizer
+from alignkit.scores import token_words
 from alignkit.support.files import atomic_write
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs
-from alignkit.text.tokenization import BOS, UNK, Tokenizer, encode_bitext
+from alignkit.text.tokenization import BOS, UNK, Tokenizer, encode_bitext, split_words
 from alignkit.types import PathLike, Progress
 
 BLEU = ("valid.bleu_greedy", "valid.bleu")  #: of one hypothesis, and of a beam
-REFERENCES = "valid.tgt.txt"  #: in a run directory
+SMALLEST = 1e-9  #: added to a weight before its logarithm is taken
 
 
 class TranslationTask(Task[TranslationNetwork, NeuralAligner]):
@@ -75,16 +62,14 @@ class TranslationTask(Task[TranslationNetwork, NeuralAligner]):
         device: str = "auto",
         guide: Guide | None = None,
     ) -> None:
-        _check_text(bitext, valid, tokenizer)
+        for name, text in (("training", bitext), ("validation", valid)):
+            if any(side.vocabulary != tokenizer.vocabulary for side in (text.source, text.target)):
+                raise AlignkitError(f"the {name} text is not encoded with the tokenizer's vocabulary")
+            if not len(usable(text)):
+                raise AlignkitError(f"the {name} text has no pair with tokens on both sides")
         super().__init__(bitext, settings, tokenizer, device)
         self.valid, self.references, self.guide = valid, references, guide
         self._batcher = Batcher(bitext, self.device)
-
-    @property
-    def last_step(self) -> int:
-        training = self.settings.training
-        most: int = training.epochs * self.epoch_steps
-        return most if training.steps is None else min(most, training.steps)
 
     def new_network(self) -> TranslationNetwork:
         return new_network(self.settings.network)
@@ -96,9 +81,6 @@ class TranslationTask(Task[TranslationNetwork, NeuralAligner]):
         guide = None if uniform or not training.guide_weight else self.guide
         more = {"smoothing": training.label_smoothing, "guide": guide, "guide_weight": training.guide_weight}
         return batch_loss(network, self._batcher(batch), training.word_dropout, uniform, **more)
-
-    def pinned(self, network: TranslationNetwork) -> bool:
-        return network.pinned
 
     def measure(self, network: TranslationNetwork, step: int) -> list[tuple[str, float]]:
         loss, accuracy = evaluate_network(network, self.valid)
@@ -126,6 +108,40 @@ class TranslationTask(Task[TranslationNetwork, NeuralAligner]):
     def aligner(self, network: TranslationNetwork, step: int, metrics: dict[str, float]) -> NeuralAligner:
         fingerprint = self.bitext.fingerprint()
         return NeuralAligner(network, self.tokenizer, self.settings, step, metrics, fingerprint)
+
+
+class TokenLoss(torch.autograd.Function):
+    """Mean of -log softmax(W x + b)[y] over N tokens, in nats.
+
+    ``TokenLoss.apply(x (N, H), weight (V, H), bias (V,), y int64 (N,), smoothing)`` -> scalar. With label
+    smoothing, each target has the probability 1 - smoothing, and all V tokens share the rest (Szegedy et al.
+    2016).
+
+    Its gradients are computed together with its value. The (N, V) logits are by far the largest array of a step:
+    turning them into their own gradient in place takes as few passes over them as possible, where autograd would
+    keep a second and a third array of that size.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, y: Tensor, smoothing: float = 0.0) -> Tensor:
+        logits = torch.addmm(bias, x, weight.t())
+        even = torch.logsumexp(logits, 1) - logits.mean(1) if smoothing else None
+        torch.softmax(logits, 1, out=logits)
+        # A probability that underflows to 0 counts as the smallest float32 number; the gradient is still right.
+        loss = -logits.gather(1, y.unsqueeze(1)).clamp_min_(torch.finfo(logits.dtype).tiny).log_().mean()
+        # d loss / d logits = (softmax - target distribution) / N
+        rows = torch.arange(len(y), device=y.device)
+        logits[rows, y] -= 1.0 - smoothing
+        if even is not None:
+            loss = (1 - smoothing) * loss + smoothing * even.mean()
+            logits -= smoothing / logits.shape[1]
+        logits /= max(len(y), 1)
+        ctx.save_for_backward(logits.mm(weight), logits.t().mm(x), logits.sum(0))
+        return loss
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        return (*(gradient.mul_(grads[0]) for gradient in ctx.saved_tensors), None, None)
 
 
 def batch_loss(
@@ -188,47 +204,88 @@ def _guided_pass(
     return decoded.features[:, :-1], chosen_map(maps, reading)[:, 1:]
 
 
-def _check_text(bitext: Bitext, valid: Bitext, tokenizer: Tokenizer) -> None:
-    for name, text in (("training", bitext), ("validation", valid)):
-        if any(side.vocabulary != tokenizer.vocabulary for side in (text.source, text.target)):
-            raise AlignkitError(f"the {name} text is not encoded with the tokenizer's vocabulary")
-        if not len(usable(text)):
-            raise AlignkitError(f"the {name} text has no pair with tokens on both sides")
+@dataclass(frozen=True, eq=False)
+class Guide:
+    """For every sentence pair, the distribution that each linked target token's attention is to have.
+
+    Attributes:
+        offsets: int64 (M + 1,), the first element of each pair.
+        rows, columns: int64 (K,), target and source token.
+        weights: float32 (K,), 1 / the number of source tokens that the target token is linked to.
+    """
+
+    offsets: np.ndarray
+    rows: np.ndarray
+    columns: np.ndarray
+    weights: np.ndarray
+
+    def matrices(self, batch: Batch) -> Tensor:
+        """(B, T, L): the distributions for a batch; rows of tokens without links, and of padding, are zeros."""
+        length, size = batch.source.shape
+        found = np.zeros((size, len(batch.target), length), np.float32)
+        for place, m in enumerate(batch.pairs.tolist()):
+            part = slice(self.offsets[m], self.offsets[m + 1])
+            found[place, self.rows[part], self.columns[part]] = self.weights[part]
+        return to_device(found, batch.source.device)
 
 
-@dataclass(frozen=True)
-class TranslationRun(RunDirectory[RunSettings, NeuralAligner, Bitext]):
-    """The run directory of a translation network."""
+def word_guide(links: Links, text: LinePairs, bitext: Bitext, tokenizer: Tokenizer) -> Guide:
+    """The guide that links between whitespace words give: a token is linked to all tokens of the linked words.
 
-    KIND: ClassVar[str] = "alignkit.run"
-    COMMAND: ClassVar[str] = "train"
-    ALIGNER: ClassVar[type[Any]] = NeuralAligner
+    Args:
+        links: of M pairs of lines.
+        text: the lines.
+        bitext: the lines as the tokenizer encoded them.
+        tokenizer: the network's.
 
-    def encoded(self, name: str) -> Bitext:
-        return self.read_text(name)
+    Raises:
+        AlignkitError: the numbers of pairs differ, or a link is outside of its pair.
+    """
+    if len(links) != len(bitext):
+        raise AlignkitError(
+            f"the guide has links of {len(links)} sentence pairs, the training text has {len(bitext)}"
+        )
+    rows, columns, weights, sizes = [], [], [], [0]
+    for m, pairs in enumerate(links):
+        of_source = _tokens_by_word(tokenizer, text.source[m], bitext.source[m])
+        of_target = _tokens_by_word(tokenizer, text.target[m], bitext.target[m])
+        linked: dict[int, list[int]] = {}
+        for s, t in pairs.tolist():
+            if s >= len(of_source) or t >= len(of_target):
+                shape = f"{len(of_source)} source and {len(of_target)} target words"
+                raise AlignkitError(f"the guide links {s}-{t} in sentence pair {m + 1}, which has {shape}")
+            for token in of_target[t]:
+                linked.setdefault(token, []).extend(of_source[s])
+        for token, found in linked.items():
+            rows += [token] * len(found)
+            columns += found
+            weights += [1 / len(found)] * len(found)
+        sizes.append(len(rows))
+    arrays = np.array(rows, np.int64), np.array(columns, np.int64), np.array(weights, np.float32)
+    return Guide(np.array(sizes, np.int64), *arrays)
 
-    @property
-    def uniform_steps(self) -> int:
-        """The number of first steps in which attention was fixed to 1/L, whatever the network's attention is."""
-        training = self.settings.training
-        if not training.warmup:
-            return 0
-        return training.warmup * len(training_batches(self.train, training.batch, 0, 0, training.buckets))
 
-    @property
-    def references(self) -> list[str]:
-        """The raw target lines of the validation text."""
-        with reading(place := self.path / REFERENCES):
-            return place.read_bytes().decode("utf-8", "surrogatepass").split("\n")[:-1]
+def _tokens_by_word(tokenizer: Tokenizer, line: str, ids: Sequence[int] | np.ndarray) -> list[list[int]]:
+    """The tokens of every whitespace word of an encoded line."""
+    words = token_words(tokenizer, line, np.asarray(ids))
+    found: list[list[int]] = [[] for _ in split_words(line)]
+    for token, word in enumerate(words.tolist()):
+        if word >= 0:
+            found[word].append(token)
+    return found
 
 
-def find_run(path: PathLike) -> TranslationRun | None:
-    """The run at a directory, or the run that a checkpoint belongs to; None if there is none."""
-    place = Path(path).resolve()
-    for folder in (place, place.parent, place.parent.parent):
-        if (folder / CONFIG).is_file() and (folder / "train.npz").is_file():
-            return TranslationRun(folder)
-    return None
+def guide_loss(weights: Tensor, wanted: Tensor) -> Tensor:
+    """Cross-entropy between given distributions and attention, the mean over the rows by their sums, nats.
+
+    Weights that are exactly 0, as sparse normalizers give them, have no gradient.
+
+    Args:
+        weights: (B, T, L), the attention.
+        wanted: (B, T, L), of :meth:`Guide.matrices`.
+    """
+    losses = -(wanted * torch.log(weights + SMALLEST)).sum(2)
+    return losses.sum() / wanted.sum().clamp_min(SMALLEST)
 
 
 def train_translation(
@@ -261,7 +318,8 @@ def train_translation(
         AlignkitError: the directory contains something else, or a run with other settings or text; the two sides
             of a text differ in length, or are strings; there is no such device.
     """
-    for name, part in (("training", text), ("validation", valid)):
+    parts = {"training": text, "validation": valid}
+    for name, part in parts.items():
         for side in part:
             check_list(side, f"the {name} text must have a list of lines on each side")
         if len(part.source) != len(part.target):
@@ -269,7 +327,7 @@ def train_translation(
                 f"the {name} text has {len(part.source)} source and {len(part.target)} target lines"
             )
     run = TranslationRun(Path(run_dir))
-    described = {"training": _describe(text), "validation": _describe(valid)}
+    described = {name: {"pairs": len(p.source), "sha256": fingerprint(*p)} for name, p in parts.items()}
     if guide is not None:
         described["guide"] = {"links": len(guide.pairs), "sha256": fingerprint(guide.to_strings())}
 
@@ -292,29 +350,3 @@ def train_translation(
 def _describe(text: LinePairs) -> dict[str, object]:
     """The number of pairs and the SHA-256 of the lines, which identify the text."""
     return {"pairs": len(text.source), "sha256": fingerprint(*text)}
-
-
-def load_network(path: PathLike, device: str = "auto") -> NeuralAligner:
-    """The network of a checkpoint or run directory.
-
-    Raises:
-        AlignkitError: it holds another aligner, or lies in a run directory that it does not belong to.
-    """
-    network = load_checkpoint(path, device)
-    if not isinstance(network, NeuralAligner):
-        raise AlignkitError(f"{path} holds a {network.name}, not a network of `alignkit train`")
-    run = find_run(path)
-    if run is not None:
-        run.check(network, Path(path))
-    return network
-
-
-def open_run(path: PathLike) -> TranslationRun:
-    """The run in a directory.
-
-    Raises:
-        InputError: there is no such directory, or it holds no run or one without any network yet.
-    """
-    run = TranslationRun(best_checkpoint(Path(path)).parent)
-    _ = run.config
-    return run

@@ -62,7 +62,8 @@ def test_curves_rise_and_are_those_of_agreement(found, texts):
 
 def test_a_run_directory_gives_its_own_agreements(texts, tmp_path):
     from alignkit.neural.aligners import load_checkpoint
-    from alignkit.neural.training.translation import TranslationRun, train_translation
+    from alignkit.neural.training.run_directory import TranslationRun
+    from alignkit.neural.training.translation import train_translation
 
     plan = experiment.KtiwSettings(**texts, pieces=60, epochs=1)
     lines, held = plan.lines()

@@ -16,7 +16,7 @@ from alignkit.errors import AlignkitError
 from alignkit.lab.explain.registry import UNTRAINED, ExplanationSettings
 from alignkit.lab.explain.subject import Subject, decisions, explanation_table, subject_of_run
 from alignkit.neural.networks.classifier import Classifier
-from alignkit.neural.training.classification import ClassifierRun
+from alignkit.neural.training.run_directory import ClassifierRun
 from alignkit.text.labelled import LabelledText
 from alignkit_cli.main import run
 from tests.lab.explain.conftest import train

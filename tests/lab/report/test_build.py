@@ -59,7 +59,7 @@ def test_sets_of_a_run(report):
 def test_the_course_is_that_of_the_checkpoints(runs, report):
     from alignkit.classical.ibm1 import fit_ibm1
     from alignkit.neural.aligners import load_checkpoint
-    from alignkit.neural.training.translation import TranslationRun
+    from alignkit.neural.training.run_directory import TranslationRun
 
     run = TranslationRun(runs / "one")
     reference = fit_ibm1(run.train, iterations=5, null=False).score(run.valid, "beta")
@@ -78,7 +78,7 @@ def test_the_course_is_that_of_the_checkpoints(runs, report):
 
 def test_steps_of_fixed_attention_are_known(runs, report):
     """The preset small fixes attention in its first three epochs: all of these runs' two."""
-    from alignkit.neural.training.translation import TranslationRun
+    from alignkit.neural.training.run_directory import TranslationRun
 
     run = TranslationRun(runs / "one")
     assert run.settings.training.warmup == 3
@@ -89,7 +89,7 @@ def test_steps_of_fixed_attention_are_known(runs, report):
 
 
 def test_counts_are_those_of_the_training_text(runs, report):
-    from alignkit.neural.training.translation import TranslationRun
+    from alignkit.neural.training.run_directory import TranslationRun
 
     train = TranslationRun(runs / "one").train.source
     for token in ("s0", "</s>"):
@@ -113,7 +113,7 @@ def test_the_second_seeds_attention_is_drawn_towards_the_firsts(runs):
     from alignkit.lab.report.build import build_report
     from alignkit.lab.report.page import page_data
     from alignkit.neural.aligners import load_checkpoint
-    from alignkit.neural.training.translation import TranslationRun
+    from alignkit.neural.training.run_directory import TranslationRun
 
     found = build_report(runs=[str(runs / "one"), str(runs / "two")], device="cpu")
     (shown,) = (each for each in page_data(found, 1)["course"]["series"] if "another seed" in each["label"])
@@ -208,7 +208,7 @@ def test_compare_takes_scores_of_its_own_tokens(runs, tmp_path, capsys):
     import json
 
     from alignkit.neural.aligners import load_checkpoint
-    from alignkit.neural.training.translation import TranslationRun
+    from alignkit.neural.training.run_directory import TranslationRun
 
     valid = TranslationRun(runs / "one").valid
     scores = load_checkpoint(runs / "one", "cpu").score(valid, "alpha")

@@ -20,8 +20,9 @@ from alignkit.neural.scoring.evaluation import beam_search, translate
 from alignkit.neural.scoring.saliency import autograd_saliency, has_derivatives
 from alignkit.neural.scoring.translation import network_scores
 from alignkit.neural.settings import NETWORKS, NetworkSettings, RunSettings, from_dict, new_network
+from alignkit.neural.training.run_directory import TranslationRun
 from alignkit.neural.training.trainer import Trainer
-from alignkit.neural.training.translation import TranslationRun, TranslationTask, train_translation
+from alignkit.neural.training.translation import TranslationTask, train_translation
 from alignkit.text.pairs import LinePairs
 from alignkit.text.tokenization import EOS
 from alignkit_cli.main import run

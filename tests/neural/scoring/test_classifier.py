@@ -217,9 +217,9 @@ def test_vectors(tmp_path: Path) -> None:
     tokenizer = learn_words(["w1 w2 w3 a b"])
     path = tmp_path / "v.txt"
     path.write_text("5 2\nw2 1.5 -2\nnone 1 2\na b 3 4\nw1 0.5 1e-3\nw2 9 9\n")
-    found = read_vectors(path, tokenizer.vocabulary, 2)
-    assert [tokenizer.vocabulary[i] for i in found.ids] == ["w1", "w2"]
-    np.testing.assert_allclose(found.values, [[0.5, 1e-3], [1.5, -2]])
+    ids, values = read_vectors(path, tokenizer.vocabulary, 2)
+    assert [tokenizer.vocabulary[i] for i in ids] == ["w1", "w2"]
+    np.testing.assert_allclose(values, [[0.5, 1e-3], [1.5, -2]])
     for line, problem in (
         ("w1 1", "line 2: has 1 numbers after its word, not 2"),
         ("w1 1 x", "line 2: must be a word and numbers"),

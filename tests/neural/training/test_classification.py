@@ -22,9 +22,9 @@ from alignkit.neural.settings import (
     from_dict,
     logged_steps,
 )
-from alignkit.neural.training.classification import ClassificationTask, ClassifierRun, Judged, train_classifier
+from alignkit.neural.training.classification import ClassificationTask, Judged, train_classifier
+from alignkit.neural.training.run_directory import ClassifierRun, find_run
 from alignkit.neural.training.trainer import Trainer
-from alignkit.neural.training.translation import find_run
 from alignkit.text.labelled import LabelledLines, LabelledText
 from alignkit.text.tokenization import learn_words
 

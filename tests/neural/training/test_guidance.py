@@ -10,9 +10,14 @@ from alignkit.errors import AlignkitError
 from alignkit.links.links import Links
 from alignkit.neural.devices import Batcher
 from alignkit.neural.settings import Reading, new_network
-from alignkit.neural.training.guidance import guide_loss, word_guide
 from alignkit.neural.training.trainer import Trainer
-from alignkit.neural.training.translation import TranslationTask, batch_loss, train_translation
+from alignkit.neural.training.translation import (
+    TranslationTask,
+    batch_loss,
+    guide_loss,
+    train_translation,
+    word_guide,
+)
 from alignkit.text.pairs import LinePairs
 from alignkit.text.tokenization import encode_bitext, train_subwords
 

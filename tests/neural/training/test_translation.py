@@ -15,9 +15,9 @@ from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.aligners import NeuralAligner, load_checkpoint
 from alignkit.neural.devices import training_batches, usable
 from alignkit.neural.settings import PRESETS, RunSettings, TrainingSettings, from_dict, logged_steps
-from alignkit.neural.training.log import TrainingLog
-from alignkit.neural.training.trainer import Trainer
-from alignkit.neural.training.translation import TranslationRun, TranslationTask, find_run, train_translation
+from alignkit.neural.training.run_directory import TranslationRun, find_run
+from alignkit.neural.training.trainer import Trainer, TrainingLog
+from alignkit.neural.training.translation import TranslationTask, train_translation
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs
 from alignkit.text.tokenization import Tokenizer
