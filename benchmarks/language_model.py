@@ -66,8 +66,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, MarianConfig, MarianMTModel, PreTrainedTokenizerFast
 
 import alignkit
-from alignkit.lab.heads.hugging_face import cross_attention, load_pretrained
-from alignkit.lab.heads.language_models import translation_attention
+from alignkit.lab.heads.hugging_face import cross_attention, load_pretrained, translation_attention
 from alignkit.lab.interop.heads import AttentionHeads
 from alignkit.links.links import Links
 from alignkit.text.reading import read_lines

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from alignkit.errors import AlignkitError, counted
-from alignkit.lab.heads.quantities import QUANTITIES
+from alignkit.lab.interop.heads import QUANTITIES
 from alignkit.text.pairs import check_has_words
 from alignkit_cli.analysis_options import device_option
 from alignkit_cli.command import alignkit_command, argument
@@ -33,7 +33,7 @@ from alignkit_cli.progress import ProgressBar
 )
 @click.option(
     "--template",
-    type=Checked("TEXT", "alignkit.lab.heads.language_models:split_template"),
+    type=Checked("TEXT", "alignkit.lab.heads.hugging_face:split_template"),
     help="What a language model reads, as 'German: {source} English: {target}'.  [default: {source} = {target}]",
 )
 @click.option(
@@ -62,8 +62,13 @@ def command(model: str, output: str, quiet: bool, **options: Any) -> None:
 
     Needs transformers; `alignkit doctor` says how to get it.
     """
-    from alignkit.lab.heads.hugging_face import cross_attention, is_speech, load_pretrained
-    from alignkit.lab.heads.language_models import TEMPLATE, translation_attention
+    from alignkit.lab.heads.hugging_face import (
+        TEMPLATE,
+        cross_attention,
+        is_speech,
+        load_pretrained,
+        translation_attention,
+    )
     from alignkit.lab.heads.speech import read_recordings, speech_attention
     from alignkit.neural.devices import set_threads
     from alignkit.text.pairs import read_line_pairs

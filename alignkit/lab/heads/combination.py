@@ -11,8 +11,7 @@ import numpy as np
 
 from alignkit.aligner import Aligner, linked_above
 from alignkit.errors import AlignkitError
-from alignkit.lab.heads.quantities import WEIGHTS
-from alignkit.lab.interop.heads import AttentionHeads
+from alignkit.lab.interop.heads import WEIGHTS, AttentionHeads
 from alignkit.links.from_scores import are_linked, links_above
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import count_links
@@ -71,7 +70,7 @@ class HeadCombination(Aligner):
         """
         layout = Scores.zeros(shapes)
         logits = np.full(len(layout.values), self.bias)
-        parts = [_on_words(heads, shift) for shift in (0, 1)]
+        parts = heads.on_words, heads.shifted.on_words
         for (layer, head, shift), weight in zip(self.heads, self.weights, strict=True):
             if (layer, head) not in heads.heads:
                 raise AlignkitError(f"the model has no head {layer}.{head}; it has {heads.described}")
@@ -96,12 +95,8 @@ def load_combination(path: PathLike) -> HeadCombination:
     """Read what :meth:`HeadCombination.save` wrote; raises InputError if it is damaged or something else."""
     with loaded(path, KIND, VERSION) as (fields, header):
         heads, weights = fields.get("heads", np.int32, 2), fields.get("weights", np.float64)
-        if (
-            not len(weights)
-            or heads.shape != (len(weights), 3)
-            or (heads < 0).any()
-            or not np.isfinite(weights).all()
-        ):
+        fitting = len(weights) and heads.shape == (len(weights), 3) and (heads >= 0).all()
+        if not fitting or not np.isfinite(weights).all():
             raise ValueError("the heads do not fit their weights")
         made = header.part("made")
         facts = {name: made.text(name) for name in ("model", *made)}
@@ -131,12 +126,15 @@ def fit_combination(heads: AttentionHeads, bitext: Bitext, gold: GoldLinks) -> t
     if "model" not in heads.made:
         raise AlignkitError("the attention does not say of which model it is; write it with `alignkit attention`")
     rows = [(*head, shift) for shift in (0, 1) for head in heads.heads]
-    values = np.concatenate([_on_words(heads, shift).values for shift in (0, 1)])
+    values = np.concatenate([heads.on_words.values, heads.shifted.on_words.values])
     linked = are_linked(gold.possible, bitext.shapes)
     odd = np.repeat(np.arange(len(bitext)) % 2 == 1, bitext.shapes.astype(np.int64).prod(axis=1))
     if not (linked[odd].any() and linked[~odd].any()):
         raise AlignkitError("heads are combined by links of at least two sentence pairs, odd and even")
-    kept = np.argsort(-_correlation(values, linked), kind="stable")[:MOST_HEADS]
+    # How far the values of each head go with being linked, in standard deviations.
+    deviations = np.maximum(values.std(axis=1, dtype=np.float64), 1e-12)
+    correlation = np.asarray(values @ (linked - linked.mean()) / deviations)
+    kept = np.argsort(-correlation, kind="stable")[:MOST_HEADS]
     values, tried = values[kept].astype(np.float64), []
     for penalty in PENALTIES:
         alpha = Scores.zeros(bitext.shapes)
@@ -151,12 +149,6 @@ def fit_combination(heads: AttentionHeads, bitext: Bitext, gold: GoldLinks) -> t
     if not len(used):
         raise AlignkitError("no head gives linked words more attention than others, so there is none to combine")
     return HeadCombination(dict(heads.made), tuple(rows[kept[k]] for k in used), weights[used], bias), error
-
-
-def _correlation(values: np.ndarray, linked: np.ndarray) -> np.ndarray:
-    """float64 (K,): how far each of (K, N) values goes with being linked, in standard deviations."""
-    deviations = np.maximum(values.std(axis=1, dtype=np.float64), 1e-12)
-    return np.asarray(values @ (linked - linked.mean()) / deviations)
 
 
 def _logistic(logits: np.ndarray) -> np.ndarray:
@@ -178,10 +170,6 @@ def _regression(values: np.ndarray, linked: np.ndarray, penalty: float) -> tuple
     return found[:-1], float(found[-1])
 
 
-def _on_words(heads: AttentionHeads, shift: int) -> AttentionHeads:
-    return (heads.shifted if shift else heads).on_words
-
-
 @lru_cache(1)
 def _loaded(model: str, source_language: str | None, target_language: str | None) -> Any:
     from alignkit.lab.heads.hugging_face import load_pretrained
@@ -191,8 +179,7 @@ def _loaded(model: str, source_language: str | None, target_language: str | None
 
 def _attention(made: Mapping[str, str], source: list[str], target: list[str], layers: list[int]) -> AttentionHeads:
     """The attention of a model, made as it was for the text that was learned from."""
-    from alignkit.lab.heads.hugging_face import cross_attention
-    from alignkit.lab.heads.language_models import translation_attention
+    from alignkit.lab.heads.hugging_face import cross_attention, translation_attention
 
     model, tokenizer = _loaded(made["model"], made.get("source_language"), made.get("target_language"))
     common: dict[str, Any] = {"quantity": made.get("quantity", WEIGHTS), "layers": layers}

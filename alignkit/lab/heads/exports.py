@@ -32,14 +32,14 @@ def configuration(found: HeadRanking, path: PathLike) -> str:
             raise InputError(path, f"is there, but is not JSON: {error}") from error
         if not isinstance(known, dict):
             raise InputError(path, "is there, but is not a JSON object")
-    return as_json({**known, "alignment_heads": [[int(each) for each in pair] for pair in found.alignment_heads]})
+    return _as_json({**known, "alignment_heads": [[int(each) for each in pair] for pair in found.alignment_heads]})
 
 
 def alignatt(found: HeadRanking, path: PathLike) -> str:
     """Every head with its hits as ``ts`` and their ``count``, as AlignAtt4LLM reads it."""
     rows = found.table[found.table["shift"] == 0]
     languages = [found.made.get(f"{side}_language") for side in ("source", "target")]
-    return as_json(
+    return _as_json(
         {
             "model": found.made.get("model"),
             "direction": "-".join(map(str, languages)) if all(languages) else None,
@@ -79,6 +79,5 @@ def export_heads(found: HeadRanking, form: str, path: PathLike) -> None:
         stream.write(text.encode())
 
 
-def as_json(values: dict[str, Any]) -> str:
-    """Indented JSON."""
+def _as_json(values: dict[str, Any]) -> str:
     return json.dumps(values, indent=2, ensure_ascii=False) + "\n"

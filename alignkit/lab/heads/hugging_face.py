@@ -1,20 +1,23 @@
-"""The cross-attention of encoder-decoder models of Hugging Face's transformers (the ``transformers`` extra)."""
+"""The attention of models of Hugging Face's transformers (the ``transformers`` extra): the cross-attention of
+encoder-decoders, and that of decoder-only models from a translation to its source."""
 
 from __future__ import annotations
 
 import os
+import re
+import sys
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from alignkit.errors import AlignkitError, InputError, first_line
-from alignkit.lab.heads.quantities import WEIGHTS, give
-from alignkit.lab.interop.heads import AttentionHeads, pairs_of_cross_attentions
+from alignkit.errors import AlignkitError, InputError, check_known, first_line
+from alignkit.lab.interop.heads import QUANTITIES, WEIGHTS, AttentionHeads, pairs_of_cross_attentions
 from alignkit.neural.devices import pick_device
 from alignkit.scores import Grouping
 from alignkit.support.packages import missing
@@ -23,11 +26,15 @@ from alignkit.text.tokenization import split_words
 from alignkit.types import PathLike, Progress
 
 BATCH_SIZE = 16  #: sentence pairs at a time
+PROMPTS = 8  #: prompts at a time
+TEMPLATE = "{source} = {target}"  #: of the prompt, if none is given
+NO_TOKENS = np.zeros(0, np.int64), 0  # the words of one side of a pair that is not read
 _IGNORED = -100  # a label that transformers leaves out
+_NAME = "alignkit"  # of the attention function that transformers is given
+_OUTPUT_MATRICES = ("o_proj", "out_proj", "dense", "o", "c_proj")
 
 
-@dataclass(frozen=True, eq=False)
-class EncodedSide:
+class EncodedSide(NamedTuple):
     """One side of M pairs as a model's tokenizer encodes it.
 
     Attributes:
@@ -54,7 +61,11 @@ def load_pretrained(
         AlignkitError: transformers is not installed, or there is no such model.
     """
     remedy = "give a folder that save_pretrained wrote, or the name of a model as org/name"
-    if (os.path.exists(model) or _is_path(model)) and not os.path.exists(os.path.join(model, "config.json")):
+    name = os.fspath(model)  # that of a model has at most one slash; others can only be folders
+    folder = not isinstance(model, str) or name.startswith((".", "/", "~")) or name.endswith("/")
+    if (os.path.exists(model) or folder or name.count("/") > 1) and not os.path.exists(
+        os.path.join(model, "config.json")
+    ):
         raise InputError(model, "has no config.json, so it is no model of transformers", remedy=remedy)
     try:
         from huggingface_hub.utils import logging as hub_logging
@@ -92,13 +103,6 @@ def is_speech(config: Any) -> bool:
     return bool(config.model_type == "whisper")
 
 
-def _is_path(model: PathLike) -> bool:
-    """Whether this can only be a folder: the name of a model has at most one slash, as in ``org/name``."""
-    name = os.fspath(model)
-    marked = name.startswith((".", "/", "~")) or name.endswith("/") or name.count("/") > 1
-    return marked or not isinstance(model, str)
-
-
 def cross_attention(
     model: Any,
     tokenizer: Any,
@@ -120,7 +124,7 @@ def cross_attention(
         source, target: M lines each, of words with spaces between them. A pair with a blank side has no tokens.
         layers: which decoder layers to keep, counted from 0; all if not given.
         prefix: what the model expects before each source line (``>>deu<<``, or T5's task); it is no word of it.
-        quantity: one of :data:`alignkit.lab.heads.quantities.QUANTITIES`.
+        quantity: one of :data:`alignkit.lab.interop.heads.QUANTITIES`.
         batch_size: pairs at a time; the result does not depend on it but for rounding.
         device: as :func:`alignkit.neural.devices.pick_device`.
         progress: called after each batch.
@@ -146,35 +150,34 @@ def cross_attention(
     order = sorted(kept, key=lambda m: (len(sides[0].ids[m]), len(sides[1].ids[m]), m))
     for low in range(0, len(order), batch_size):
         batch = order[low : low + batch_size]
-        ids = [[side.ids[m] for m in batch] for side in sides]
-        attention = _forward(model, tokenizer, ids, place, quantity)
-        for m, found in zip(batch, pairs_of_cross_attentions(attention, ids[0], ids[1], layers), strict=True):
+        ids, target_ids = ([side.ids[m] for m in batch] for side in sides)
+        labels = padded_ids(target_ids, _IGNORED).to(place)
+        given = {
+            "input_ids": padded_ids(ids, tokenizer.pad_token_id or 0).to(place),
+            "attention_mask": padded_ids([[1] * len(tokens) for tokens in ids], 0).to(place),
+            "labels": labels,
+        }
+        give(model, quantity, labels.clamp_min(0))
+        with model_errors("read this text"), torch.inference_mode():
+            output = model(**given, output_attentions=True, use_cache=False)
+        attention: Any = getattr(output, "cross_attentions", None)
+        for m, found in zip(batch, pairs_of_cross_attentions(attention, ids, target_ids, layers), strict=True):
             pairs[m] = found
         (progress or no_progress)(low + len(batch), len(order), "attention")
-    columns, rows = (_without_blank(side.words, pairs) for side in sides)
+    columns, rows = (
+        [words if len(pair) else NO_TOKENS for words, pair in zip(side.words, pairs, strict=True)]
+        for side in sides
+    )
     return AttentionHeads.from_pairs(pairs, (columns, rows), layers)
 
 
-def _without_blank(words: Grouping, pairs: Sequence[np.ndarray]) -> list[tuple[np.ndarray, int]]:
-    """The words of one side; none in a pair that the model did not read."""
-    nothing = np.zeros(0, np.int64)
-    return [each if len(pair) else (nothing, 0) for each, pair in zip(words, pairs, strict=True)]
-
-
-def _forward(model: Any, tokenizer: Any, sides: list[list[list[int]]], device: torch.device, quantity: str) -> Any:
-    """The model's ``cross_attentions`` for a batch of (source, target) ids."""
-    source, target = sides
-    ids, mask = padded_ids(source, tokenizer.pad_token_id or 0), padded_ids([[1] * len(ids) for ids in source], 0)
-    labels = padded_ids(target, _IGNORED)
-    given = {"input_ids": ids, "attention_mask": mask, "labels": labels}
-    give(model, quantity, labels.clamp_min(0).to(device))
+@contextmanager
+def model_errors(what: str) -> Iterator[None]:
+    """Within the block, a model computes; AlignkitError if it lacks tokens of the text, or memory."""
     try:
-        with torch.inference_mode():
-            places = {name: values.to(device) for name, values in given.items()}
-            output = model(**places, output_attentions=True, use_cache=False)
-    except (IndexError, RuntimeError) as error:  # ids that the model does not have, or too little memory
-        raise AlignkitError(f"the model cannot read this text: {first_line(error)}") from error
-    return getattr(output, "cross_attentions", None)
+        yield
+    except (IndexError, RuntimeError) as error:
+        raise AlignkitError(f"the model cannot {what}: {first_line(error)}") from error
 
 
 def padded_ids(rows: Sequence[list[int]], filler: int) -> torch.Tensor:
@@ -209,23 +212,27 @@ def encode_side(
     A blank line has no tokens, not even special ones.
     """
     before = [""] if spaced else split_words(prefix)
-    found = [
-        _encode(tokenizer, [*before, *split_words(line)], is_target) if split_words(line) else ([], [])
-        for line in lines
-    ]
-    words: list[tuple[np.ndarray, int]] = []
-    for line, (_, groups) in zip(lines, found, strict=True):
-        words.append((np.maximum(np.array(groups, np.int64) - len(before), -1), len(split_words(line))))
-    return EncodedSide([ids for ids, _ in found], words)
+    found, words = [], []
+    for line in lines:
+        own = split_words(line)
+        ids, groups = _encode(tokenizer, [*before, *own], is_target) if own else ([], [])
+        found.append(ids)
+        words.append((np.maximum(np.array(groups, np.int64) - len(before), -1), len(own)))
+    return EncodedSide(found, words)
 
 
 def _encode(tokenizer: Any, words: list[str], is_target: bool) -> tuple[list[int], list[int]]:
     """The token ids of a sentence, special tokens included, and the word of each, -1 for none."""
     side = "text_target" if is_target else "text"
     if not tokenizer.is_fast:
-        ids = tokenizer(**{side: words}, is_split_into_words=True)["input_ids"]
+        ids = list(tokenizer(**{side: words}, is_split_into_words=True)["input_ids"])
         each = tokenizer(**{side: words}, add_special_tokens=False)["input_ids"]
-        return list(ids), _places(ids, [(k, token) for k, tokens in enumerate(each) for token in tokens])
+        groups = [k for k, tokens in enumerate(each) for _ in tokens]
+        tokens = [token for tokens in each for token in tokens]
+        for start in range(len(ids) - len(tokens) + 1):  # special tokens stand at both ends
+            if ids[start : start + len(tokens)] == tokens:
+                return ids, [-1] * start + groups + [-1] * (len(ids) - start - len(tokens))
+        raise AlignkitError("the tokenizer reads words otherwise in a sentence than alone; use its fast version")
     line = " ".join(words)
     wanted = {"return_offsets_mapping": True, "return_special_tokens_mask": True}
     encoded = tokenizer(**{side: line}, **wanted)
@@ -239,11 +246,224 @@ def _encode(tokenizer: Any, words: list[str], is_target: bool) -> tuple[list[int
     return list(encoded["input_ids"]), groups
 
 
-def _places(ids: Sequence[int], inner: list[tuple[int, int]]) -> list[int]:
-    """The word of each token, given the (word, token) of all but the special tokens at both ends."""
-    tokens = [token for _, token in inner]
-    for start in range(len(ids) - len(inner) + 1):
-        if list(ids[start : start + len(inner)]) == tokens:
-            after = len(ids) - start - len(inner)
-            return [-1] * start + [word for word, _ in inner] + [-1] * after
-    raise AlignkitError("the tokenizer reads words otherwise in a sentence than alone; use its fast version")
+class Prompt(NamedTuple):
+    """A sentence pair as a language model reads it.
+
+    Attributes:
+        ids: the token ids.
+        columns: the source word of each token up to the end of the source, -1 for none.
+        rows: the target word of each token from the first of the target on, -1 for none.
+        first: the place of that token.
+    """
+
+    ids: list[int]
+    columns: np.ndarray
+    rows: np.ndarray
+    first: int
+
+
+def translation_attention(
+    model: Any,
+    tokenizer: Any,
+    source: Sequence[str],
+    target: Sequence[str],
+    *,
+    template: str = TEMPLATE,
+    layers: Sequence[int] | None = None,
+    quantity: str = WEIGHTS,
+    batch_size: int = PROMPTS,
+    device: str = "auto",
+    progress: Progress | None = None,
+) -> AttentionHeads:
+    """The attention from each target token to the source, of every layer and head, while the model reads both.
+
+    A row is the attention while its token is predicted, which is that at the place before it; the last row, which
+    has no word, is that at the last token. So ``shifted`` gives the attention at each token's own place. Columns
+    go from the first token of the prompt, on which attention may rest (a sink), to the end of the source. Whole
+    maps are in memory for one layer at a time.
+
+    Args:
+        model: decoder-only, of transformers; it is moved to the device and set to evaluation.
+        tokenizer: its tokenizer, of the tokenizers library.
+        source, target: M lines each, of words with spaces between them. A pair with a blank side has no tokens.
+        template: the prompt, with ``{source}`` and after it ``{target}``.
+        layers: which to keep, counted from 0; all if not given.
+        quantity: one of :data:`alignkit.lab.interop.heads.QUANTITIES`.
+        batch_size: pairs at a time; the result does not depend on it but for rounding.
+        device: as :func:`alignkit.neural.devices.pick_device`.
+        progress: called after each batch.
+
+    Raises:
+        AlignkitError: the template lacks a side, the tokenizer does not tell the characters of its tokens, the
+            model does not return its attention, a prompt is too long for it, or there is no such layer.
+    """
+    if len(source) != len(target):
+        raise AlignkitError(f"there are {len(source)} source and {len(target)} target lines")
+    both = ((m, prompt(tokenizer, template, *pair)) for m, pair in enumerate(zip(source, target, strict=True)))
+    prompts = {m: one for m, one in both if one is not None}
+    check_lengths(model, "prompt", {m: one.ids for m, one in prompts.items()})
+    place = pick_device(device)
+    model = model.to(place).eval()
+    pairs: list[np.ndarray] = [np.zeros((0, 0, 0, 0), np.float32) for _ in source]
+    order = sorted(prompts, key=lambda m: (len(prompts[m].ids), m))
+    for low in range(0, len(order), batch_size):
+        batch = order[low : low + batch_size]
+        found = _maps(model, tokenizer, [prompts[m] for m in batch], place, quantity)
+        if not found:
+            raise AlignkitError("the model does not return its attention")
+        kept = range(len(found)) if layers is None else layers
+        if any(layer >= len(found) for layer in kept):
+            raise AlignkitError(f"there is no layer {max(kept)}; there are {len(found)}, counted from 0")
+        for k, m in enumerate(batch):
+            pairs[m] = np.stack([found[layer][k] for layer in kept])
+        (progress or no_progress)(low + len(batch), len(order), "attention")
+    words = [NO_TOKENS] * len(source), [NO_TOKENS] * len(source)
+    for m, one in prompts.items():
+        words[0][m] = one.columns, len(split_words(source[m]))
+        words[1][m] = one.rows, len(split_words(target[m]))
+    return AttentionHeads.from_pairs(pairs, words, layers)
+
+
+def split_template(template: str) -> tuple[str, str, str]:
+    """What a prompt's template has before, between and after both sides; raises AlignkitError if it lacks one."""
+    parts = re.split(r"\{(source|target)\}", template)
+    if parts[1::2] != ["source", "target"]:
+        raise AlignkitError(f"the template must have {{source}} and then {{target}}, once each, not {template!r}")
+    return parts[0], parts[2], parts[4]
+
+
+def prompt(tokenizer: Any, template: str, source: str, target: str) -> Prompt | None:
+    """A sentence pair in its template; None if a side is blank.
+
+    Raises:
+        AlignkitError: the template lacks a side, or the tokenizer does not tell the characters of its tokens.
+    """
+    before, between, after = split_template(template)
+    if not getattr(tokenizer, "is_fast", False):
+        raise AlignkitError("the tokenizer does not tell which characters its tokens cover; use its fast version")
+    sides = split_words(source), split_words(target)
+    if not all(sides):
+        return None
+    texts = [" ".join(words) for words in sides]
+    starts = len(before), len(before) + len(texts[0]) + len(between)
+    text = before + texts[0] + between + texts[1] + after
+    encoded = tokenizer(text, return_offsets_mapping=True)
+    words = np.full((2, len(encoded["input_ids"])), -1, np.int64)
+    for side in (0, 1):
+        places = starts[side] + np.cumsum([0, *(len(word) + 1 for word in sides[side])])
+        for k, (low, high) in enumerate(encoded["offset_mapping"]):
+            while low < high and text[low] == " ":
+                low += 1
+            if low < high and places[0] <= low < places[-1] - 1:
+                words[side, k] = np.searchsorted(places, low, side="right") - 1
+    of_source, of_target = (np.flatnonzero(each >= 0) for each in words)
+    if not (len(of_source) and len(of_target)) or of_target[0] == 0:
+        raise AlignkitError(f"no token of the model covers a side of {text!r}")
+    first, last = of_target[0], of_target[-1]
+    rows = np.append(words[1, first : last + 1], -1)
+    return Prompt(list(encoded["input_ids"]), words[0, : of_source[-1] + 1], rows, int(first))
+
+
+def alignment_mask(one: Prompt, links: np.ndarray, *, shifted: bool = False) -> np.ndarray:
+    """float32 (N, N): 1 where a head that aligns attends, as ``detect_head`` of TransformerLens takes it.
+
+    Args:
+        one: a sentence pair as the model reads it, of N tokens.
+        links: int (K, 2), of its words.
+        shifted: rows are those of the target tokens themselves, not those of the places that predict them.
+    """
+    mask = np.zeros([len(one.ids)] * 2, np.float32)
+    for source, target in links.tolist():
+        rows = one.first - 1 + shifted + np.flatnonzero(one.rows == target)
+        mask[np.ix_(rows, np.flatnonzero(one.columns == source))] = 1
+    return mask
+
+
+def _maps(
+    model: Any, tokenizer: Any, batch: Sequence[Prompt], device: torch.device, quantity: str
+) -> list[list[np.ndarray]]:
+    """float32 (H, T, L) of each layer and prompt of a batch: the rows and columns that are meant."""
+    ids = padded_ids([one.ids for one in batch], tokenizer.pad_token_id or 0)
+    mask, width = padded_ids([[1] * len(one.ids) for one in batch], 0), ids.shape[1]
+    give(model, quantity, ids.roll(-1, dims=1).to(device))
+    found: list[list[np.ndarray]] = []
+
+    def keep(module: Any, given: Any, output: Any) -> None:
+        weights = output[1] if isinstance(output, tuple) and len(output) > 1 else None
+        if not isinstance(weights, torch.Tensor) or weights.shape[-2:] != (width, width):
+            return
+        found.append(
+            [
+                weights[k, :, one.first - 1 :, : len(one.columns)][:, : len(one.rows)].float().cpu().numpy()
+                for k, one in enumerate(batch)
+            ]
+        )
+
+    with ExitStack() as hooks:
+        for module in model.modules():
+            if type(module).__name__.endswith("Attention"):
+                hooks.callback(module.register_forward_hook(keep).remove)
+        with model_errors("read this text"), torch.inference_mode():
+            model(input_ids=ids.to(device), attention_mask=mask.to(device), use_cache=False)
+    return found
+
+
+def give(model: Any, quantity: str, targets: torch.Tensor) -> None:
+    """Make a model give a quantity where it gives its attention weights; what it computes stays the same.
+
+    Args:
+        model: of transformers.
+        quantity: one of :data:`QUANTITIES`.
+        targets: for ``ov``, int64 (B, T), the token that each row of the next batch predicts.
+
+    Raises:
+        AlignkitError: there is no such quantity.
+    """
+    from transformers import AttentionInterface, AttentionMaskInterface
+
+    check_known(quantity, QUANTITIES, "quantity of heads")
+    if quantity == WEIGHTS:
+        if hasattr(model, "set_attn_implementation"):
+            model.set_attn_implementation("eager")
+        return
+    read_out = partial(_probabilities, model, targets) if quantity == "ov" else None
+    AttentionInterface.register(_NAME, partial(_attend, read_out))
+    AttentionMaskInterface.register(_NAME, AttentionMaskInterface()["eager"])
+    model.set_attn_implementation(_NAME)
+
+
+def _attend(
+    read_out: Any,
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    *given: Any,
+    **more: Any,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The output of the model's own attention, and the quantity (B, H, T, L)."""
+    eager = sys.modules[type(module).__module__].eager_attention_forward
+    output, weights = eager(module, query, key, value, *given, **more)
+    heads, size = query.shape[1], value.shape[-1]
+    matrix = next((getattr(module, name) for name in _OUTPUT_MATRICES if hasattr(module, name)), None)
+    if matrix is None:
+        raise AlignkitError("the model's attention has no output matrix that is known here")
+    weight = matrix.weight if type(matrix).__name__ == "Conv1D" else matrix.weight.T  # (H * d, D)
+    added = value.repeat_interleave(heads // value.shape[1], dim=1) @ weight.reshape(heads, size, -1)
+    if read_out is None:
+        return output, weights * added.norm(dim=-1)[:, :, None]
+    return output, read_out(added, weights)
+
+
+def _probabilities(model: Any, targets: torch.Tensor, added: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """The probability of each row's token by what each column adds, (B, H, T, L)."""
+    if weights.shape[2] != targets.shape[1]:
+        return weights  # of an encoder, where nothing is predicted
+    decoder = getattr(model.base_model, "decoder", model.base_model)
+    norms = [part for name, part in decoder.named_children() if re.fullmatch(r"(final_)?(layer_)?norm|ln_f", name)]
+    vectors = norms[-1](added) if norms else added
+    found = weights.new_empty(weights.shape)
+    for h in range(added.shape[1]):  # the whole vocabulary's logits of one head at a time
+        logs = model.get_output_embeddings()(vectors[:, h]).log_softmax(dim=-1)  # (B, L, V)
+        found[:, h] = logs.gather(2, targets[:, None, :].expand(-1, logs.shape[1], -1)).transpose(1, 2).exp()
+    return found

@@ -90,16 +90,15 @@ class HeadRanking:
     combined: tuple[HeadCombination, float] | None = None
 
 
-class _Judge:
+class BestLinkCounter:
     """Counts the links of each target word with its best source word, per sentence pair.
 
     Matrices are flat: ``starts`` (R,) is the first element of each row, ``row`` and ``column`` (N,) are those of
     each element, ``pair`` (R,) is the pair of each row; rows without columns are left out.
     """
 
-    def __init__(self, gold: GoldLinks, shapes: np.ndarray, settings: MetricSettings) -> None:
-        layout = Scores.zeros(shapes)
-        self.shapes, self.offsets, self.settings = layout.shapes, layout.offsets, settings
+    def __init__(self, gold: GoldLinks, shapes: np.ndarray) -> None:
+        self.shapes = shapes
         self.pair = np.repeat(np.arange(len(shapes)), shapes[:, 0] * (shapes[:, 1] > 0))
         self.heights, self.widths = shapes[self.pair].astype(np.int64).T
         self.starts = np.cumsum(self.widths) - self.widths
@@ -107,15 +106,15 @@ class _Judge:
         self.column = np.arange(len(self.row)) - self.starts[self.row]
         self.sure, self.possible = (are_linked(links, shapes) for links in (gold.sure, gold.possible))
         self.possible |= self.sure
-        rows = [self.row_sums(each) for each in (self.possible, self.sure, self.possible)]
+        sure, possible = self.row_sums(self.sure), self.row_sums(self.possible)
         #: (M, 3): linked target words, sure links, possible links.
-        self.totals = self._counts(rows[0] > 0, *rows[1:])
+        self.totals = self._by_pair(possible > 0, sure, possible)
 
     def row_sums(self, values: np.ndarray) -> np.ndarray:
         """float64 (R,) of values (N,)."""
         return np.bincount(self.row, values, len(self.pair))
 
-    def _counts(self, *rows: np.ndarray) -> np.ndarray:
+    def _by_pair(self, *rows: np.ndarray) -> np.ndarray:
         """float64 (M, K): sums of rows' values, K times (R,)."""
         return np.stack([np.bincount(self.pair, each, len(self.shapes)) for each in rows], axis=1)
 
@@ -124,12 +123,12 @@ class _Judge:
         largest = np.maximum.reduceat(values, self.starts) if len(self.starts) else values
         places = np.flatnonzero(values == largest[self.row])
         first, linked = places[np.unique(self.row[places], return_index=True)[1]], largest > 0
-        return self._counts(linked, linked & self.sure[first], linked & self.possible[first])
+        return self._by_pair(linked, linked & self.sure[first], linked & self.possible[first])
 
     def chance(self) -> np.ndarray:
         """:meth:`count`, expected of a source word drawn at random."""
         shares = (self.row_sums(each) / self.widths for each in (self.sure, self.possible))
-        return self._counts(np.ones(len(self.pair)), *shares)
+        return self._by_pair(np.ones(len(self.pair)), *shares)
 
     def positions(self) -> dict[str, np.ndarray]:
         """Values (N,) by positions alone: the nearer to a place of the source, the larger."""
@@ -148,23 +147,8 @@ class _Judge:
         """The share of hits of counts (..., M, 3), of some of the pairs."""
         return ratio(counts[..., part, 2].sum(-1), np.broadcast_to(self.totals[part, 0].sum(), counts.shape[:-2]))
 
-    def measure(self, counts: np.ndarray) -> tuple[list[dict[str, Any]], np.ndarray]:
-        """The measures of counts (K, M, 3), and resampled hits (B, K)."""
-        columns = np.concatenate([self.totals, *counts], axis=1)
-        drawn = resampled_sums(columns, self.settings.seed, self.settings.resamples)
-        whole, draws = (self._values(sums) for sums in (columns.sum(axis=0)[None], drawn))
-        rows = []
-        for k, each in enumerate(counts):
-            values: dict[str, Any] = {"hits": float(whole[0][0, k])}
-            values["low"], values["high"] = percentile_interval(draws[0][:, k])
-            values["count"], values["aer"] = float(each[:, 2].sum()), float(whole[1][0, k])
-            values["aer_low"], values["aer_high"] = percentile_interval(draws[1][:, k])
-            rows.append(values)
-        return rows, draws[0]
-
-    @staticmethod
-    def _values(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Hits and AER (B, K) of sums (B, 3 + 3K)."""
+    def hits_and_aer(self, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(B, K) each, of sums (B, 3 + 3K) of ``totals`` and K counts over pairs."""
         linked, sure, possible = sums[:, :3].T[:, :, None]
         found, in_sure, in_possible = (sums[:, 3 + k :: 3] for k in range(3))
         counts = LinkCounts(found, np.broadcast_to(sure, found.shape), possible, in_sure, in_possible)
@@ -205,90 +189,115 @@ def rank_heads(
     if len(gold) != len(bitext):
         raise AlignkitError(f"the links are of {counted(len(gold), 'pair')}, the text has {len(bitext):,}")
     settings = with_options(settings or MetricSettings(), options)
-    judge = _Judge(gold, bitext.shapes, settings)
-    references = _references(heads, bitext, reference)
-    first, is_mark = _first_column(heads), punctuation_types(bitext.source.vocabulary)[bitext.source.tokens]
-    marks = is_mark[bitext.source.offsets[judge.pair[judge.row]] + judge.column]
-    count, facts, counts, plain = len(heads.heads), [], [], None
-    for shift in (0, 1):
-        tokens = heads.shifted if shift else heads
-        words = _of_text(tokens.on_words, bitext)
-        plain = plain or words
-        for k, (layer, head) in enumerate(heads.heads):
-            counts.append(judge.count(words.values[k]))
-            agreed = {} if references is None else _agreement(words.values[k], references[k], judge)
-            rests = _rests(tokens.values[k], words.values[k], first, marks, judge)
-            facts.append({"layer": layer, "head": head, "shift": shift, **agreed, **rests})
-            (progress or no_progress)(shift * count + k + 1, 2 * count, "heads")
-    assert plain is not None
-    positions = judge.positions()
-    alone = [judge.chance(), *map(judge.count, positions.values())]
-    chosen, mean = _best_mean(plain, judge, np.stack(counts[:count]))
-    stacked = np.stack([*counts, *alone, mean])
-    rows, draws = judge.measure(stacked)
-    of_heads, of_positions = slice(0, 2 * count), slice(2 * count, -1)
-    table = pd.DataFrame([{**each, **values} for each, values in zip(facts, rows, strict=False)])
-    hits = np.array([row["hits"] for row in rows])
+    counter = BestLinkCounter(gold, bitext.shapes)
+
+    # How often each head is right, as it is and then shifted; what positions alone give; and a mean of heads.
+    measured, plain = _measured_heads(heads, bitext, counter, reference, settings, progress)
+    of_heads = np.stack([counts for _, counts in measured])
+    positions = counter.positions()
+    alone = [counter.chance(), *(counter.count(values) for values in positions.values())]
+    count, K = len(heads.heads), len(measured)
+    chosen, mean = _best_mean(plain, counter, of_heads[:count])
+    counts = np.stack([*of_heads, *alone, mean])
+
+    # Hits and AER with their intervals, by a bootstrap over sentence pairs.
+    columns = np.concatenate([counter.totals, *counts], axis=1)
+    hits, aer = (values[0] for values in counter.hits_and_aer(columns.sum(axis=0)[None]))
+    hit_draws, aer_draws = counter.hits_and_aer(resampled_sums(columns, settings.seed, settings.resamples))
+    rows = []
+    for k, each in enumerate(counts):
+        low, high = percentile_interval(hit_draws[:, k])
+        row = {"hits": float(hits[k]), "low": low, "high": high, "count": float(each[:, 2].sum())}
+        row["aer"] = float(aer[k])
+        row["aer_low"], row["aer_high"] = percentile_interval(aer_draws[:, k])
+        rows.append(row)
+
+    # Which heads are better than chance, than positions alone, and not surely worse than the best.
+    table = pd.DataFrame([{**facts, **row} for (facts, _), row in zip(measured, rows, strict=False)])
     against = [
-        adjusted_p(hits[of_heads] - hits[other], draws[:, of_heads] - draws[:, [other]])
-        for other in range(2 * count, 2 * count + len(alone))
+        adjusted_p(hits[:K] - hits[other], hit_draws[:, :K] - hit_draws[:, [other]])
+        for other in range(K, K + len(alone))
     ]
     table["p_chance"], table["p_positions"] = against[0], np.max(against[1:], axis=0)
-    order = np.argsort(-np.nan_to_num(hits[of_heads], nan=-1), kind="stable")
+    order = np.argsort(-np.nan_to_num(hits[:K], nan=-1), kind="stable")
     best = int(order[0])
-    table["tied"] = adjusted_p(hits[best] - hits[of_heads], draws[:, [best]] - draws[:, of_heads]) > LEVEL
+    table["tied"] = adjusted_p(hits[best] - hits[:K], hit_draws[:, [best]] - hit_draws[:, :K]) > LEVEL
+
+    k, shifted = best % count, best % count + count  # the best head, as it is and shifted
+    low, high = percentile_interval(hit_draws[:, shifted] - hit_draws[:, k])
+    layer, head = heads.heads[k]
+    change = {"layer": layer, "head": head, "difference": float(hits[shifted] - hits[k]), "low": low, "high": high}
     names = ["chance", *positions]
     return HeadRanking(
-        table.iloc[order].reset_index(drop=True),
-        pd.DataFrame([{"name": name, **row} for name, row in zip(names, rows[of_positions], strict=True)]),
-        int(judge.totals[:, 0].sum()),
-        _difference(heads, hits, draws, best % count),
-        [heads.heads[k] for k in chosen],
-        rows[-1],
-        _halves(plain, judge, stacked[of_heads]),
-        len(bitext),
-        dict(heads.made),
+        table=table.iloc[order].reset_index(drop=True),
+        positions=pd.DataFrame([{"name": name, **row} for name, row in zip(names, rows[K:-1], strict=True)]),
+        linked=int(counter.totals[:, 0].sum()),
+        difference=change,
+        alignment_heads=[heads.heads[k] for k in chosen],
+        mean=rows[-1],
+        halves=_halves(plain, counter, of_heads),
+        pairs=len(bitext),
+        made=dict(heads.made),
     )
 
 
-def _references(
-    heads: AttentionHeads, bitext: Bitext, reference: Scores | AttentionHeads | None
-) -> list[np.ndarray] | None:
-    """The values (N,) that each head is held against."""
-    if not isinstance(reference, AttentionHeads):
-        return None if reference is None else [reference.values] * len(heads.heads)
-    own = _of_text(reference.on_words, bitext)
-    if own.heads != heads.heads:
-        raise AlignkitError(f"the other quantities are of other heads: {own.described}; here {heads.described}")
-    return list(own.values)
+def _measured_heads(
+    heads: AttentionHeads,
+    bitext: Bitext,
+    counter: BestLinkCounter,
+    reference: Scores | AttentionHeads | None,
+    settings: MetricSettings,
+    progress: Progress | None,
+) -> tuple[list[tuple[dict[str, Any], np.ndarray]], AttentionHeads]:
+    """Facts and counts (M, 3) of each head, as it is and then shifted; and the heads between words, as they are.
 
-
-def _agreement(values: np.ndarray, reference: np.ndarray, judge: _Judge) -> dict[str, float]:
-    """A(reference, head); rows without attention, where all would be a tie, are turned round so as to disagree."""
-    empty = judge.row_sums(np.abs(values)) == 0
-    turned = np.where(empty[judge.row], -reference, values)
-    u, v = (Scores(each, judge.offsets, judge.shapes) for each in (reference, turned))
-    counts = AGREEMENT.count(u, v, judge.settings)
-    found = AGREEMENT.total(counts)
-    return {"agreement": found["agreement"], "agreement_chance": found["chance"]}
-
-
-def _rests(
-    tokens: np.ndarray, words: np.ndarray, first: np.ndarray, marks: np.ndarray, judge: _Judge
-) -> dict[str, float]:
-    """The shares of attention: on words and punctuation, by target words; on the first token, by target tokens."""
-    with warnings.catch_warnings(action="ignore"):  # of the mean of nothing, which is NaN
-        sums = (judge.row_sums(words), judge.row_sums(words * marks), tokens[first])
-        return dict(zip(("words", "punctuation", "first"), (float(each.mean()) for each in sums), strict=True))
-
-
-def _first_column(heads: AttentionHeads) -> np.ndarray:
-    """The elements of the first column of each matrix; of target tokens that are of a word, if words are known."""
-    found = [np.zeros(0, np.int64)]
+    The facts are layer, head, shift, the agreement with the reference, and the shares of attention: on words and
+    on punctuation, by target words; on the first token, by target tokens that are of a word, if words are known.
+    """
+    references: list[np.ndarray] | None = None
+    if isinstance(reference, AttentionHeads):
+        own = _of_text(reference.on_words, bitext)
+        if own.heads != heads.heads:
+            raise AlignkitError(
+                f"the other quantities are of other heads: {own.described}; here {heads.described}"
+            )
+        references = list(own.values)
+    elif reference is not None:
+        references = [reference.values] * len(heads.heads)
+    firsts = [np.zeros(0, np.int64)]  # the elements of the first column of each matrix
     for m, (low, (height, width)) in enumerate(zip(heads.offsets.tolist(), heads.shapes.tolist(), strict=False)):
         rows = np.arange(height) if heads.words is None else np.flatnonzero(heads.words[1][m][0] >= 0)
-        found.append(low + rows * width if width else rows[:0])
-    return np.concatenate(found)
+        firsts.append(low + rows * width if width else rows[:0])
+    first = np.concatenate(firsts)
+    is_mark = punctuation_types(bitext.source.vocabulary)[bitext.source.tokens]
+    marks = is_mark[bitext.source.offsets[counter.pair[counter.row]] + counter.column]
+    layout = Scores.zeros(bitext.shapes)
+
+    measured: list[tuple[dict[str, Any], np.ndarray]] = []
+    plain = words = _of_text(heads.on_words, bitext)
+    for shift in (0, 1):
+        tokens = heads
+        if shift:
+            tokens = heads.shifted
+            words = _of_text(tokens.on_words, bitext)
+        for k, (layer, head) in enumerate(heads.heads):
+            values = words.values[k]
+            facts: dict[str, Any] = {"layer": layer, "head": head, "shift": shift}
+            counts = counter.count(values)
+            if references is not None:
+                # Rows without attention, where all would be a tie, are reversed so as to disagree.
+                empty = counter.row_sums(np.abs(values)) == 0
+                pair = references[k], np.where(empty[counter.row], -references[k], values)
+                u, v = (Scores(each, layout.offsets, layout.shapes) for each in pair)
+                agreement = AGREEMENT.total(AGREEMENT.count(u, v, settings))
+                facts |= {"agreement": agreement["agreement"], "agreement_chance": agreement["chance"]}
+            with warnings.catch_warnings(action="ignore"):  # of the mean of nothing, which is NaN
+                facts["words"] = float(counter.row_sums(values).mean())
+                facts["punctuation"] = float(counter.row_sums(values * marks).mean())
+                facts["first"] = float(tokens.values[k][first].mean())
+            measured.append((facts, counts))
+            (progress or no_progress)(len(measured), 2 * len(heads.heads), "heads")
+    return measured, plain
 
 
 def _of_text(heads: AttentionHeads, bitext: Bitext) -> AttentionHeads:
@@ -305,37 +314,30 @@ def _of_text(heads: AttentionHeads, bitext: Bitext) -> AttentionHeads:
 
 
 def _best_mean(
-    heads: AttentionHeads, judge: _Judge, counts: np.ndarray, part: slice = slice(None)
+    heads: AttentionHeads, counter: BestLinkCounter, counts: np.ndarray, part: slice = slice(None)
 ) -> tuple[list[int], np.ndarray]:
     """The heads, best first, whose mean has most hits in some of the pairs, and the counts (M, 3) of that mean."""
-    hits = judge.hits(counts, part)
+    hits = counter.hits(counts, part)
     ranked = np.argsort(-np.nan_to_num(hits, nan=-1), kind="stable")[:MOST_AVERAGED].tolist()
     sums = np.cumsum(heads.values[ranked], axis=0, dtype=np.float64)
-    means = np.stack([judge.count(each) for each in sums])
-    best = int(np.argmax(np.nan_to_num(judge.hits(means, part), nan=-1)))
+    means = np.stack([counter.count(each) for each in sums])
+    best = int(np.argmax(np.nan_to_num(counter.hits(means, part), nan=-1)))
     return ranked[: best + 1], means[best]
 
 
-def _halves(heads: AttentionHeads, judge: _Judge, counts: np.ndarray) -> dict[str, float]:
+def _halves(heads: AttentionHeads, counter: BestLinkCounter, counts: np.ndarray) -> dict[str, float]:
     """``halves`` of :class:`HeadRanking`, of the counts (K, M, 3) of all heads and shifts."""
     halves = slice(0, None, 2), slice(1, None, 2)
-    hits = [judge.hits(counts, half) for half in halves]
+    hits = [counter.hits(counts, half) for half in halves]
     found: dict[str, list[float]] = {}
     for k, half in enumerate(halves):
         other = halves[1 - k]
         best = counts[int(np.argmax(np.nan_to_num(hits[k], nan=-1)))]
-        _, mean = _best_mean(heads, judge, counts[: len(heads.heads)], half)
+        _, mean = _best_mean(heads, counter, counts[: len(heads.heads)], half)
         for name, each in (("head", best), ("heads", mean)):
-            found.setdefault(f"{name}_chosen", []).append(float(judge.hits(each, half)))
-            found.setdefault(name, []).append(float(judge.hits(each, other)))
+            found.setdefault(f"{name}_chosen", []).append(float(counter.hits(each, half)))
+            found.setdefault(name, []).append(float(counter.hits(each, other)))
     return {"correlation": _rank_correlation(*hits), **{name: sum(values) / 2 for name, values in found.items()}}
-
-
-def _difference(heads: AttentionHeads, hits: np.ndarray, draws: np.ndarray, k: int) -> dict[str, float]:
-    shifted = k + len(heads.heads)
-    low, high = percentile_interval(draws[:, shifted] - draws[:, k])
-    layer, head = heads.heads[k]
-    return {"layer": layer, "head": head, "difference": float(hits[shifted] - hits[k]), "low": low, "high": high}
 
 
 def compare_rankings(found: HeadRanking, path: PathLike) -> dict[str, float]:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from alignkit.errors import AlignkitError, InputError, first_line, reading
-from alignkit.lab.heads.hugging_face import encode_side
+from alignkit.lab.heads.hugging_face import NO_TOKENS, encode_side, model_errors
 from alignkit.lab.interop.heads import AttentionHeads, pairs_of_cross_attentions
 from alignkit.metrics.intervals import bootstrap_ratio
 from alignkit.neural.devices import pick_device
@@ -75,24 +75,21 @@ def speech_attention(
         if count > most or len(ids) > model.config.max_target_positions:
             limits = f"{most * FRAME:.0f} seconds of audio and {model.config.max_target_positions} tokens"
             raise AlignkitError(f"line {m + 1}: the model reads at most {limits}; cut the recording")
-    nothing = np.zeros((0, 0, 0, 0), np.float32), (np.zeros(0, np.int64), 0), (np.zeros(0, np.int64), 0)
-    found = [nothing for _ in audio]
+    pairs = [np.zeros((0, 0, 0, 0), np.float32) for _ in audio]
+    columns, targets = [NO_TOKENS] * len(audio), [NO_TOKENS] * len(audio)
     for m, (ids, (words, count)) in enumerate(zip(side.ids, side.words, strict=True)):
         if not ids or not frames[m]:
             continue
         sound = features(audio[m], sampling_rate=RATE, return_tensors="pt").input_features
-        try:
-            with torch.inference_mode():
-                heard = model.get_encoder()(sound.to(place, model.dtype))
-                given = {"encoder_outputs": heard, "decoder_input_ids": torch.tensor([ids[:-1]], device=place)}
-                attention = model(**given, output_attentions=True, use_cache=False).cross_attentions
-        except (IndexError, RuntimeError) as error:  # tokens that the model does not have, or too little memory
-            raise AlignkitError(f"the model cannot hear this: {first_line(error)}") from error
+        with model_errors("hear this"), torch.inference_mode():
+            heard = model.get_encoder()(sound.to(place, model.dtype))
+            given = {"encoder_outputs": heard, "decoder_input_ids": torch.tensor([ids[:-1]], device=place)}
+            attention = model(**given, output_attentions=True, use_cache=False).cross_attentions
         first = int(np.argmax(words >= 0))
         (rows,) = pairs_of_cross_attentions(attention, [range(frames[m])], [words[1:]], layers)
-        found[m] = rows[:, :, first - 1 :], (np.arange(frames[m]), frames[m]), (words[first:], count)
+        pairs[m] = rows[:, :, first - 1 :]
+        columns[m], targets[m] = (np.arange(frames[m]), frames[m]), (words[first:], count)
         (progress or no_progress)(m + 1, len(audio), "attention")
-    pairs, columns, targets = (list(each) for each in zip(*found, strict=True))
     return AttentionHeads.from_pairs(pairs, (columns, targets), layers)
 
 
@@ -212,7 +209,11 @@ def rank_speech_heads(
     """
     import pandas as pd
 
-    check_times(heads, times)
+    if heads.words is None or len(heads) != len(times):
+        raise AlignkitError(f"there are {len(heads)} recordings with words, and times of {len(times)}")
+    for m, ((_, count), one) in enumerate(zip(heads.words[1], times, strict=True)):
+        if len(one) != count:
+            raise AlignkitError(f"line {m + 1}: there are {count} words, and times of {len(one)}")
     merged, rows = heads.on_words, []
     kept = [m for m in range(len(heads)) if len(times[m])]
     counts = np.array([len(times[m]) for m in kept])
@@ -249,12 +250,3 @@ def time_errors(heads: AttentionHeads, times: Sequence[np.ndarray], chosen: Sequ
             for m, one in enumerate(times)
         ]
     )
-
-
-def check_times(heads: AttentionHeads, times: Sequence[np.ndarray]) -> None:
-    """Raise AlignkitError if times are not of the words of these recordings."""
-    if heads.words is None or len(heads) != len(times):
-        raise AlignkitError(f"there are {len(heads)} recordings with words, and times of {len(times)}")
-    for m, ((_, count), one) in enumerate(zip(heads.words[1], times, strict=True)):
-        if len(one) != count:
-            raise AlignkitError(f"line {m + 1}: there are {count} words, and times of {len(one)}")

@@ -23,6 +23,12 @@ from alignkit.types import PathLike
 
 KIND, VERSION = "alignkit.attention", 1
 MEAN = "mean"
+WEIGHTS = "weights"
+#: What a head can give. weights: attention. norms: the length of what each source token adds to the output, the
+#: weight times the value vector through the output matrix (Kobayashi et al. 2020). ov: the probability of the
+#: target token if that vector alone, without the weight, went through the model's last norm to its output layer
+#: (the OV circuit of Elhage et al. 2021): a lexicon in the head.
+QUANTITIES = (WEIGHTS, "norms", "ov")
 _CHOICE = re.compile(r"(?P<path>.+):(?P<layer>\d{1,6}|mean)\.(?P<head>\d{1,6}|mean)(?P<shift>\+1)?\Z", re.DOTALL)
 
 

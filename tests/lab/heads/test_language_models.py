@@ -11,8 +11,13 @@ import pytest
 import torch
 
 from alignkit.errors import AlignkitError
-from alignkit.lab.heads.hugging_face import load_pretrained
-from alignkit.lab.heads.language_models import TEMPLATE, alignment_mask, prompt, translation_attention
+from alignkit.lab.heads.hugging_face import (
+    TEMPLATE,
+    alignment_mask,
+    load_pretrained,
+    prompt,
+    translation_attention,
+)
 from alignkit.lab.interop.heads import HeadChoice
 from alignkit.lab.interop.other_systems import read_heads
 

@@ -7,8 +7,13 @@ import pytest
 import torch
 
 from alignkit.errors import AlignkitError
-from alignkit.lab.heads.hugging_face import cross_attention, load_pretrained
-from alignkit.lab.heads.language_models import TEMPLATE, prompt, translation_attention
+from alignkit.lab.heads.hugging_face import (
+    TEMPLATE,
+    cross_attention,
+    load_pretrained,
+    prompt,
+    translation_attention,
+)
 
 from .test_hugging_face import FAMILIES as PAIR_FAMILIES
 from .test_hugging_face import SOURCE, TARGET
@@ -131,8 +136,8 @@ def test_an_unknown_quantity_is_refused(loaded):
 
 
 def test_an_attention_of_another_make_is_refused(loaded, monkeypatch):
-    from alignkit.lab.heads import quantities
+    from alignkit.lab.heads import hugging_face
 
-    monkeypatch.setattr(quantities, "_OUTPUT_MATRICES", ())
+    monkeypatch.setattr(hugging_face, "_OUTPUT_MATRICES", ())
     with pytest.raises(AlignkitError, match="has no output matrix that is known here"):
         read(loaded, "norms")

@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 
 from alignkit.errors import AlignkitError
-from alignkit.lab.heads.ranking import _Judge, compare_rankings, rank_heads
+from alignkit.lab.heads.ranking import BestLinkCounter, compare_rankings, rank_heads
 from alignkit.lab.interop.heads import AttentionHeads, HeadChoice
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import AER, evaluate
 from alignkit.metrics.agreement import agreement
 from alignkit.metrics.intervals import adjusted_p, resampled_sums
-from alignkit.metrics.protocol import MetricSettings
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit_cli.main import run as run_program
@@ -298,10 +297,10 @@ def test_every_head_is_what_a_loop_finds(planted):
 def test_the_diagonal_where_one_side_is_twice_as_long():
     """Of two words beside four, the first stands between words 0 and 1, the second between 2 and 3."""
     none = Links.from_lists([[], []])
-    judge = _Judge(GoldLinks(none, none), np.array([[2, 4], [4, 2]], np.int32), MetricSettings())
+    counter = BestLinkCounter(GoldLinks(none, none), np.array([[2, 4], [4, 2]], np.int32))
     near, far = [1 / 1.5, 1 / 1.5, 1 / 2.5, 1 / 3.5], [[1 / 1.25, 1 / 2.25], [1 / 1.25, 1 / 1.75]]
     expected = [*near, *near[::-1], *far[0], *far[1], *far[1][::-1], *far[0][::-1]]
-    assert judge.positions()["diagonal"].tolist() == pytest.approx(expected)
+    assert counter.positions()["diagonal"].tolist() == pytest.approx(expected)
 
 
 def test_positions_alone_are_what_a_loop_finds(planted, by_gold):

@@ -14,7 +14,6 @@ from alignkit.errors import AlignkitError, InputError
 from alignkit.lab.heads.speech import (
     FRAME,
     RATE,
-    check_times,
     rank_speech_heads,
     read_recording,
     read_times,
@@ -209,7 +208,7 @@ def test_the_mean_of_heads():
 def test_times_of_other_words():
     heads, times = planted()
     with pytest.raises(AlignkitError, match="4 recordings with words, and times of 3"):
-        check_times(heads, times[:3])
+        rank_speech_heads(heads, times[:3])
     with pytest.raises(AlignkitError, match="line 2: there are 6 words, and times of 5"):
         rank_speech_heads(heads, [times[0], times[1][:5], *times[2:]])
 
