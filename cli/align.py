@@ -90,7 +90,7 @@ from alignkit_cli.parameter_types import SHARE, TEXT, Checked, EmbeddingSource, 
 )
 @click.option(
     "--model-size",
-    type=Checked("size", "alignkit.classical.memory:parse_size"),
+    type=Checked("size", "alignkit.classical.cooccurrence:parse_size"),
     help="Prune the saved model to a file of at most this size, as 100M: it keeps the word pairs with the most "
     "expected links, and what the others had is printed.",
 )

@@ -66,9 +66,9 @@ def hmm_of_one_pair(emission, null, transition, initial, p0, fertility=None, fin
         fertility: (L, F), factors for one more link; none by default.
         final: weights of last positions 0..100 from the end; all 1 by default.
     """
+    from alignkit.classical.cooccurrence import PairTable
     from alignkit.classical.hmm.hmm import HMM
     from alignkit.classical.hmm.parameters import HMMParameters
-    from alignkit.classical.lexical_model import PairTable
 
     T, L = emission.shape
     values = emission.T.astype(np.float32).ravel()

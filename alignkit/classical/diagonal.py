@@ -8,21 +8,20 @@ from typing import Any
 import numpy as np
 
 from alignkit.aligner import Aligner
-from alignkit.classical.em import exact_sum, has_settled, run_em
+from alignkit.classical.cooccurrence import IndexedBitext, PairTable, check_memory, token_index
 from alignkit.classical.lexical_model import (
     LexicalModel,
     Lookup,
-    PairTable,
-    m_step_null,
+    exact_sum,
+    has_converged,
+    normalise_null,
     normalise_rows,
     read_parts,
 )
-from alignkit.classical.memory import check_memory
 from alignkit.classical.settings import TENSION_RANGE, DiagonalSettings
-from alignkit.classical.word_pairs import IndexedBitext, token_index
 from alignkit.kernels import diagonal as kernels
 from alignkit.kernels import hmm_m_step, translation_table
-from alignkit.kernels.diagonal import Denominators, Exponentials, NullRow, PositionTotals, Shapes, TargetTokens
+from alignkit.kernels.diagonal import Exponentials, NullRow, PositionTotals, Shapes, TargetTokens, Weights
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.kernels.translation_table import Matrices
 from alignkit.links.from_scores import links_from_positions
@@ -31,6 +30,7 @@ from alignkit.scores import Scores
 from alignkit.support.arrays import offsets_of
 from alignkit.support.files import loaded, save_arrays
 from alignkit.support.settings import with_options
+from alignkit.support.stages import Stage
 from alignkit.support.threads import blocks, run_blocks, thread_count
 from alignkit.text.bitext import Bitext
 from alignkit.types import PathLike, Progress
@@ -98,6 +98,107 @@ class PositionDistribution:
         self.set_tension(tension)
 
 
+def fit_diagonal(
+    bitext: Bitext,
+    settings: DiagonalSettings | None = None,
+    *,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Diagonal:
+    """Fit the diagonal-favouring model by EM from uniform translation probabilities.
+
+    Args:
+        bitext: M pairs; pairs with an empty side are ignored.
+        settings: the defaults without it.
+        threads: all there are by default; the result has the same bits for any number.
+        progress: called with (done, total, message) after each iteration.
+        **options: fields of :class:`DiagonalSettings`, which replace those of ``settings``.
+
+    Raises:
+        AlignkitError: a setting or ``threads`` is out of range; or the text is too large for the machine's memory.
+    """
+    settings = with_options(settings or DiagonalSettings(), options)
+    check_memory(bitext)
+    source, target, V_tgt = bitext.source, bitext.target, len(bitext.target.vocabulary)
+    workers, p0 = thread_count(threads), settings.null_probability if settings.null else 0.0
+
+    # The model: p(y_t | x_1..x_L) = p0 Trans(y_t|NULL) + (1 - p0) sum over l of p(a_t = l) Trans(y_t|x_l).
+    positions = PositionDistribution(bitext, settings.tension)
+    text = TargetTokens(target.tokens, target.offsets, source.lengths)
+    indexed = IndexedBitext(bitext, workers)
+    offsets, columns, _ = indexed.pairs()
+    row_ranges = indexed.row_ranges
+    del indexed  # before room is taken for the other index
+    index = token_index(source, workers)
+
+    # The start: uniform.
+    uniform = np.float32(1 / max(V_tgt, 1))
+    trans = TableRows(offsets, columns, np.full(len(columns), uniform, np.float32))
+    null = NullRow(np.full(V_tgt, uniform, np.float32), p0)
+
+    weights = Weights(np.empty(len(text.tokens), np.float32), np.empty(len(text.tokens), np.float32))
+    history, sums = list[float](), np.zeros((len(bitext), 2))
+    with Stage("fitting", progress) as stage:
+        for iteration in range(settings.iterations):
+            # E-step. Posterior distances are |(t-1)/T - l/L|, from the left edge of the target position, as in
+            # fast_align: with |t/T - l/L|, as in the distribution of positions, the tension of most texts rises to
+            # 10 and more, and links get worse.
+            run_blocks(
+                lambda low, high: kernels.diagonal_posterior_weights(
+                    low,
+                    high,
+                    index,
+                    trans,
+                    text,
+                    positions.exponentials,
+                    positions.totals,
+                    null,
+                    weights,
+                    sums,
+                    np.zeros(V_tgt, np.float32),
+                ),
+                blocks(source.lengths * target.lengths, workers),
+                workers,
+            )
+            run_blocks(
+                lambda low, high: kernels.diagonal_expected_counts(
+                    low, high, index, trans, text, positions.exponentials, weights.pairs, np.zeros(V_tgt)
+                ),
+                row_ranges,
+                workers,
+            )
+            null_counts = np.zeros(V_tgt)
+            hmm_m_step.column_sums(0, V_tgt, text.tokens, weights.null, null_counts)
+            history.append(exact_sum(sums[:, 0]))
+
+            # M-step: the rows of expected counts become distributions, and the tension follows the mean distance;
+            # not at first: under uniform translation probabilities posterior positions are as the prior ones.
+            normalise_rows(offsets, trans.values, settings.dirichlet, workers)
+            if settings.null:
+                null.values[:] = normalise_null(null.values * null_counts, settings.dirichlet)
+            if settings.optimize_tension and iteration > 0:
+                positions.fit_tension(exact_sum(sums[:, 1]) / max(int(positions.tokens.sum()), 1))
+
+            converged = has_converged(history, settings.tolerance)
+            done = settings.iterations if converged else iteration + 1
+            message = f"log-likelihood {history[-1]:.9g}  tension {positions.tension:.3f}"
+            stage(done, settings.iterations, message)
+            if converged:
+                break
+    table = PairTable(*trans, V_tgt)
+    return Diagonal(
+        source.vocabulary,
+        target.vocabulary,
+        table.chosen(table.values >= settings.prune) if settings.prune else table,
+        p0,
+        positions.tension,
+        null=null.values if settings.null else None,
+        log_likelihood=tuple(history),
+        threads=threads,
+    )
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Diagonal(LexicalModel, Aligner):
     """A fitted diagonal-favouring model.
@@ -137,42 +238,42 @@ class Diagonal(LexicalModel, Aligner):
         """float64 (M,): log p(target | source) of each pair, but no token's below log ``UNSEEN``."""
         return self._posteriors(self.lookup(bitext))[1]
 
-    def _kernel_arguments(self, lookup: Lookup) -> tuple[TargetTokens, PositionDistribution, NullRow]:
-        bitext = lookup.bitext
-        text = TargetTokens(*lookup.target_tokens, bitext.source.lengths)
-        null = NullRow(lookup.null_values(self.null), self.null_probability)
-        return text, PositionDistribution(bitext, self.tension), null
-
-    def _posteriors(self, lookup: Lookup) -> tuple[Scores, np.ndarray]:
-        """alpha, and float64 (M,) log p(target | source)."""
-        scores = lookup.scores()
-        matrices, log_probabilities = Matrices(scores.values, scores.offsets), np.zeros(len(scores))
-        text, positions, null = self._kernel_arguments(lookup)
-
-        def divide(low: int, high: int) -> None:
-            kernels.diagonal_posteriors(
-                low, high, text, positions.exponentials, positions.totals, null, matrices, log_probabilities
-            )
-
-        run_blocks(divide, blocks(np.diff(scores.offsets), lookup.threads), lookup.threads)
-        return scores, log_probabilities
-
     def links(self, bitext: Bitext) -> Links:
         """Each target word with its most probable source position, unless NULL is more so or nothing is known."""
         lookup = self.lookup(bitext)
-        text, positions, null = self._kernel_arguments(lookup)
-        index, offsets = token_index(bitext.source), bitext.target.offsets
-        keys = np.empty(len(text.tokens), np.uint64)
-        best = np.empty(len(text.tokens), np.int32)
+        workers, offsets, (text, positions, null) = lookup.threads, bitext.target.offsets, self._arguments(lookup)
+        index = token_index(bitext.source)
+        keys, best = np.empty(len(text.tokens), np.uint64), np.empty(len(text.tokens), np.int32)
 
         def search(low: int, high: int) -> None:
             dense = np.zeros(lookup.width + 1, np.float32)
-            kernels.start_diagonal_keys(low, high, text, positions.totals, null, keys)
-            kernels.best_diagonal_sources(low, high, index, lookup.rows, text, positions.exponentials, dense, keys)
+            kernels.best_diagonal_sources(
+                low, high, index, lookup.rows, text, positions.exponentials, positions.totals, null, keys, dense
+            )
             translation_table.positions_of_keys(offsets[low], offsets[high], keys, best)
 
-        run_blocks(search, blocks(text.lengths * bitext.target.lengths, lookup.threads), lookup.threads)
-        return links_from_positions(best, bitext, lookup.threads)
+        run_blocks(search, blocks(text.lengths * bitext.target.lengths, workers), workers)
+        return links_from_positions(best, bitext, workers)
+
+    def _posteriors(self, lookup: Lookup) -> tuple[Scores, np.ndarray]:
+        """alpha, and float64 (M,) log p(target | source)."""
+        scores, (text, positions, null) = lookup.scores(), self._arguments(lookup)
+        matrices, log_probabilities = Matrices(scores.values, scores.offsets), np.zeros(len(scores))
+        run_blocks(
+            lambda low, high: kernels.diagonal_posteriors(
+                low, high, text, positions.exponentials, positions.totals, null, matrices, log_probabilities
+            ),
+            blocks(np.diff(scores.offsets), lookup.threads),
+            lookup.threads,
+        )
+        return scores, log_probabilities
+
+    def _arguments(self, lookup: Lookup) -> tuple[TargetTokens, PositionDistribution, NullRow]:
+        """The text, the distribution of source positions and NULL, as kernels take them."""
+        bitext = lookup.bitext
+        tokens = lookup.columns_of(bitext.target.tokens)
+        text = TargetTokens(tokens, bitext.target.offsets, bitext.source.lengths)
+        return text, PositionDistribution(bitext, self.tension), NullRow(lookup.null, self.null_probability)
 
     def save(self, path: PathLike) -> None:
         """Write the model; :func:`alignkit.load` reads it."""
@@ -186,127 +287,3 @@ def load_diagonal(path: PathLike) -> Diagonal:
     with loaded(path, KIND, VERSION) as (fields, header):
         null_probability, tension = header.number("null_probability"), header.number("tension")
         return Diagonal(**read_parts(fields, header), null_probability=null_probability, tension=tension)
-
-
-class DiagonalEstimation:
-    """The diagonal-favouring model while it is estimated (an :class:`alignkit.classical.em.EMModel`).
-
-    Args:
-        bitext: M pairs.
-        settings: of the model.
-        threads: how many to use; no result depends on it.
-
-    Attributes:
-        rows: the table of the text's word pairs; their values are Trans, and after an E-step expected counts.
-        null: float32 (V_tgt,), NULL's row.
-        null_probability: p0; 0 without NULL.
-        positions: the distribution of source positions, with the tension.
-        log_likelihood: under the parameters that the last E-step used.
-    """
-
-    def __init__(self, bitext: Bitext, settings: DiagonalSettings, threads: int) -> None:
-        self.bitext, self.settings, self.threads = bitext, settings, threads
-        self.null_probability = settings.null_probability if settings.null else 0.0
-        self.log_likelihood = 0.0
-
-    def initialise(self) -> None:
-        """Uniform translation probabilities, and the settings' tension."""
-        source, target, threads = self.bitext.source, self.bitext.target, self.threads
-        self.positions = PositionDistribution(self.bitext, self.settings.tension)
-        self._text = TargetTokens(target.tokens, target.offsets, source.lengths)
-        indexed = IndexedBitext.of(self.bitext, threads)
-        offsets, columns, _ = indexed.pairs()
-        self._row_ranges = indexed.row_ranges
-        del indexed  # before room is taken for the other index
-        self._index = token_index(source, threads)
-        self._sentence_ranges = blocks(source.lengths * target.lengths, threads)
-        uniform = np.float32(1 / max(len(target.vocabulary), 1))
-        self.rows = TableRows(offsets, columns, np.full(len(columns), uniform, np.float32))
-        self.null = np.full(len(target.vocabulary), uniform, np.float32)
-        self._is_uniform = True
-
-    def e_step(self) -> None:
-        """Turn the table into expected counts, and note the log-likelihood and the posterior distance.
-
-        The distance is |(t-1)/T - l/L|, from the left edge of the target position, as in fast_align. With
-        |t/T - l/L|, as in the distribution of positions, the tension of most texts rises to 10 and more, and links
-        get worse.
-        """
-        index, text, positions, types = self._index, self._text, self.positions, len(self.null)
-        null, sums = NullRow(self.null, self.null_probability), np.zeros((len(self.bitext), 2))
-        weights = Denominators(*(np.zeros(len(text.tokens), np.float32) for _ in range(2)))
-
-        def weigh(low: int, high: int) -> None:
-            dense = np.zeros(types, np.float32)
-            kernels.add_diagonal_denominators(
-                low, high, index, self.rows, text, positions.exponentials, dense, weights
-            )
-            kernels.diagonal_posterior_weights(low, high, text, positions.totals, null, weights, sums)
-
-        def count(low: int, high: int) -> None:
-            kernels.diagonal_expected_counts(
-                low, high, index, self.rows, text, positions.exponentials, weights.z, np.zeros(types)
-            )
-
-        run_blocks(weigh, self._sentence_ranges, self.threads)
-        run_blocks(count, self._row_ranges, self.threads)
-        self._null_sums = np.zeros(types)
-        hmm_m_step.column_sums(0, types, text.tokens, weights.moments, self._null_sums)
-        self.log_likelihood = exact_sum(sums[:, 0])
-        self._distance = exact_sum(sums[:, 1]) / max(int(positions.tokens.sum()), 1)
-
-    def m_step(self) -> None:
-        """Turn expected counts into Trans, and fit the tension."""
-        normalise_rows(self.rows.offsets, self.rows.values, self.settings.dirichlet, self.threads)
-        if self.settings.null:
-            self.null = m_step_null(self.null, self._null_sums, self.settings.dirichlet)
-        # Under uniform translation probabilities the posterior positions are distributed as the prior ones.
-        if self.settings.optimize_tension and not self._is_uniform:
-            self.positions.fit_tension(self._distance)
-        self._is_uniform = False
-
-    @property
-    def status(self) -> str:
-        """The log-likelihood and the tension, for a progress message."""
-        return f"log-likelihood {self.log_likelihood:.9g}  tension {self.positions.tension:.3f}"
-
-    def has_converged(self, history: list[float]) -> bool:
-        """Tell if the log-likelihood rises by less than the settings' tolerance."""
-        return has_settled(history, self.settings.tolerance)
-
-
-def fit_diagonal(
-    bitext: Bitext,
-    settings: DiagonalSettings | None = None,
-    *,
-    threads: int | None = None,
-    progress: Progress | None = None,
-    **options: Any,
-) -> Diagonal:
-    """Fit the diagonal-favouring model by EM from uniform translation probabilities.
-
-    Args:
-        bitext: M pairs; pairs with an empty side are ignored.
-        settings: the defaults without it.
-        threads: all there are by default; the result has the same bits for any number.
-        progress: called with (done, total, message) after each iteration.
-        **options: fields of :class:`DiagonalSettings`, which replace those of ``settings``.
-
-    Raises:
-        AlignkitError: a setting or ``threads`` is out of range; or the text is too large for the machine's memory.
-    """
-    settings = with_options(settings or DiagonalSettings(), options)
-    check_memory(bitext)
-    estimation = DiagonalEstimation(bitext, settings, thread_count(threads))
-    estimation.initialise()
-    history = run_em(estimation, settings.iterations, progress)
-    return Diagonal(
-        bitext.source.vocabulary,
-        bitext.target.vocabulary,
-        PairTable(*estimation.rows, len(bitext.target.vocabulary)).pruned(settings.prune),
-        estimation.null_probability,
-        estimation.positions.tension,
-        null=estimation.null if settings.null else None,
-        log_likelihood=tuple(history),
-        threads=threads,
-    )

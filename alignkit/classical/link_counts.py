@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from alignkit.classical.lexical_model import LexicalModel, PairTable
+from alignkit.classical.cooccurrence import PairTable
+from alignkit.classical.lexical_model import LexicalModel
 from alignkit.links.gold import read_links
 from alignkit.links.links import Links, check_range
 from alignkit.support.arrays import brief_repr

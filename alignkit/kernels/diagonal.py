@@ -65,11 +65,14 @@ class NullRow(NamedTuple):
     probability: float
 
 
-class Denominators(NamedTuple):
-    """float32 (N_tgt,), for each target token the sum over source positions, and that of their distances."""
+class Weights(NamedTuple):
+    """float32 (N_tgt,) each: what values of each target token are multiplied by to be posteriors, and NULL's.
 
-    z: np.ndarray
-    moments: np.ndarray
+    On the way to them, sums over source positions of weight times value, and of the same times the distance.
+    """
+
+    pairs: np.ndarray
+    null: np.ndarray
 
 
 @kernel
@@ -120,16 +123,31 @@ def normalisers(shapes, tension, totals, distances):
 
 
 @kernel
-def add_diagonal_denominators(low, high, index, rows, text, exponentials, dense, denominators):
-    """z[k] += sum over l of weight * value[x_l, y_k], moments[k] the same times |(t-1)/T - l/L|, low <= m < high.
+def diagonal_posterior_weights(low, high, index, rows, text, exponentials, positions, null, weights, sums, dense):
+    """What values are multiplied by to be posteriors, and the log-likelihood: sentences low <= m < high.
 
-    rows: TableRows with every pair of the text. dense: float32 (V_tgt,), work space. Weights are not normalised.
+    A token y has the probability p = p0 null[y] + (1 - p0) z / total, where z is the sum over l of the weight of l
+    times value[x_l, y]. They are multiplied by (1 - p0) / (total p), NULL's value by p0 / p.
+
+    Args:
+        rows: TableRows with every pair of the text.
+        text: TargetTokens.
+        positions: PositionTotals.
+        null: NullRow.
+        weights: Weights, filled.
+        sums: float64 (M, 2), filled with log-likelihood and with the posterior distance |(t-1)/T - l/L|, summed
+            over tokens.
+        dense: float32 (V_tgt,), work space.
     """
-    starts, sentences, positions = index
+    starts, sentences, source_positions = index
     row_offsets, columns, values = rows
     words, offsets, lengths = text
     first, rise, fall = exponentials
-    z, moments = denominators
+    shape_of, totals = positions
+    null_values, null_probability = null
+    z, moments = weights
+    for k in range(offsets[low], offsets[high]):
+        z[k], moments[k] = 0.0, 0.0
     for i in range(len(starts) - 1):
         a = first_not_below(sentences, starts[i], starts[i + 1], low)
         b = first_not_below(sentences, a, starts[i + 1], high)
@@ -140,9 +158,9 @@ def add_diagonal_denominators(low, high, index, rows, text, exponentials, dense,
         end = PLACE(b)
         for j in range(PLACE(a), end):
             look_ahead(j, end, sentences, offsets, words, z)
-            m, s = sentences[j], positions[j] + 1
-            T, L = offsets[m + 1] - offsets[m], lengths[m]
-            start, table = PLACE(offsets[m]), PLACE(first[T])
+            sentence, s = sentences[j], source_positions[j] + 1
+            T, L = offsets[sentence + 1] - offsets[sentence], lengths[sentence]
+            start, table = PLACE(offsets[sentence]), PLACE(first[T])
             ratio, step = np.float32(s / L), np.float32(1.0 / T)
             split = s * T // L  # target positions with t/T <= l/L
             here = fall[first[L] + s - 1]
@@ -155,30 +173,10 @@ def add_diagonal_denominators(low, high, index, rows, text, exponentials, dense,
                 value = here * fall[table + t] * dense[ID(words[start + t])]
                 z[start + t] += value
                 moments[start + t] += value * abs(ratio - np.float32(t) * step)
-
-
-@kernel
-def diagonal_posterior_weights(low, high, text, positions, null, denominators, sums):
-    """Denominators to weights, for sentences low <= m < high.
-
-    With p = p0 null[y] + (1 - p0) z / total, the probability of a token: z becomes (1 - p0) / (total p), what a
-    pair's weight and value are multiplied by to be its posterior, and moments becomes p0 / p, the same for NULL.
-
-    Args:
-        text: TargetTokens.
-        positions: PositionTotals.
-        null: NullRow.
-        sums: float64 (M, 2), filled with log-likelihood and with the posterior distance, summed over tokens.
-    """
-    words, offsets, _ = text
-    shape_of, totals = positions
-    null_values, null_probability = null
-    z, moments = denominators
     for m in range(low, high):
         likelihood, distance = 0.0, 0.0
         for k in range(offsets[m], offsets[m + 1]):
             if shape_of[m] < 0:
-                z[k], moments[k] = 0.0, 0.0
                 continue
             share = (1.0 - null_probability) / totals[shape_of[m] + k - offsets[m]]
             probability = null_probability * null_values[words[k]] + share * z[k]
@@ -221,11 +219,20 @@ def diagonal_expected_counts(low, high, index, rows, text, exponentials, weights
 
 
 @kernel
-def start_diagonal_keys(low, high, text, positions, null, keys):
-    """NULL's keys (:func:`.translation_table.start_keys`) of the tokens of sentences low <= m < high,
-    as weight times value. Arguments as in :func:`diagonal_posterior_weights`.
+def best_diagonal_sources(low, high, index, rows, text, exponentials, positions, null, keys, dense):
+    """The key of the best of all source positions and NULL, for each target token of sentences low <= m < high.
+
+    Args:
+        rows: RowSpans, a row for each word of the index.
+        positions: PositionTotals.
+        null: NullRow.
+        keys: uint64 (N_tgt,), filled; see :func:`.translation_table.best_sources`.
+        dense: float32 (V_tgt + 1,), zeros, left so; an unknown target word has id V_tgt.
     """
-    words, offsets, _ = text
+    starts, sentences, source_positions = index
+    row_starts, row_ends, columns, values = rows
+    words, offsets, lengths = text
+    first, rise, fall = exponentials
     shape_of, totals = positions
     null_values, null_probability = null
     for m in range(low, high):
@@ -234,21 +241,6 @@ def start_diagonal_keys(low, high, text, positions, null, keys):
             if shape_of[m] >= 0:
                 odds = null_probability / (1.0 - null_probability) * totals[shape_of[m] + k - offsets[m]]
                 keys[k] = np.uint64(np.float32(odds * null_values[words[k]]).view(np.uint32)) << _HALF
-
-
-@kernel
-def best_diagonal_sources(low, high, index, rows, text, exponentials, dense, keys):
-    """The largest key of all source positions and NULL, for each target token of sentences low <= m < high.
-
-    Args:
-        rows: RowSpans, a row for each word of the index.
-        dense: float32 (V_tgt + 1,), zeros, left so; an unknown target word has id V_tgt.
-        keys: uint64 (N_tgt,), see :func:`start_diagonal_keys`.
-    """
-    starts, sentences, positions = index
-    row_starts, row_ends, columns, values = rows
-    words, offsets, lengths = text
-    first, rise, fall = exponentials
     for i in range(len(starts) - 1):
         a = first_not_below(sentences, starts[i], starts[i + 1], low)
         b = first_not_below(sentences, a, starts[i + 1], high)
@@ -259,10 +251,10 @@ def best_diagonal_sources(low, high, index, rows, text, exponentials, dense, key
         end = PLACE(b)
         for j in range(PLACE(a), end):
             look_ahead(j, end, sentences, offsets, words, keys)
-            m, s = sentences[j], positions[j] + 1
-            T, L = offsets[m + 1] - offsets[m], lengths[m]
-            start, table, split = PLACE(offsets[m]), PLACE(first[T]), PLACE(s * T // L)
-            position = np.uint64(~np.uint32(positions[j]))
+            sentence, s = sentences[j], source_positions[j] + 1
+            T, L = offsets[sentence + 1] - offsets[sentence], lengths[sentence]
+            start, table, split = PLACE(offsets[sentence]), PLACE(first[T]), PLACE(s * T // L)
+            position = np.uint64(~np.uint32(source_positions[j]))
             below, above = fall[first[L] + s - 1], rise[first[L] + s - 1]
             for t in range(PLACE(T)):
                 weight = below * rise[table + t] if t < split else above * fall[table + t]

@@ -172,13 +172,6 @@ def first_positions(low, high, text, first):
 
 
 @kernel
-def count_words(low, high, words, offsets, counts):
-    """Adds the number of each word's occurrences in sentences low <= m < high to ``counts`` int64 (V,)."""
-    for k in range(offsets[low], offsets[high]):
-        counts[words[k]] += 1
-
-
-@kernel
 def fill_index(low, high, bags, places, index):
     """Counting sort of the entries of sentences low <= m < high by word.
 
@@ -223,23 +216,6 @@ def look_ahead(j, end, sentences, offsets, words, values):
         prefetch(words, place + LINE)
         prefetch(values, place)
         prefetch(values, place + LINE)
-
-
-@kernel
-def row_work(low, high, index, lengths, work):
-    """work[i] = the number of target entries in the sentences of source word i, for low <= i < high.
-
-    index: InvertedIndex. lengths: int64 (M,), of the target bags.
-    """
-    starts, sentences, _ = index
-    for i in range(low, high):
-        total = 0
-        end = PLACE(starts[i + 1])
-        for j in range(PLACE(starts[i]), end):
-            if j + AHEAD < end:
-                prefetch(lengths, sentences[j + AHEAD])
-            total += lengths[ID(sentences[j])]
-        work[i] = total
 
 
 @kernel

@@ -37,6 +37,17 @@ class RowSpans(NamedTuple):
     values: np.ndarray
 
 
+class NullWord(NamedTuple):
+    """NULL, the empty source word.
+
+    values: float32 (V_tgt,), Trans(o|NULL), zeros without NULL; with unknown words (V_tgt + 1,), 0 for them.
+    weights: float32 (M,), how probable NULL is relative to one source position of a pair; 0 for an empty source.
+    """
+
+    values: np.ndarray
+    weights: np.ndarray
+
+
 class Matrices(NamedTuple):
     """The (T, L) matrices of M pairs, one after another: values float32, offsets int64 (M + 1,)."""
 
@@ -45,27 +56,28 @@ class Matrices(NamedTuple):
 
 
 @kernel
-def start_denominators(low, high, target, null, null_weights, z):
-    """z[k] = null_weights_m * null[words_k] for the entries k of sentences low <= m < high.
+def posterior_weights(low, high, index, rows, target, null, normalisers, z, dense, log_probabilities):
+    """What values are multiplied by to be posteriors, and the log-likelihood: sentences low <= m < high.
 
-    null: float32 (V_tgt,), zeros without NULL. null_weights: float32 (M,), NULL's weight relative to that of one
-    source position, 0 for a pair without source words.
+    For each entry k, a word o that is n times in sentence m, z[k] is at first the denominator of its posteriors,
+    the sum of value[i, o] over source positions and NULL, and then n / z[k]. A word that nothing can explain (an
+    empty source without NULL) is ignored.
+
+    Args:
+        rows: TableRows with every pair of the text.
+        null: NullWord.
+        normalisers: float64 (M,), what turns a denominator into a probability.
+        z: float32 (E_tgt,), filled.
+        dense: float32 (V_tgt,), work space.
+        log_probabilities: float64 (M,), filled with the sum over entries of n log(z / normalisers_m).
     """
-    words, _, offsets = target
+    starts, sentences, source_counts = index
+    row_offsets, columns, values = rows
+    words, counts, offsets = target
+    null_values, null_weights = null
     for m in range(low, high):
         for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
-            z[k] = null_weights[m] * null[ID(words[k])]
-
-
-@kernel
-def add_denominators(low, high, index, rows, target, z, dense):
-    """z[k] += sum over source words i of n_i * value[i, words_k], for the entries k of sentences low <= m < high.
-
-    rows: TableRows with every pair of the text. dense: float32 (V_tgt,), work space.
-    """
-    starts, sentences, counts = index
-    row_offsets, columns, values = rows
-    words, _, offsets = target
+            z[k] = null_weights[m] * null_values[ID(words[k])]
     for i in range(len(starts) - 1):
         a = first_not_below(sentences, starts[i], starts[i + 1], low)
         b = first_not_below(sentences, a, starts[i + 1], high)
@@ -76,21 +88,10 @@ def add_denominators(low, high, index, rows, target, z, dense):
         end = PLACE(b)
         for j in range(PLACE(a), end):
             look_ahead(j, end, sentences, offsets, words, z)
-            m = PLACE(sentences[j])
-            n = counts[j]
-            for k in range(PLACE(offsets[m]), PLACE(offsets[m + ONE])):
+            sentence = PLACE(sentences[j])
+            n = source_counts[j]
+            for k in range(PLACE(offsets[sentence]), PLACE(offsets[sentence + ONE])):
                 z[k] += n * dense[ID(words[k])]
-
-
-@kernel
-def posterior_weights(low, high, target, normalisers, z, log_probabilities):
-    """log_probabilities[m] = sum over entries of n log(z / normalisers_m); z becomes n / z. For low <= m < high.
-
-    n is the count of the word. z comes as the sum over source positions and NULL, which normalisers float64 (M,)
-    turn into a probability; it leaves as what a pair's value is multiplied by to be its posterior, summed over the
-    n tokens. A word that nothing can explain (an empty source without NULL) is ignored.
-    """
-    _, counts, offsets = target
     for m in range(low, high):
         total, tokens, product = 0.0, 0.0, 1.0
         for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
@@ -134,12 +135,21 @@ def expected_counts(low, high, index, rows, target, weights, sums):
 
 
 @kernel
-def expected_null_counts(target, null_weights, weights, sums):
-    """sums[o] += null_weights_m * weights[k] over the entries k of o in text order; sums float64 (V_tgt,)."""
+def expected_null_counts(target, null, weights, sums):
+    """sums[o] = the expected count of NULL and o, summed over the sentences in text order.
+
+    Args:
+        null: NullWord.
+        weights: of :func:`posterior_weights`.
+        sums: float64 (V_tgt,), zeros, filled.
+    """
     words, _, offsets = target
+    values, null_weights = null
     for m in range(len(offsets) - 1):
         for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
             sums[ID(words[k])] += null_weights[m] * weights[k]
+    for o in range(len(sums)):
+        sums[o] *= values[o]
 
 
 @kernel
@@ -177,19 +187,19 @@ def exp_digamma(x):
 
 
 @kernel
-def variational_bayes_rows(low, high, row_offsets, values, alpha):
-    """Rows low <= i < high of counts c become exp(digamma(c + alpha)) / exp(digamma(sum of c + alpha)).
+def variational_bayes_rows(low, high, row_offsets, values, dirichlet):
+    """Rows low <= i < high of counts c become exp(digamma(c + a)) / exp(digamma(sum of c + a)).
 
-    The mean-field posterior under a symmetric Dirichlet prior over the words of the row (Johnson 2007); it sums
-    to less than 1. No value falls below ``TINY``.
+    The mean-field posterior under a symmetric Dirichlet prior over the words of the row, of concentration a,
+    ``dirichlet`` (Johnson 2007); it sums to less than 1. No value falls below ``TINY``.
     """
     for i in range(low, high):
         total = 0.0
         for k in range(row_offsets[i], row_offsets[i + 1]):
-            total += values[k] + alpha
+            total += values[k] + dirichlet
         scale = 1.0 / exp_digamma(total) if total > 0.0 else 0.0
         for k in range(row_offsets[i], row_offsets[i + 1]):
-            values[k] = max(np.float32(exp_digamma(values[k] + alpha) * scale), TINY)
+            values[k] = max(np.float32(exp_digamma(values[k] + dirichlet) * scale), TINY)
 
 
 @kernel
@@ -267,18 +277,18 @@ def fill_scores(low, high, index, rows, target, lengths, there, out, dense):
 
 
 @kernel
-def normalise_scores(low, high, target, lengths, null, null_weights, out):
-    """Divides each row by its sum plus null_weights_m * null[y_t]; a row without evidence becomes uniform.
+def normalise_scores(low, high, target, lengths, null, out):
+    """Divides each row by its sum, NULL's part included; a row without evidence becomes uniform.
 
-    For sentences low <= m < high. null: float32 (V_tgt + 1,), zeros without NULL. null_weights as in
-    :func:`start_denominators`, the other arguments as in :func:`fill_scores`.
+    For sentences low <= m < high. null: NullWord. The other arguments as in :func:`fill_scores`.
     """
     tokens, offsets = target
+    null_values, null_weights = null
     scores, score_offsets = out
     for m in range(low, high):
         place = score_offsets[m]
         for k in range(offsets[m], offsets[m + 1]):
-            total = float(null_weights[m] * null[tokens[k]])
+            total = float(null_weights[m] * null_values[tokens[k]])
             for j in range(place, place + lengths[m]):
                 total += scores[j]
             for j in range(place, place + lengths[m]):
@@ -287,32 +297,28 @@ def normalise_scores(low, high, target, lengths, null, null_weights, out):
 
 
 @kernel
-def start_keys(low, high, target, null, null_weights, keys):
-    """keys[k] = NULL's key, for the entries k of sentences low <= m < high; arguments of start_denominators.
+def best_sources(low, high, index, rows, target, null, keys, dense):
+    """The key of the best of all source words and NULL, for each target entry of sentences low <= m < high.
 
     A key holds a value's 32 bits above the complement of the position it belongs to, 0 for NULL: as integers,
     keys are in the order of their values (none is negative), and of equals the leftmost is the largest.
-    """
-    words, _, offsets = target
-    for m in range(low, high):
-        for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
-            value = np.float32(null_weights[m] * null[ID(words[k])])
-            keys[k] = np.uint64(value.view(np.uint32)) << _HALF
-
-
-@kernel
-def best_sources(low, high, index, rows, target, keys, dense):
-    """The largest key of all source words and NULL, for each target entry of sentences low <= m < high.
 
     Args:
         index: InvertedIndex of the source bags, with the first position of each word in its sentence.
-        rows, dense: as in :func:`fill_scores`, but with the values' bits as uint32: one comparison of integers
-            then finds the best value and the leftmost position, without a branch that cannot be foreseen.
-        keys: uint64 (E_tgt,), see :func:`start_keys`.
+        rows: as in :func:`fill_scores`, but with the values' bits as uint32: one comparison of integers then finds
+            the best value and the leftmost position, without a branch that cannot be foreseen.
+        null: NullWord.
+        keys: uint64 (E_tgt,), filled.
+        dense: uint32 (V_tgt + 1,), zeros, left so.
     """
     starts, sentences, positions = index
     row_starts, row_ends, columns, values = rows
     words, _, offsets = target
+    null_values, null_weights = null
+    for m in range(low, high):
+        for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
+            value = np.float32(null_weights[m] * null_values[ID(words[k])])
+            keys[k] = np.uint64(value.view(np.uint32)) << _HALF
     for i in range(len(starts) - 1):
         a = first_not_below(sentences, starts[i], starts[i + 1], low)
         b = first_not_below(sentences, a, starts[i + 1], high)
@@ -323,9 +329,9 @@ def best_sources(low, high, index, rows, target, keys, dense):
         end = PLACE(b)
         for j in range(PLACE(a), end):
             look_ahead(j, end, sentences, offsets, words, keys)
-            m = PLACE(sentences[j])
+            sentence = PLACE(sentences[j])
             position = np.uint64(~np.uint32(positions[j]))
-            for k in range(PLACE(offsets[m]), PLACE(offsets[m + ONE])):
+            for k in range(PLACE(offsets[sentence]), PLACE(offsets[sentence + ONE])):
                 keys[k] = max(keys[k], np.uint64(dense[ID(words[k])]) << _HALF | position)
         for k in range(row_starts[i], row_ends[i]):
             dense[columns[k]] = 0

@@ -8,9 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from alignkit.aligner import Aligner, Reversed, Symmetrized
-from alignkit.classical.memory import HMM, LEXICAL, check_memory
+from alignkit.classical.cooccurrence import HMM, LEXICAL, bags_of, check_memory
 from alignkit.classical.priors import LexiconPrior, read_prior
-from alignkit.classical.word_pairs import bags_of
 from alignkit.embeddings.find import find_embeddings
 from alignkit.embeddings.levels import Embeddings
 from alignkit.errors import InputError, check_type
@@ -158,7 +157,8 @@ def fit_symmetrized(
     if threads == 1:
         forward, reverse = (fit(side, threads) for side in sides)
     else:
-        bags_of(bitext, threads)  # both directions use them
+        for side in (bitext.source, bitext.target):
+            bags_of(side, threads)  # both directions use them
         forward, reverse = run_side_by_side(fit, sides, (threads - threads // 2, threads // 2))
     return Symmetrized(forward, reverse, method, threshold, threads)
 

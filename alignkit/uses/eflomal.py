@@ -16,10 +16,9 @@ from typing import IO, Any
 
 import numpy as np
 
-from alignkit.classical.lexical_model import PairTable
-from alignkit.classical.lexicon_lines import read_lexicon
+from alignkit.classical.cooccurrence import PairTable
 from alignkit.classical.link_counts import LinkedWords, linked_around, table_of_pairs
-from alignkit.classical.priors import LexiconPrior
+from alignkit.classical.priors import LexiconPrior, read_lexicon
 from alignkit.errors import AlignkitError, InputError, check_list, check_type, writing
 from alignkit.links.links import check_range, parse_links
 from alignkit.pipeline.align import align_blocks

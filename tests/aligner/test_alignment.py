@@ -10,7 +10,7 @@ import pytest
 from planted import bitext_of, random_pairs
 
 from alignkit.aligner import Aligner, Reversed, Symmetrized, per_word, scores_of_links
-from alignkit.classical.ibm1 import fit_ibm1, mixture_log_probabilities
+from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.kernels.translation_table import UNSEEN
 from alignkit.links.links import Links
@@ -91,12 +91,14 @@ def test_log_probabilities_of_the_training_text_are_its_likelihood():
 
 
 def test_log_probabilities_without_matrix_elements():
-    nothing = Scores.from_matrices([np.zeros((2, 0)), np.zeros((0, 3)), np.zeros((0, 0))])
-    floor = 2 * math.log(UNSEEN)
-    assert mixture_log_probabilities(nothing).tolist() == pytest.approx([floor, 0, 0])
-    from_null = mixture_log_probabilities(nothing, np.array([0.5, 0.25]))
-    assert from_null.tolist() == pytest.approx([math.log(0.125), 0, 0])
-    assert mixture_log_probabilities(Scores.from_matrices([])).tolist() == []
+    """A pair with a blank side: all target words come from NULL, or from nowhere."""
+    text = bitext_of([([], ["t0", "t1"]), (["s0"] * 3, []), ([], [])])
+    without, with_null = (fit_ibm1(bitext_of(PAIRS), iterations=3, null=null) for null in (False, True))
+    assert without.log_probabilities(text).tolist() == pytest.approx([2 * math.log(UNSEEN), 0, 0])
+    null = [with_null.null[with_null.target.id(word)] for word in ("t0", "t1")]
+    expected = [sum(math.log(max(p, UNSEEN)) for p in null), 0, 0]
+    assert with_null.log_probabilities(text).tolist() == pytest.approx(expected)
+    assert without.log_probabilities(bitext_of([])).tolist() == []
 
 
 def test_per_word():

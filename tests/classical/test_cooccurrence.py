@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 from planted import bitext_of, random_pairs
 
-from alignkit.classical.cooccurrence import KIND, VERSION, cooccurrence, save_table
-from alignkit.classical.lexical_model import PairTable
+from alignkit.classical.cooccurrence import KIND, VERSION, PairTable, cooccurrence, save_table
 from alignkit.classical.settings import Weighting
 from alignkit.errors import AlignkitError
 from alignkit.support.files import load_arrays

@@ -189,7 +189,14 @@ def test_pruning_and_tolerance():
     bitext = bitext_of(random_pairs(3))
     whole, pruned = fit_diagonal(bitext), fit_diagonal(bitext, prune=0.05)
     assert np.array_equal(pruned.table.values, whole.table.values[whole.table.values >= 0.05])
-    assert 1 < len(fit_diagonal(bitext, iterations=500, tolerance=1e-3, dirichlet=None).log_likelihood) < 50
+    seen = []
+    stopped = fit_diagonal(
+        bitext, iterations=500, tolerance=1e-3, dirichlet=None, progress=lambda *step: seen.append(step)
+    )
+    assert 1 < len(stopped.log_likelihood) == len(seen) < 50
+    assert seen[-1][:2] == (500, 500)  # a fit that has converged is complete
+    assert seen[0][:2] == (1, 500)
+    assert seen[-1][2] == f"log-likelihood {stopped.log_likelihood[-1]:.9g}  tension {stopped.tension:.3f}"
 
 
 @pytest.mark.parametrize(

@@ -205,11 +205,13 @@ def test_a_prior_leaves_fewer_translations():
 
 
 def test_the_tolerance_stops_early_and_not_before():
-    bitext = bitext_of(random_pairs(2))
+    bitext, seen = bitext_of(random_pairs(2)), []
     gains = np.diff(fit_ibm1(bitext, iterations=40).log_likelihood)
-    stopped = fit_ibm1(bitext, iterations=40, tolerance=1e-3)
+    stopped = fit_ibm1(bitext, iterations=40, tolerance=1e-3, progress=lambda *step: seen.append(step[:2]))
     likelihood = np.array(stopped.log_likelihood)
     assert 2 < len(likelihood) < 40
+    assert seen[-1] == (40, 40)  # a fit that has converged is complete
+    assert seen[:-1] == [(1 + i, 40) for i in range(len(likelihood) - 1)]
     assert gains[len(likelihood) - 2] < 1e-3 * abs(likelihood[-2])
     assert (np.diff(likelihood)[:-1] >= 1e-3 * np.abs(likelihood[:-2])).all()
     assert parameters(stopped) == parameters(fit_ibm1(bitext, iterations=len(likelihood)))

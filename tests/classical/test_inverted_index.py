@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 from planted import bitext_of, random_pairs
 
+from alignkit.classical.cooccurrence import IndexedBitext, bags_of, token_index
 from alignkit.classical.ibm1 import fit_ibm1
-from alignkit.classical.word_pairs import IndexedBitext, SentenceBags, bags_of, token_index
+from alignkit.kernels.inverted_index import first_positions
+from alignkit.text.bitext import Corpus
+from alignkit.text.vocabulary import Vocabulary
 
 THREADS = pytest.mark.parametrize("threads", [1, 2, 3, 8])
 
@@ -25,17 +28,18 @@ def bitext(pairs):
 @THREADS
 def test_bags_hold_each_distinct_word_once(pairs, bitext, threads):
     corpus = bitext.target
-    bags = SentenceBags.of(corpus.tokens, corpus.offsets, len(corpus.vocabulary), threads)
-    first = bags.first_positions(threads)
+    bags, token_entries = bags_of(corpus, threads, keep=False)
+    first = np.empty(len(bags.words), np.int32)
+    first_positions(0, len(pairs), token_entries, first)
     for m, (_, y) in enumerate(pairs):
         low, high = bags.offsets[m : m + 2]
         words = [corpus.vocabulary[i] for i in bags.words[low:high]]
         assert bags.words[low:high].tolist() == sorted({corpus.vocabulary.id(word) for word in y})
         assert dict(zip(words, bags.counts[low:high].tolist(), strict=True)) == Counter(y)
         assert first[low:high].tolist() == [y.index(word) for word in words]
-        entries = bags.token_entries.entries[corpus.offsets[m] : corpus.offsets[m + 1]]
+        entries = token_entries.entries[corpus.offsets[m] : corpus.offsets[m + 1]]
         assert [words[entry] for entry in entries] == y
-    assert bags.sizes.tolist() == [len(set(y)) for _, y in pairs]
+    assert np.diff(bags.offsets).tolist() == [len(set(y)) for _, y in pairs]
     assert bags.offsets[-1] == len(bags.words) == len(bags.counts)
 
 
@@ -43,19 +47,24 @@ def test_bags_hold_each_distinct_word_once(pairs, bitext, threads):
 def test_sentences_too_long_for_two_bytes(size):
     tokens = np.concatenate([np.arange(size), [0, 1, size - 1], [5]]).astype(np.int32)
     offsets = np.array([0, size + 3, size + 4])
-    bags = SentenceBags.of(tokens, offsets, size, 1)
+    vocabulary = Vocabulary.from_tokens([str(i) for i in range(size)])
+    bags, token_entries = bags_of(Corpus(tokens, offsets, vocabulary), 1)
     assert bags.offsets.tolist() == [0, size, size + 1]
-    entries = bags.token_entries.entries.astype(np.int64)
+    entries, first = token_entries.entries.astype(np.int64), np.empty(size + 1, np.int32)
+    assert token_entries.entries.dtype == (np.uint16 if size + 3 < 2**16 else np.int32)
     np.testing.assert_array_equal(bags.words[entries + np.repeat(bags.offsets[:-1], np.diff(offsets))], tokens)
-    np.testing.assert_array_equal(bags.first_positions(), [*range(size), 0])
+    first_positions(0, 2, token_entries, first)
+    np.testing.assert_array_equal(first, [*range(size), 0])
     assert bags.counts[[0, 1, 2, size - 1]].tolist() == [2, 2, 1, 2]
 
 
 def test_bags_of_a_text_are_made_once(bitext):
-    source, target = bags_of(bitext, 1)
-    assert bags_of(bitext, 2) == (source, target)
-    assert bags_of(bitext.reversed, 1) == (target, source)
-    assert bags_of(bitext.take(np.arange(len(bitext))), 1)[0] is not source
+    source = bags_of(bitext.source, 1)
+    assert bags_of(bitext.source, 2) is source
+    assert bags_of(bitext.reversed.target, 1) is source
+    copy = bitext.take(np.arange(len(bitext)))
+    assert bags_of(copy.source, 1, keep=False) is not source
+    assert bags_of(copy.source, 1) is bags_of(copy.source, 1)
 
 
 def test_the_token_index_has_every_occurrence_in_text_order(pairs, bitext):
@@ -69,10 +78,9 @@ def test_the_token_index_has_every_occurrence_in_text_order(pairs, bitext):
 @pytest.mark.parametrize("room", [1, 40, 1 << 18])
 def test_rows_are_whole_however_little_room_there_is(pairs, bitext, threads, room):
     """A buffer smaller than a row is made large enough for it; several rows take several buffers."""
-    bags = bags_of(bitext, 1)
-    weights = np.repeat(1 / np.arange(1, len(bitext) + 1), bags[1].sizes).astype(np.float32)
-    indexed = IndexedBitext.of(bitext, threads)
-    offsets, columns, values = indexed.weighted_pairs(weights, room)
+    indexed = IndexedBitext(bitext, threads)
+    weights = np.repeat(1 / np.arange(1, len(bitext) + 1), np.diff(indexed.target.offsets)).astype(np.float32)
+    offsets, columns, values = indexed.pairs(weights, room)
     expected = Counter()
     for m, (x, y) in enumerate(pairs):
         for i in x:

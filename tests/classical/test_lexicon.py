@@ -7,10 +7,11 @@ import pytest
 from planted import bitext_of, random_pairs
 
 from alignkit.aligner import Symmetrized
+from alignkit.classical.cooccurrence import PairTable
 from alignkit.classical.hmm.hmm import fit_hmm
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.ibm1 import fit_ibm1
-from alignkit.classical.lexical_model import LexicalModel, PairTable
+from alignkit.classical.lexical_model import LexicalModel
 from alignkit.classical.lexicon import lexicon_of, moses, reverse_lexicon_of, tsv
 from alignkit.errors import AlignkitError
 from alignkit.text.vocabulary import Vocabulary

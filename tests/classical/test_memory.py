@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 from planted import bitext_of
 
-from alignkit.classical import memory
-from alignkit.classical.cooccurrence import cooccurrence
+from alignkit.classical import cooccurrence as memory
+from alignkit.classical.cooccurrence import HMM, LEXICAL, check_memory, cooccurrence, parse_size, show_size
 from alignkit.classical.diagonal import fit_diagonal
 from alignkit.classical.hmm.hmm import fit_hmm
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.ibm1 import fit_ibm1
-from alignkit.classical.memory import HMM, LEXICAL, check_memory, parse_size, show_size
 from alignkit.errors import AlignkitError
 from alignkit.pipeline.align import align
 

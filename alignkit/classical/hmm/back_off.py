@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from alignkit.classical.cooccurrence import PairTable
 from alignkit.classical.hmm.parameters import FittedCounts, FittedHMM, fertility_counts, taken
 from alignkit.classical.hmm.settings import HMMSettings
-from alignkit.classical.lexical_model import PairTable
-from alignkit.classical.word_pairs import SourceRanges
 from alignkit.kernels.hmm_m_step import (
     NO_BACKGROUND,
     BackgroundClasses,
@@ -201,13 +200,16 @@ class BackgroundPairs:
         ids: the model's ids of the text's source and target words, -1 if unknown.
         rows: the K pairs of the text.
         ranges: of the text's source words.
+        threads: how many to use; no result depends on it.
 
     Attributes:
         values: float32 (K,), counts.
         rest: float64 (V_src,) and (V_tgt,), the counts of each word's pairs that the text does not have.
     """
 
-    def __init__(self, background: BackgroundModel, ids: Ids, rows: TableRows, ranges: SourceRanges) -> None:
+    def __init__(
+        self, background: BackgroundModel, ids: Ids, rows: TableRows, ranges: list[tuple[int, int]], threads: int
+    ) -> None:
         self.model, self.ids, table = background, ids, background.model.table
         spans = _spans(table.with_values(background.pairs), ids[0])
         self.values = np.zeros(len(rows.columns), np.float32)
@@ -215,7 +217,7 @@ class BackgroundPairs:
         def fill(low: int, high: int) -> None:
             background_values(low, high, spans, rows, ids[1], np.zeros(table.width, np.float32), self.values)
 
-        ranges.over_rows(fill)
+        run_blocks(fill, ranges, threads)
         sums = np.empty(len(ids[0])), np.zeros(len(ids[1]))
         row_sums(0, len(ids[0]), rows.offsets, self.values, sums[0])
         column_sums(0, len(ids[1]), rows.columns, self.values, sums[1])

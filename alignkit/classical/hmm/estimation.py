@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from alignkit.classical.em import exact_sum
+from alignkit.classical.cooccurrence import HMM, IndexedBitext, PairTable, check_memory
 from alignkit.classical.hmm.back_off import BackgroundModel, BackgroundPairs, BackOff
 from alignkit.classical.hmm.evidence import LevelRatios, are_words, leave_one_out_share, spelling_counts
 from alignkit.classical.hmm.expectation import (
@@ -20,10 +20,8 @@ from alignkit.classical.hmm.expectation import (
 from alignkit.classical.hmm.parameters import WIDTH, FittedHMM, HMMParameters, fertility_factors
 from alignkit.classical.hmm.settings import HMMSettings
 from alignkit.classical.hmm.transliteration import MOST_PAIRS, Transliteration
-from alignkit.classical.lexical_model import PairTable
-from alignkit.classical.memory import HMM, check_memory
+from alignkit.classical.lexical_model import exact_sum
 from alignkit.classical.priors import LexiconPrior, start_null, start_values
-from alignkit.classical.word_pairs import IndexedBitext, SourceRanges
 from alignkit.kernels import expected_links, hmm_m_step
 from alignkit.kernels.expected_links import NO_PLACES, UNIT, as_floats, unpacked_links
 from alignkit.kernels.forward_backward import TransitionCounts
@@ -79,14 +77,14 @@ class PairEvidence:
         background: tuple[BackgroundModel, Ids] | None = None,
     ) -> None:
         self.settings, self.threads = settings, threads
-        indexed = IndexedBitext.of(bitext, threads, keep_bags=False)
+        indexed = IndexedBitext(bitext, threads, keep_bags=False)
         offsets, columns, _ = indexed.pairs()
-        self.ranges = SourceRanges(indexed.entries_met, threads)
+        self.ranges = indexed.row_ranges
         del indexed  # which is as large as the text
         self._text = text_arrays(bitext)
         self.evidence = np.zeros((len(columns), 3), np.float32)
         self.rows = TableRows(offsets, columns, self.evidence[:, 0])
-        known = None if background is None else BackgroundPairs(*background, self.rows, self.ranges)
+        known = None if background is None else BackgroundPairs(*background, self.rows, self.ranges, threads)
         self.background_counts = NO_COUNTS if known is None else known.values
         self._background_totals = None if known is None else known.rest
         if prior is not None and settings.fold_case:
@@ -119,7 +117,7 @@ class PairEvidence:
                 ones[:] = 1
                 hmm_m_step.start_evidence(low, high, self.rows, ones, 1.0, NO_COUNTS, prior, self.evidence)
 
-            self.ranges.over_rows(start)
+            run_blocks(start, self.ranges, self.threads)
             self._add_spelling()
 
     def update(self, links: LinkArrays) -> tuple[np.ndarray, np.ndarray]:
@@ -195,7 +193,9 @@ class PairEvidence:
 
     def _row_sums(self, values: np.ndarray) -> np.ndarray:
         offsets, sums = self.rows.offsets, np.empty(len(self._frequencies[0]), np.float64)
-        self.ranges.over_rows(lambda low, high: hmm_m_step.row_sums(low, high, offsets, values, sums))
+        run_blocks(
+            lambda low, high: hmm_m_step.row_sums(low, high, offsets, values, sums), self.ranges, self.threads
+        )
         return sums
 
     def _column_sums(self, values: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from alignkit.classical.word_pairs import token_index
+from alignkit.classical.cooccurrence import token_index
 from alignkit.errors import AlignkitError
 from alignkit.kernels import expected_links
 from alignkit.kernels.expected_links import SEGMENT_BITS, PairPlaces

@@ -38,6 +38,7 @@ from typing import Any
 import numpy as np
 
 from alignkit.aligner import Aligner, linked_above, scores_of_links
+from alignkit.classical.cooccurrence import parse_size, show_size
 from alignkit.classical.hmm.attachment import Attachment, unattached
 from alignkit.classical.hmm.estimation import HMMEstimation, estimate
 from alignkit.classical.hmm.inference import (
@@ -69,7 +70,6 @@ from alignkit.classical.hmm.views import (
     unpack_view,
 )
 from alignkit.classical.lexical_model import Lookup
-from alignkit.classical.memory import parse_size, show_size
 from alignkit.classical.priors import LexiconPrior
 from alignkit.embeddings.levels import Embeddings
 from alignkit.errors import AlignkitError, check_known, counted

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from planted import bitext_of, error_rate, inflected_pairs, random_pairs, scrambled
 
+from alignkit.classical.cooccurrence import IndexedBitext
 from alignkit.classical.hmm.adaptation import ADAPTATION_SETTINGS, AdaptedEstimation, Adapter
 from alignkit.classical.hmm.back_off import FEW, LEAST_COUNT, BackgroundModel, BackgroundPairs, BackOff
 from alignkit.classical.hmm.joint import fit_joint, load_joint
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
 from alignkit.classical.hmm.views import View
-from alignkit.classical.word_pairs import IndexedBitext
 from alignkit.errors import InputError
 from alignkit.kernels.hmm_m_step import SOME
 from alignkit.kernels.hmm_rows import FERTILITIES
@@ -241,7 +241,7 @@ def test_what_a_model_knows_of_a_text_is_its_counts(threads):
         for k in range(table.offsets[i], table.offsets[i + 1])
     }
     known = BackgroundModel(model, model.counts, ADAPTATION_SETTINGS)
-    indexed = IndexedBitext.of(bitext, threads)
+    indexed = IndexedBitext(bitext, threads)
     rows = indexed.pairs()
     ids = model.source.translate(bitext.source.vocabulary), model.target.translate(bitext.target.vocabulary)
     pairs = BackgroundPairs(known, ids, rows, indexed)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from alignkit.classical.cooccurrence import IndexedBitext
 from alignkit.classical.hmm.evidence import (
     ALIKE,
     are_words,
@@ -16,7 +17,6 @@ from alignkit.classical.hmm.evidence import (
 from alignkit.classical.hmm.joint import fit_joint, fit_view
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.hmm.views import View, ViewedText
-from alignkit.classical.word_pairs import IndexedBitext
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import read_bitext
 from alignkit.text.vocabulary import Vocabulary
@@ -43,7 +43,7 @@ def expected(a, b):
 def counts_of(source, target, threads=1):
     """{(source word, target word): count}"""
     bitext = Bitext.from_sentences(source, target)
-    rows = IndexedBitext.of(bitext, threads).pairs()
+    rows = IndexedBitext(bitext, threads).pairs()
     places, counts = spelling_counts(bitext, rows, threads)
     sources = np.repeat(np.arange(len(rows.offsets) - 1), np.diff(rows.offsets))
     words = bitext.source.vocabulary, bitext.target.vocabulary

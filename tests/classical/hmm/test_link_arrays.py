@@ -4,10 +4,10 @@ import random
 
 import numpy as np
 
+from alignkit.classical.cooccurrence import IndexedBitext
 from alignkit.classical.hmm import expectation
 from alignkit.classical.hmm.expectation import link_arrays
 from alignkit.classical.hmm.hmm import fit_hmm
-from alignkit.classical.word_pairs import IndexedBitext
 from alignkit.kernels.expected_links import SEGMENT_BITS
 from alignkit.text.bitext import Bitext
 
@@ -40,7 +40,7 @@ def numbers_of(links, bitext):
 def test_the_codes_find_the_word_pair_of_every_element(monkeypatch):
     monkeypatch.setattr(expectation, "CODED_ELEMENTS", 50_000)
     bitext = wide_text()
-    rows = IndexedBitext.of(bitext, 1).pairs()
+    rows = IndexedBitext(bitext, 1).pairs()
     assert np.diff(rows.offsets).max() > 1 << SEGMENT_BITS
     number = {}
     for i in range(len(rows.offsets) - 1):
@@ -51,7 +51,7 @@ def test_the_codes_find_the_word_pair_of_every_element(monkeypatch):
         number[int(x), int(y)] for m in range(len(bitext)) for y in bitext.target[m] for x in bitext.source[m]
     ]
     for threads in (1, 3):
-        rows = IndexedBitext.of(bitext, threads).pairs()
+        rows = IndexedBitext(bitext, threads).pairs()
         assert numbers_of(link_arrays(bitext, rows, evidence, threads), bitext) == expected
 
 
