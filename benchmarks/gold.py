@@ -25,8 +25,8 @@ from alignkit.embeddings.contextual import ContextualEmbeddings
 from alignkit.links.from_scores import links_above
 from alignkit.links.links import GoldLinks, Links, parse_links
 from alignkit.metrics.aer import evaluate
-from alignkit.supervised.aligner import Taught, teach
-from alignkit.supervised.features import Cells
+from alignkit.supervised.aligner import SupervisedAligner, fit_supervised
+from alignkit.supervised.classifier import Cells
 from alignkit.text.bitext import Bitext
 from alignkit.text.reading import read_lines
 
@@ -72,9 +72,9 @@ def measure(folder: Path, embeddings: bool, threads: int) -> dict[str, float]:
     cells = Cells(bitext.block(len(dev), count), unattached)
 
     def aer(gold: GoldLinks | None) -> float:
-        aligner = model if gold is None else teach(model, bitext, gold, threads)
-        assert isinstance(aligner, JointHMM | Taught)
-        scores = aligner.trees.probabilities(cells) if isinstance(aligner, Taught) else alpha
+        aligner = model if gold is None else fit_supervised(model, bitext, gold, threads)
+        assert isinstance(aligner, JointHMM | SupervisedAligner)
+        scores = aligner.trees.probabilities(cells) if isinstance(aligner, SupervisedAligner) else alpha
         return evaluate(test, links_above(scores, aligner.threshold)).aer
 
     found = {"0_pairs": aer(None)}

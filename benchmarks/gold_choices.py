@@ -31,8 +31,8 @@ from alignkit.classical.hmm.joint import JointHMM, fit_joint
 from alignkit.links.from_scores import links_above
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import evaluate
-from alignkit.supervised.aligner import Taught, teach
-from alignkit.supervised.features import Cells
+from alignkit.supervised.aligner import SupervisedAligner, fit_supervised
+from alignkit.supervised.classifier import Cells
 from alignkit.text.bitext import Bitext
 
 SIZES, SHARE, LEAST = (20, 50), 0.8, 100
@@ -113,9 +113,9 @@ def measure(folder: Path, draws: int) -> list[dict[str, object]]:
                     for links in (dev.sure, dev.possible)
                 )
                 gold = GoldLinks(*only)
-                aligner = teach(model, bitext, gold, 1)
-                assert isinstance(aligner, JointHMM | Taught)
-                scores = aligner.trees.probabilities(cells) if isinstance(aligner, Taught) else alpha
+                aligner = fit_supervised(model, bitext, gold, 1)
+                assert isinstance(aligner, JointHMM | SupervisedAligner)
+                scores = aligner.trees.probabilities(cells) if isinstance(aligner, SupervisedAligner) else alpha
                 aer = evaluate(test, links_above(scores, aligner.threshold)).aer
                 found.append((aer, len(gold.possible.pairs)))
             aer, links = np.mean(found, axis=0).tolist()

@@ -98,13 +98,13 @@ def align(
         linker = Linker(model, chosen, threads)
         bitext = read_text(source, target, **linker.reading, threads=count)
         gold = _gold(chosen.linking, bitext)
-        return linker.linked(bitext) if gold is None else _taught(linker.aligner, bitext, gold, count)
+        return linker.linked(bitext) if gold is None else _supervised(linker.aligner, bitext, gold, count)
     fit = Fit(chosen)
     bitext = read_text(source, target, **fit.reading, threads=count)
     gold = _gold(chosen.linking, bitext)
     aligner = fit(bitext, count, progress)
     if gold is not None:
-        return _taught(aligner, bitext, gold, count)
+        return _supervised(aligner, bitext, gold, count)
     fitted = aligner.fitted_links_and_probabilities if isinstance(aligner, JointHMM) else None
     return AlignedText(bitext, aligner, fitted)
 
@@ -126,11 +126,11 @@ def _gold(linking: LinkSettings, bitext: Bitext) -> GoldLinks | None:
     return found
 
 
-def _taught(aligner: Aligner, bitext: Bitext, gold: GoldLinks, threads: int) -> AlignedText:
-    """A text that is linked as its gold links teach."""
-    from alignkit.supervised.aligner import teach, with_gold
+def _supervised(aligner: Aligner, bitext: Bitext, gold: GoldLinks, threads: int) -> AlignedText:
+    """A text that is linked by what its gold links show."""
+    from alignkit.supervised.aligner import fit_supervised, with_gold
 
-    aligner = teach(aligner, bitext, gold, threads)
+    aligner = fit_supervised(aligner, bitext, gold, threads)
     if isinstance(aligner, JointHMM) and aligner.has_fitted(bitext):
         linked = aligner.fitted_links_and_probabilities
     else:

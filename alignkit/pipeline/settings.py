@@ -171,8 +171,8 @@ class LinkSettings:
         adapt: adapt a fitted joint model to each block of the text that it links
             (:mod:`alignkit.classical.hmm.adaptation`).
         gold: gold links of the first pairs, or their file, from which it learns which links to make
-            (:func:`alignkit.supervised.aligner.teach`). A pair without any, a blank line, is one that nobody has
-            annotated. The others keep their sure links.
+            (:func:`alignkit.supervised.aligner.fit_supervised`). A pair without any, a blank line, is one that
+            nobody has annotated. The others keep their sure links.
 
     Raises:
         AlignkitError: gold is given with threshold or adapt.

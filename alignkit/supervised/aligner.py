@@ -1,8 +1,8 @@
 """An aligner that learns from gold links of some sentence pairs which links an annotator makes.
 
 What EM cannot know is convention: which words of a phrase are linked. A classifier of possible links learns it
-(:mod:`alignkit.supervised.trees`), and is used if cross-validation within the gold pairs shows that it errs less
-than the aligner does. Where some gold links are only possible, so is another threshold.
+(:mod:`alignkit.supervised.classifier`), and is used if cross-validation within the gold pairs shows that it errs
+less than the aligner does. Where some gold links are only possible, so is another threshold.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ from alignkit.links.from_scores import links_above
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import LinkCounts, count_links
 from alignkit.scores import Scores
-from alignkit.supervised.features import Cells, Frequencies
-from alignkit.supervised.trees import Trees, grown, unpack_trees
+from alignkit.supervised.classifier import PASSES, Cells, Frequencies, Trees, grow_trees
 from alignkit.support.files import loaded
 from alignkit.support.packages import need
 from alignkit.support.threads import thread_count
 from alignkit.text.bitext import Bitext
+from alignkit.text.vocabulary import unpack_vocabulary, vocabulary_arrays
 from alignkit.types import PathLike
 
 log = logging.getLogger(__name__)
 
 KIND, VERSION = "alignkit.supervised", 1
+SIDES = "source", "target"
 FOLDS = 10
 LEAST_PAIRS = 10  # fewer say too little of what is better
 #: A classifier must be better by so many standard errors: with ten pairs, chance gives that once in twenty times.
@@ -44,7 +45,7 @@ BLOCK = 1_000  # sentence pairs whose links are decided at a time
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Taught(Around):
+class SupervisedAligner(Around):
     """An aligner whose links a classifier decides.
 
     Attributes:
@@ -61,8 +62,8 @@ class Taught(Around):
 
     @property
     def name(self) -> str:
-        """``taught-`` and the name of the aligner within."""
-        return f"taught-{self.inner.name}"
+        """``supervised-`` and the name of the aligner within."""
+        return f"supervised-{self.inner.name}"
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -99,15 +100,26 @@ class Taught(Around):
         return self.inner.reverse_log_probabilities(bitext)
 
     def save(self, path: PathLike) -> None:
-        header = {"threshold": self.threshold, **self.trees.header(), **self.about_text}
-        save_nested(path, (KIND, VERSION), {"aligner": self.inner}, header, self.trees.arrays())
+        header = {"threshold": self.threshold, "trees": self.trees.checksum, **self.about_text}
+        passes = enumerate(self.trees.passes)
+        arrays = {f"trees{n}": np.frombuffer(trees.encode(), np.uint8) for n, trees in passes}
+        for side, words in zip(SIDES, self.trees.words, strict=True):
+            arrays |= vocabulary_arrays(side, words.vocabulary) | {f"{side}_counts": words.counts}
+        save_nested(path, (KIND, VERSION), {"aligner": self.inner}, header, arrays)
 
 
-def load_taught(path: PathLike) -> Taught:
-    """Read what :meth:`Taught.save` wrote; raises InputError if it is missing, damaged or something else."""
+def load_supervised(path: PathLike) -> SupervisedAligner:
+    """Read what :meth:`SupervisedAligner.save` wrote; raises InputError if it is damaged or another file."""
     with loaded(path, KIND, VERSION) as (fields, header):
         (inner,) = load_nested(fields, header, "aligner")
-        return Taught(inner, unpack_trees(fields, header), header.number("threshold", 0, 1))
+        source, target = (
+            Frequencies(unpack_vocabulary(fields, side), fields.get(f"{side}_counts", np.int64)) for side in SIDES
+        )
+        passes = tuple(fields.get(f"trees{n}", np.uint8).tobytes().decode() for n in range(PASSES))
+        trees = Trees(passes, (source, target))
+        if trees.checksum != header.text("trees"):
+            raise AlignkitError("its trees are not those that were saved")
+        return SupervisedAligner(inner, trees, header.number("threshold", 0, 1))
 
 
 def _alpha(aligner: Aligner, bitext: Bitext) -> Scores:
@@ -118,14 +130,14 @@ def _alpha(aligner: Aligner, bitext: Bitext) -> Scores:
     return aligner.score(bitext, "alpha")
 
 
-class _Judged(NamedTuple):
-    """What one way to decide does to M gold pairs: its wrong and missing links, and all that AER divides by."""
+class PairErrors(NamedTuple):
+    """Of M gold pairs: the wrong and missing links, and all that AER divides by."""
 
     errors: np.ndarray
     sizes: np.ndarray
 
     @classmethod
-    def of(cls, counts: LinkCounts) -> _Judged:
+    def of(cls, counts: LinkCounts) -> PairErrors:
         sizes = counts.found + counts.sure
         return cls(sizes - counts.in_sure - counts.in_possible, sizes)
 
@@ -133,7 +145,7 @@ class _Judged(NamedTuple):
     def aer(self) -> float:
         return float(self.errors.sum() / max(self.sizes.sum(), 1))
 
-    def beats(self, other: _Judged) -> bool:
+    def beats(self, other: PairErrors) -> bool:
         """True if the error rate is lower by enough standard errors of the difference (``SURE``, ``MANY``)."""
         gains = other.errors - other.aer * other.sizes - (self.errors - other.aer * self.sizes)
         needed = SURE * min(1, MANY / len(gains))
@@ -171,7 +183,7 @@ def with_gold(links: Links, probabilities: np.ndarray, gold: GoldLinks) -> tuple
     return joined, np.concatenate([values, probabilities[links.offsets[len(gold)] :]])
 
 
-def teach(aligner: Aligner, bitext: Bitext, gold: GoldLinks, threads: int | None = None) -> Aligner:
+def fit_supervised(aligner: Aligner, bitext: Bitext, gold: GoldLinks, threads: int | None = None) -> Aligner:
     """The aligner as it links best what gold links show: itself, or with a classifier; where some gold links are
     only possible, also with another threshold.
 
@@ -196,36 +208,32 @@ def teach(aligner: Aligner, bitext: Bitext, gold: GoldLinks, threads: int | None
     all_scores = _alpha(aligner, text)
     words = Frequencies.of(bitext.source), Frequencies.of(bitext.target)
     cells = Cells(part, Scores.from_matrices(all_scores[m] for m in rows))
-    trees, held_out = grown(cells, gold, folds, words)
+    trees, held_out = grow_trees(cells, gold, folds, words)
 
-    own, ways = _Judged.of(count_links(gold, links)), {"a classifier": _best_threshold(gold, held_out, folds)}
+    own, ways = PairErrors.of(count_links(gold, links)), {"a classifier": _best_threshold(gold, held_out, folds)}
     if isinstance(aligner, JointHMM) and len(gold.possible.pairs) > len(gold.sure.pairs):
         # Who calls some links only possible does not ask for them: fewer links may be better.
         fitted = aligner.fitted_probabilities if aligner.has_fitted(text) else aligner.probabilities(text)
         ways["another threshold"] = _best_threshold(gold, Scores.from_matrices(fitted[m] for m in rows), folds)
     better = [name for name in ways if ways[name][1].beats(own)]
     chosen = min(better, key=lambda name: ways[name][1].aer, default="")
-    rates = "".join(f", {100 * judged.aer:.1f} with {name}" for name, (_, judged) in ways.items())
-    log.info(
-        "%d gold pairs; AER in cross-validation: %.1f with the aligner's links%s; chosen: %s",
-        len(known),
-        100 * own.aer,
-        rates,
-        chosen or "the aligner's links",
-    )
+    links_errors = {"the aligner's links": own, **{name: errors for name, (_, errors) in ways.items()}}
+    rates = ", ".join(f"{100 * errors.aer:.1f} with {name}" for name, errors in links_errors.items())
+    what = "%d gold pairs; AER in cross-validation: %s; chosen: %s"
+    log.info(what, len(known), rates, chosen or "the aligner's links")
     if chosen == "another threshold":
         return aligner.with_threshold(ways[chosen][0])
-    return Taught(aligner, trees, ways[chosen][0], threads) if chosen else aligner
+    return SupervisedAligner(aligner, trees, ways[chosen][0], threads) if chosen else aligner
 
 
-def _best_threshold(gold: GoldLinks, scores: Scores, folds: np.ndarray) -> tuple[float, _Judged]:
+def _best_threshold(gold: GoldLinks, scores: Scores, folds: np.ndarray) -> tuple[float, PairErrors]:
     """The threshold with the lowest error rate, and each pair judged by the one that is best for other folds.
 
     Args:
         gold, scores: of M pairs.
         folds: int (M,), the fold of each.
     """
-    judged = [_Judged.of(count_links(gold, links_above(scores, threshold))) for threshold in THRESHOLDS]
+    judged = [PairErrors.of(count_links(gold, links_above(scores, threshold))) for threshold in THRESHOLDS]
     errors, sizes = (np.stack(rows) for rows in zip(*judged, strict=True))
 
     def best(pairs: np.ndarray) -> int:
@@ -236,4 +244,4 @@ def _best_threshold(gold: GoldLinks, scores: Scores, folds: np.ndarray) -> tuple
     chosen = np.array([best(folds != fold) for fold in range(FOLDS)])[folds]
     pairs = np.arange(len(folds))
     threshold = round(float(THRESHOLDS[best(folds >= 0)]), 2)
-    return threshold, _Judged(errors[chosen, pairs], sizes[chosen, pairs])
+    return threshold, PairErrors(errors[chosen, pairs], sizes[chosen, pairs])

@@ -19,9 +19,9 @@ LENGTHS = 4, 40
 def pairs_to_annotate(bitext: Bitext, count: int, seed: int = 0) -> np.ndarray:
     """int64 (at most ``count``,), rising: different pairs of 4 to 40 words a side; others if there are too few.
 
-    They are drawn at random: pairs that were chosen for their doubtful links taught trees no more for the same
-    work (`benchmarks/gold_choices.py`), and cross-validation, which decides whether these are used, needs pairs
-    like the rest.
+    They are drawn at random: pairs that were chosen for their doubtful links improved the trees no more for the
+    same work (`benchmarks/gold_choices.py`), and cross-validation, which decides whether these are used, needs
+    pairs like the rest.
 
     Args:
         bitext: M pairs.

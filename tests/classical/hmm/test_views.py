@@ -145,13 +145,13 @@ def test_views_of_a_small_text_learn_from_each_other_one_after_another(monkeypat
     model = fit_joint(bitext, views=seen, threads=2)
     viewed = [ViewedText(view, bitext) for view in seen]
     settings = replace(JOINT_SETTINGS, least_own=0.0, tolerance=0.08)
-    taught = replace(settings, likeness=0.6)
+    weighted = replace(settings, likeness=0.6)
     odds, found = {}, {}
     for n in (0, 1, 2, 0):
         if odds:
             mean = np.mean([each for k, each in odds.items() if k != n], axis=0)
             level = np.where(mean <= HARDLY, 31, np.minimum(4 * np.log1p(np.exp(-mean)), 31)).astype(np.uint8)
-            found[n] = fit_view(viewed[n], replace(taught, lexical_iterations=2), 1, levels=level)[1]
+            found[n] = fit_view(viewed[n], replace(weighted, lexical_iterations=2), 1, levels=level)[1]
         else:
             found[n] = fit_view(viewed[n], replace(settings, iterations=1), 1)[1]
         odds[n] = found[n].values.astype(np.float64)

@@ -1,16 +1,22 @@
-"""What a classifier sees of the possible links of sentence pairs."""
+"""A classifier of possible links: what it sees of them, and gradient-boosted trees (LightGBM, Ke et al. 2017).
+
+There are two passes. The second also sees what the first says of each link and of those around it. It learns from
+what trees say that have not seen the pair, as it will of other text (stacking, Wolpert 1992).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Self
 
 import numpy as np
 
 from alignkit.links.from_scores import are_linked
-from alignkit.links.links import Links
+from alignkit.links.links import GoldLinks
 from alignkit.scores import Scores, elements_at
+from alignkit.support.packages import need
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.units import lowercase_counts
 from alignkit.text.vocabulary import Vocabulary
@@ -23,6 +29,25 @@ FREQUENT = 60
 SMALLEST = 1e-5
 AROUND = [(dt, ds) for dt in (-1, 0, 1) for ds in (-1, 0, 1) if dt or ds]
 FARTHER = [(0, -2), (0, 2), (-2, 0), (2, 0)]
+
+PASSES, ROUNDS = 2, 100
+#: As few gold pairs as there may be have some thousand possible links: small trees, each of a part of them.
+SETTINGS = {
+    "objective": "binary",
+    "num_leaves": 16,
+    "learning_rate": 0.075,
+    "min_data_in_leaf": 20,
+    "min_data_per_group": 20,
+    "feature_fraction": 0.5,
+    "bagging_fraction": 0.7,
+    "bagging_freq": 1,
+    "lambda_l2": 5.0,
+    "seed": 1,
+    "num_threads": 1,
+    "deterministic": True,
+    "force_row_wise": True,
+    "verbosity": -1,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,12 +96,11 @@ class Cells:
 
     def __init__(self, bitext: Bitext, alpha: Scores) -> None:
         self.bitext, self.alpha = bitext, alpha
-        values, limits = alpha.values, [np.float32(bound) for bound in (LEAST, LINKED)]
-        self._find(np.flatnonzero(values >= limits[1]))
+        self._place(np.flatnonzero(alpha.values >= np.float32(LINKED)))
         beside = [(self.places + dt * self.L + ds)[self._has(dt, ds)] for dt, ds in AROUND]
-        self._find(np.unique(np.concatenate([np.flatnonzero(values >= limits[0]), *beside])))
+        self._place(np.unique(np.concatenate([np.flatnonzero(alpha.values >= np.float32(LEAST)), *beside])))
 
-    def _find(self, places: np.ndarray) -> None:
+    def _place(self, places: np.ndarray) -> None:
         self.places, (self.pair, self.t, self.s) = places, elements_at(self.alpha.shapes, places)
         self.T, self.L = self.alpha.shapes[self.pair].T.astype(np.int64)
 
@@ -84,10 +108,6 @@ class Cells:
         """bool (K,): whether the pair has an element (t + dt, s + ds)."""
         t, s = self.t + dt, self.s + ds
         return (t >= 0) & (t < self.T) & (s >= 0) & (s < self.L)
-
-    def among(self, links: Links) -> np.ndarray:
-        """bool (K,): which of them are among the links of the pairs."""
-        return are_linked(links, self.alpha.shapes)[self.places]
 
     def scores(self, values: np.ndarray) -> Scores:
         """Scores of all elements of the pairs: these at the possible links, 0 at others."""
@@ -162,3 +182,74 @@ def _best_other(values: np.ndarray, token: np.ndarray, other: np.ndarray) -> tup
     here, there = order[known], order[rival[known]]
     best[here], distance[here] = values[there], other[there] - other[here]
     return best, distance
+
+
+@dataclass(frozen=True, eq=False)
+class Trees:
+    """What decides links.
+
+    Attributes:
+        passes: the trees of each pass, as LightGBM writes them.
+        words: the frequencies of the words of both sides.
+    """
+
+    passes: tuple[str, ...]
+    words: tuple[Frequencies, Frequencies]
+
+    def probabilities(self, cells: Cells, threads: int = 1) -> Scores:
+        """The probability of every link of the pairs; 0 for all but the possible ones."""
+        seen = [cells.alpha]
+        for trees in self.passes:
+            seen.append(cells.scores(_predicted(trees, cells.features(self.words, seen), threads)))
+        return seen[-1]
+
+    @property
+    def checksum(self) -> str:
+        """SHA-256 of the trees, since LightGBM ends the process if they are damaged."""
+        return sha256("".join(self.passes).encode()).hexdigest()
+
+
+def grow_trees(
+    cells: Cells, gold: GoldLinks, folds: np.ndarray, words: tuple[Frequencies, Frequencies]
+) -> tuple[Trees, Scores]:
+    """Trees that are grown on gold pairs. Possible gold links are neither right nor wrong.
+
+    Args:
+        cells: possible links of M pairs.
+        gold: of the pairs.
+        folds: int (M,), the fold of each.
+        words: the frequencies of the words of both sides.
+
+    Returns:
+        the trees, and the probability of every link by trees of the other folds.
+    """
+    sure, possible = (are_linked(links, cells.alpha.shapes)[cells.places] for links in (gold.sure, gold.possible))
+    known = sure | ~possible
+    seen, passes = [cells.alpha], []
+    for _ in range(PASSES):
+        features = cells.features(words, seen)
+        found = np.zeros(len(features))
+        for fold in np.unique(folds):
+            held = folds[cells.pair] == fold
+            learned = known & ~held
+            found[held] = _predicted(_trained(features[learned], sure[learned]), features[held])
+        passes.append(_trained(features[known], sure[known]))
+        seen.append(cells.scores(found))
+    return Trees(tuple(passes), words), seen[-1]
+
+
+def _trained(features: np.ndarray, sure: np.ndarray) -> str:
+    import lightgbm
+
+    quiet = {"verbosity": -1}
+    data = lightgbm.Dataset(features, sure.astype(np.float32), categorical_feature=[0, 1], params=quiet)
+    return str(lightgbm.train(SETTINGS, data, ROUNDS).model_to_string())
+
+
+def _predicted(trees: str, features: np.ndarray, threads: int = 1) -> np.ndarray:
+    if not len(features):
+        return np.zeros(0)
+    need("lightgbm")
+    import lightgbm
+
+    return np.asarray(lightgbm.Booster(model_str=trees).predict(features, num_threads=threads))

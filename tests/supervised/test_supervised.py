@@ -1,4 +1,4 @@
-"""What gold links teach: a planted convention, and nothing where there is none."""
+"""What is learned from gold links: a planted convention, and nothing where there is none."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from alignkit.errors import AlignkitError, InputError
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import evaluate
 from alignkit.scores import Scores
-from alignkit.supervised.aligner import Taught, teach
-from alignkit.supervised.features import AROUND, LEAST, LINKED, Cells, _best_other
+from alignkit.supervised.aligner import SupervisedAligner, fit_supervised
+from alignkit.supervised.classifier import AROUND, LEAST, LINKED, Cells, _best_other
 
 pytest.importorskip("lightgbm", reason="LightGBM, of the extra gold, is not installed")
 GOLD = 40
@@ -45,19 +45,19 @@ def text(seed=1, pairs=160):
 
 
 @pytest.fixture(scope="module")
-def taught():
+def fitted():
     """(text, all its gold links, its model, the aligner that has seen the first of them)."""
     bitext, links = text()
     model = fit_joint(bitext, threads=1)
-    return bitext, links, model, teach(model, bitext, gold_of(links.block(0, GOLD)), threads=1)
+    return bitext, links, model, fit_supervised(model, bitext, gold_of(links.block(0, GOLD)), threads=1)
 
 
 def gold_of(links):
     return GoldLinks(links, links)
 
 
-def test_a_convention_is_learned(taught):
-    bitext, links, model, aligner = taught
+def test_a_convention_is_learned(fitted):
+    bitext, links, model, aligner = fitted
     rest = gold_of(links.block(GOLD, len(links)))
     before, after = (each.links(bitext).block(GOLD, len(links)) for each in (model, aligner))
     assert evaluate(rest, before).aer > 0.05
@@ -66,24 +66,24 @@ def test_a_convention_is_learned(taught):
     assert evaluate(gold_of(truth), aligner.links(new)).aer < 0.04
 
 
-def test_a_saved_model_judges_only_the_pairs_with_gold_links(taught, monkeypatch):
+def test_a_saved_model_judges_only_the_pairs_with_gold_links(fitted, monkeypatch):
     """It would judge a block of a large text at a time, whose matrices do not fit into memory together."""
-    bitext, links, model, _ = taught
+    bitext, links, model, _ = fitted
     other, gold = replace(model, fitted=None), gold_of(links.block(0, GOLD))
     counts, judge = [], JointHMM.probabilities
     monkeypatch.setattr(
         JointHMM, "probabilities", lambda self, text: counts.append(len(text)) or judge(self, text)
     )
-    found = teach(other, bitext, gold, threads=1)
-    assert isinstance(found, Taught)
+    found = fit_supervised(other, bitext, gold, threads=1)
+    assert isinstance(found, SupervisedAligner)
     assert set(counts) == {GOLD}
 
 
-def test_what_is_saved_links_as_before(taught, tmp_path):
-    bitext, _, _, aligner = taught
+def test_what_is_saved_links_as_before(fitted, tmp_path):
+    bitext, _, _, aligner = fitted
     aligner.save(tmp_path / "m.npz")
     loaded = load_aligner(tmp_path / "m.npz")
-    assert isinstance(loaded, Taught)
+    assert isinstance(loaded, SupervisedAligner)
     new, _ = text(seed=3, pairs=30)
     assert loaded.score(new).values.tobytes() == aligner.score(new).values.tobytes()
     assert loaded.with_threads(2).score(new).values.tobytes() == aligner.score(new).values.tobytes()
@@ -93,22 +93,22 @@ def test_what_is_saved_links_as_before(taught, tmp_path):
     assert (tmp_path / "m.npz").read_bytes() == (tmp_path / "again.npz").read_bytes()
 
 
-def test_damaged_trees_are_an_error(taught, tmp_path, monkeypatch):
-    aligner = taught[3]
-    monkeypatch.setattr(type(aligner.trees), "header", lambda self: {"trees": "0" * 64})
+def test_damaged_trees_are_an_error(fitted, tmp_path, monkeypatch):
+    aligner = fitted[3]
+    monkeypatch.setattr(type(aligner.trees), "checksum", "0" * 64)
     aligner.save(tmp_path / "m.npz")
     monkeypatch.undo()
     with pytest.raises(InputError, match="not those that were saved"):
         load_aligner(tmp_path / "m.npz")
 
 
-def test_gold_links_that_teach_nothing_leave_the_aligner_as_it_is():
+def test_gold_links_of_no_use_leave_the_aligner_as_it_is():
     """Its own links, and links that were drawn by chance, which nothing predicts."""
     bitext, _ = text(pairs=60)
     model, draw = fit_joint(bitext, threads=1), random.Random(5)
     noise = [[(draw.randrange(L), draw.randrange(T)) for _ in range(4)] for T, L in bitext.shapes[:30].tolist()]
     for links in (model.fitted_links.block(0, 30), Links.from_lists(noise)):
-        assert not isinstance(teach(model, bitext, gold_of(links), threads=1), Taught)
+        assert not isinstance(fit_supervised(model, bitext, gold_of(links), threads=1), SupervisedAligner)
 
 
 def test_pairs_with_gold_links_keep_them_and_blank_ones_are_linked():
