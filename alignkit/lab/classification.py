@@ -167,59 +167,107 @@ def classify(
     settings = settings or ClassifySettings()
     if settings.runs.network.attention == UNIFORM or settings.runs.training.trained != "all":
         raise AlignkitError("the standard classifier learns its attention and everything else")
-    place = Path(folder)
-    best = {}
-    for number, (name, run) in enumerate(settings.variants.items()):
-        part = named_progress(progress or no_progress, name, number, len(settings.variants))
-        best[name] = train_classifier(
-            place / name, text, valid, labels, run, vectors=vectors, progress=part, device=device
-        )
-    runs = {name: ClassifierRun(place / name) for name in best}
+    best = _train(Path(folder), text, valid, labels, settings, vectors, progress or no_progress, device)
+    runs = {name: ClassifierRun(Path(folder, name)) for name in best}
     train, held = runs["standard"].train, runs["standard"].valid
-    proxy = proxy_of(place, train.bitext, held.bitext, settings.proxy, progress, device)
+    proxy = proxy_of(Path(folder), train.bitext, held.bitext, settings.proxy, progress, device)
     logistic = fit_logistic(train, held) if is_here("sklearn") else None
     scored = train if settings.scored == "train" else held
-    bitext, standard = scored.bitext, best["standard"]
-    scores = {kind: standard.score(bitext, kind) for kind in ("alpha", "beta", "delta")}
-    if settings.loo:
-        scores["loo"] = standard.score(bitext, "loo")
-    scores["alpha_2"] = best["second"].score(bitext, "alpha")
-    scores["beta_px"] = word_scores(word_weights(proxy), scored)
-    if logistic is not None:
-        scores["beta_log"] = logistic.score(scored)
-    for name, iterations in (("beta_count", 1), ("beta_ibm1", settings.iterations)):
-        model = fit_ibm1(train.bitext, iterations=iterations, null=False, threads=settings.threads)
-        scores[name] = model.score(bitext, "beta")
-    against = {"uniform": "alpha", "proxy": "beta_px", "saliency": "delta", "logistic": "beta_log"}
-    fixed = {name: scores[u] for name, u in against.items() if u in scores}
-    courses = classifier_time_courses(runs["uniform"], fixed, "beta", scored, settings, device)
-    for name in ("second", "frozen"):
-        fixed = {name: scores["alpha"]}
-        courses |= classifier_time_courses(runs[name], fixed, "alpha", scored, settings, device)
-    courses["seeds"] = same_attention_course(runs["standard"], runs["second"], scored, settings, device)
-    order = ("second", "uniform", "proxy", "saliency", "frozen", "logistic", "seeds")
-    courses = {name: courses[name] for name in order if name in courses}
-    last = settings.runs.training.steps
-    steps = {name: strongest_step(courses[name], last) for name in ("uniform", "frozen")}
-    scores["beta_uf"] = runs["uniform"].load(steps["uniform"], device).score(bitext, "beta")
-    scores["alpha_fr"] = runs["frozen"].load(steps["frozen"], device).score(bitext, "alpha")
-    penalties = []
-    if logistic is not None:
-        for (strength, loss, accuracy), weights in zip(logistic.sweep, logistic.tried, strict=True):
-            found = MAIN.measure(scores["beta_uf"], word_scores(weights, scored), settings)
-            penalties.append({"strength": strength, "loss": loss, "accuracy": accuracy, **found})
+    scores = _scores(best, proxy, logistic, train, scored, settings)
+    courses = _time_courses(runs, scores, scored, settings, device)
+    # The steps at which the scores of these two runs agree best with alpha.
+    uniform, frozen = (_strongest_step(courses[n], settings.runs.training.steps) for n in ("uniform", "frozen"))
+    scores["beta_uf"] = runs["uniform"].load(uniform, device).score(scored.bitext, "beta")
+    scores["alpha_fr"] = runs["frozen"].load(frozen, device).score(scored.bitext, "alpha")
     return Classification(
         _row(scores, courses["second"], settings),
         accuracies(best, proxy, logistic, held, settings.seed),
         courses,
         scores,
         scored,
-        steps["uniform"],
-        steps["frozen"],
+        uniform,
+        frozen,
         rise_and_fall(runs["uniform"], scores["alpha"], "beta", scored, device, settings.percent),
         logistic,
-        pd.DataFrame(penalties) if penalties else None,
+        None if logistic is None else _penalties(logistic, scores["beta_uf"], scored, settings),
     )
+
+
+def _train(
+    folder: Path,
+    text: LabelledLines,
+    valid: LabelledLines,
+    labels: tuple[str, str],
+    settings: ClassifySettings,
+    vectors: PathLike | None,
+    progress: Progress,
+    device: str,
+) -> dict[str, ClassifierAligner]:
+    """The classifiers of the settings' variants, trained as far as they are not yet."""
+    best, variants = {}, settings.variants
+    for number, (name, run) in enumerate(variants.items()):
+        part = named_progress(progress, name, number, len(variants))
+        more: dict[str, Any] = {"vectors": vectors, "progress": part, "device": device}
+        best[name] = train_classifier(folder / name, text, valid, labels, run, **more)
+    return best
+
+
+def _scores(
+    best: Mapping[str, ClassifierAligner],
+    proxy: ProxyAligner,
+    logistic: Logistic | None,
+    train: LabelledText,
+    scored: LabelledText,
+    settings: ClassifySettings,
+) -> dict[str, Scores]:
+    """The scores of the texts by all that does not depend on a step, by the names of ``QUANTITIES``."""
+    kinds = ("alpha", "beta", "delta", *(["loo"] if settings.loo else []))
+    scores = {kind: best["standard"].score(scored.bitext, kind) for kind in kinds}
+    scores["alpha_2"] = best["second"].score(scored.bitext, "alpha")
+    scores["beta_px"] = word_scores(word_weights(proxy), scored)
+    if logistic is not None:
+        scores["beta_log"] = logistic.score(scored)
+    for name, iterations in (("beta_count", 1), ("beta_ibm1", settings.iterations)):
+        model = fit_ibm1(train.bitext, iterations=iterations, null=False, threads=settings.threads)
+        scores[name] = model.score(scored.bitext, "beta")
+    return scores
+
+
+def _time_courses(
+    runs: Mapping[str, ClassifierRun],
+    scores: Mapping[str, Scores],
+    text: LabelledText,
+    settings: ClassifySettings,
+    device: str,
+) -> dict[str, pd.DataFrame]:
+    """The time courses of :class:`Classification`."""
+    rest, alpha = (text, settings, device), scores["alpha"]
+    against = {"uniform": "alpha", "proxy": "beta_px", "saliency": "delta", "logistic": "beta_log"}
+    fixed = {name: scores[u] for name, u in against.items() if u in scores}
+    found = classifier_time_courses(runs["uniform"], fixed, "beta", *rest)
+    for name in ("second", "frozen"):
+        found |= classifier_time_courses(runs[name], {name: alpha}, "alpha", *rest)
+    found["seeds"] = same_attention_course(runs["standard"], runs["second"], *rest)
+    order = ("second", "uniform", "proxy", "saliency", "frozen", "logistic", "seeds")
+    return {name: found[name] for name in order if name in found}
+
+
+def _strongest_step(course: pd.DataFrame, otherwise: int) -> int:
+    """The step of a time course with the largest agreement; ``otherwise`` if it is undefined throughout."""
+    if not course[MAIN.name].notna().any():
+        return otherwise
+    return int(course["step"][course[MAIN.name].idxmax()])
+
+
+def _penalties(
+    logistic: Logistic, beta_uf: Scores, text: LabelledText, settings: ClassifySettings
+) -> pd.DataFrame:
+    """A(beta_uf, beta_log) for every C that was tried."""
+    rows = []
+    for (strength, loss, accuracy), weights in zip(logistic.sweep, logistic.tried, strict=True):
+        found = MAIN.measure(beta_uf, word_scores(weights, text), settings)
+        rows.append({"strength": strength, "loss": loss, "accuracy": accuracy, **found})
+    return pd.DataFrame(rows)
 
 
 def _row(scores: Mapping[str, Scores], second: pd.DataFrame, settings: ClassifySettings) -> pd.DataFrame:
@@ -289,19 +337,12 @@ def classifier_time_courses(
     options = (settings or MetricSettings()).metric_options()
     plan = TimeCourseSettings(**options, kinds=(kind,), metrics=(MAIN,), order="fixed")
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in fixed}
-    for each in measure_steps(run, text.bitext, fixed, plan, device=device):
-        measured = each.network.metrics
-        head = {"step": each.step, "accuracy": measured["valid.accuracy"], "loss": measured["valid.loss"]}
-        for (_, u, _), values in each.values.items():
-            rows[u].append({**head, **values})
+    for network, values in measure_steps(run, text.bitext, fixed, plan, device=device):
+        measured = network.metrics
+        head = {"step": network.step, "accuracy": measured["valid.accuracy"], "loss": measured["valid.loss"]}
+        for (_, u, _), each in values.items():
+            rows[u].append({**head, **each})
     return {name: pd.DataFrame(found) for name, found in rows.items()}
-
-
-def strongest_step(course: pd.DataFrame, otherwise: int) -> int:
-    """The step of a time course with the largest agreement; ``otherwise`` if it is undefined throughout."""
-    if not course[MAIN.name].notna().any():
-        return otherwise
-    return int(course["step"][course[MAIN.name].idxmax()])
 
 
 class RiseAndFall(NamedTuple):

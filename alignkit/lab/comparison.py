@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from alignkit.neural.aligners import NeuralAligner
-    from alignkit.neural.training.run_directory import TranslationRun
 
 
 #: Scores that are compared if asked for -> what they are; ``delta`` and ``ov`` are the network's.
@@ -126,7 +125,17 @@ def compare_networks(
         if other.tokenizer.vocabulary != network.tokenizer.vocabulary:
             raise AlignkitError("the two networks do not share their tokens; train both on the same text")
     run = find_run(neural)
-    text, valid = _texts(neural, network, run, training)
+    valid = None if run is None else run.valid
+    if training is not None:
+        text = encode_bitext(network.tokenizer, training.source, training.target)
+    elif run is not None:
+        text = run.train
+    else:
+        raise AlignkitError(
+            f"{neural} lies in no run directory, so its training text is unknown; give it with --train SRC TGT"
+        )
+    if text.fingerprint() != network.fingerprint:
+        raise AlignkitError(f"{neural} was not trained on this training text; give the one it was trained on")
     scored = encode_bitext(network.tokenizer, pairs.source, pairs.target) if pairs is not None else valid
     if scored is None:
         raise AlignkitError(f"{neural} lies in no run directory; give SRC and TGT to score")
@@ -158,24 +167,6 @@ def compare_networks(
     if on_words:
         scores = {name: scores_without_specials(each, scored) for name, each in scores.items()}
     return Comparison(compare(scores, settings.metric, settings), network, text, scored)
-
-
-def _texts(
-    path: PathLike, network: NeuralAligner, run: TranslationRun | None, training: LinePairs | None
-) -> tuple[Bitext, Bitext | None]:
-    """The encoded training text and the run's validation text, if any."""
-    valid = run.valid if run is not None else None
-    if training is not None:
-        text = encode_bitext(network.tokenizer, training.source, training.target)
-    elif run is not None:
-        text = run.train
-    else:
-        raise AlignkitError(
-            f"{path} lies in no run directory, so its training text is unknown; give it with --train SRC TGT"
-        )
-    if text.fingerprint() != network.fingerprint:
-        raise AlignkitError(f"{path} was not trained on this training text; give the one it was trained on")
-    return text, valid
 
 
 def compare_classical(

@@ -55,22 +55,6 @@ class TimeCourseSettings(MetricSettings):
     bleu: bool = False
 
 
-@dataclass(frozen=True, eq=False)
-class MeasuredStep:
-    """A checkpoint of a run, measured.
-
-    Attributes:
-        step: of training.
-        network: as it was then.
-        values: (metric, u, v) -> what :meth:`alignkit.metrics.protocol.Metric.measure` gives; u and v are names,
-            :func:`at_step` those of the network's scores.
-    """
-
-    step: int
-    network: Network
-    values: dict[tuple[Metric, str, str], dict[str, Any]]
-
-
 def at_step(kind: str) -> str:
     """The name of a network's scores at the step of a row, as ``alpha(step)``."""
     return f"{kind}(step)"
@@ -89,8 +73,10 @@ def measure_steps(
     *,
     device: str = "auto",
     score: Scorer = scores_of,
-) -> Iterator[MeasuredStep]:
+) -> Iterator[tuple[Network, dict[tuple[Metric, str, str], dict[str, Any]]]]:
     """Score ``pairs`` with every checkpoint of a run in turn, and measure the scores against references.
+
+    With ``both`` orders, the scores of a step are also measured against each other.
 
     Args:
         run: of a translation network or a classifier.
@@ -100,34 +86,30 @@ def measure_steps(
         device: as :func:`alignkit.neural.devices.pick_device`.
         score: gives the network's scores, or what the references have of them, where that is less.
 
+    Yields:
+        the network of a step; and (metric, u, v) -> what :meth:`alignkit.metrics.protocol.Metric.measure` gives, u
+        and v being names, :func:`at_step` those of the network's scores.
+
     Raises:
         AlignkitError: a checkpoint is damaged, or ``references`` are not of these pairs.
     """
+    without_interval = replace(settings, resamples=0)
     for step in run.checkpoints:
         network = run.load(step, device)
         kinds = settings.kinds or (("beta",) if network.name == "uniform" else ("alpha",))
         scores = {at_step(kind): score(network, pairs, kind) for kind in kinds}
-        yield MeasuredStep(step, network, _measure(scores, references, settings))
-
-
-def _measure(
-    scores: Mapping[str, Scores], references: Mapping[str, Scores], settings: TimeCourseSettings
-) -> dict[tuple[Metric, str, str], dict[str, Any]]:
-    """All metrics of a step's scores against the references and, with ``both`` orders, each other."""
-    found: dict[tuple[Metric, str, str], dict[str, Any]] = {}
-    without_interval = replace(settings, resamples=0)
-    known = dict(references)
-    for name, own in scores.items():
-        for other, fixed in known.items():
-            both = {"fixed": (other, name, fixed, own), "step": (name, other, own, fixed)}
-            orders = [both[order] for order in both if settings.order in ("both", order)]
-            for metric in settings.metrics:
-                chosen = settings if metric is settings.metrics[0] else without_interval
-                for u, v, first, second in orders[:1] if metric.symmetric else orders:
-                    found[metric, u, v] = metric.measure(first, second, chosen)
-        if settings.order == "both":
-            known[name] = own
-    return found
+        found, known = {}, dict(references)
+        for name, own in scores.items():
+            for other, fixed in known.items():
+                both = {"fixed": (other, name, fixed, own), "step": (name, other, own, fixed)}
+                orders = [both[order] for order in both if settings.order in ("both", order)]
+                for metric in settings.metrics:
+                    chosen = settings if metric is settings.metrics[0] else without_interval
+                    for u, v, first, second in orders[:1] if metric.symmetric else orders:
+                        found[metric, u, v] = metric.measure(first, second, chosen)
+            if settings.order == "both":
+                known[name] = own
+        yield network, found
 
 
 def time_course(
@@ -163,34 +145,26 @@ def time_course(
     """
     import pandas as pd
 
+    from alignkit.neural.scoring.evaluation import bleu
+
     settings, label = settings or TimeCourseSettings(), label or run.path.name
     rows: list[tuple[int, str, float]] = [(row.step, row.name, row.value) for row in run.log.rows]
     logged = {row.step for row in run.log.rows if row.name == "valid.bleu"}
-    total = len(run.checkpoints)
-    for done, each in enumerate(measure_steps(run, pairs, references, settings, device=device, score=score), 1):
-        if settings.bleu and each.step not in logged:
-            rows.append((each.step, "valid.bleu", _bleu(each.network, run)))
-        rows += [(each.step, name, value) for name, value in _named_values(each, settings)]
-        (progress or no_progress)(done, total, f"{label}: step {each.step}")
+    total, more = len(run.checkpoints), ("chance", "low", "high") if settings.resamples else ("chance",)
+    measured = measure_steps(run, pairs, references, settings, device=device, score=score)
+    for done, (network, values) in enumerate(measured, 1):
+        step = network.step
+        if settings.bleu and step not in logged:
+            translator: Any = network.network
+            texts, beam = (network.tokenizer, run.valid, run.references), run.settings.training.beam
+            rows.append((step, "valid.bleu", bleu(translator, *texts, beam)))
+        for (metric, u, v), each in values.items():
+            rows.append((step, row_name(metric.symbol, u, v), each[metric.name]))
+            if metric is settings.metrics[0]:
+                rows += [(step, row_name(name, u, v), each[name]) for name in more]
+        (progress or no_progress)(done, total, f"{label}: step {step}")
     table = [(label, *row) for row in rows]
     return pd.DataFrame(table, columns=list(COLUMNS)).sort_values("step", kind="stable", ignore_index=True)
-
-
-def _named_values(measured: MeasuredStep, settings: TimeCourseSettings) -> Iterator[tuple[str, float]]:
-    for (metric, u, v), values in measured.values.items():
-        yield row_name(metric.symbol, u, v), values[metric.name]
-        if metric is settings.metrics[0]:
-            for name in ("chance", "low", "high") if settings.resamples else ("chance",):
-                yield row_name(name, u, v), values[name]
-
-
-def _bleu(network: Network, run: TranslationRun) -> float:
-    from alignkit.neural.aligners import NeuralAligner
-    from alignkit.neural.scoring.evaluation import bleu as translation_bleu
-
-    assert isinstance(network, NeuralAligner)
-    beam = network.settings.training.beam
-    return translation_bleu(network.network, network.tokenizer, run.valid, run.references, beam)
 
 
 def series(table: pd.DataFrame, name: str, run: str | None = None) -> tuple[np.ndarray, np.ndarray]:

@@ -141,193 +141,160 @@ def lab(
     Raises:
         AlignkitError: a directory is no run, runs are of unlike texts, or have the wrong kind of attention.
     """
+    import pandas as pd
+
     settings = with_options(settings or LabSettings(), options)
     runs = open_lab_runs(run, other, uniform, device, settings.alpha_by)
-    return _Measurement(runs, settings, device, progress, score).result()
+    network, training, notes = runs.network, runs.main.train, runs.notes()
+    alpha, beta, delta = (f"{network.name}.{kind}" for kind in ("alpha", "beta", "delta"))
+    pairs = runs.main.valid if settings.on == "valid" else training
+    limit = settings.limit or (len(pairs) if settings.on == "valid" else SCORED_PAIRS)
+    if limit < len(pairs):
+        drawn = np.random.default_rng(settings.seed).choice(len(pairs), limit, replace=False)
+        pairs = pairs.take(np.sort(drawn))
+    scores = _fixed_scores(runs, training, pairs, settings, device, progress or no_progress, score)
 
-
-class _Measurement:
-    """The pairs of a lab, the scores on them, and the time courses of the runs."""
-
-    def __init__(
-        self, runs: LabRuns, settings: LabSettings, device: str, progress: Progress | None, score: Scorer
-    ) -> None:
-        self.runs, self.settings, self.device, self.score = runs, settings, device, score
-        self.alpha, self.beta, self.delta = (f"{runs.network.name}.{kind}" for kind in ("alpha", "beta", "delta"))
-        self.progress = progress or no_progress
-        self.notes = runs.notes()
-        self.training = runs.main.train
-        self.pairs = self._pairs()
-        self.time_courses: list[pd.DataFrame] = []
-        self.scores = self._fixed_scores()
-        #: of the second run at its logged steps: metric -> likeness to the first run's attention
-        self.likeness: dict[str, list[float]] = {}
-        #: of the second run at its logged steps: name in PERFORMANCES -> performance
-        self.performance: dict[str, list[float]] = {}
-        #: score -> time course of the run whose beta it is, None without checkpoints
-        self.courses = {
-            name: self._time_course(run, label)
-            for name, run, label in ((OTHER, runs.other, "other"), (UNIFORM, runs.uniform, "uniform"))
-            if run is not None
-        }
-        self.seeds = self._follow_other()
-
-    def _pairs(self) -> Bitext:
-        valid = self.settings.on == "valid"
-        text = self.runs.main.valid if valid else self.training
-        limit = self.settings.limit or (len(text) if valid else SCORED_PAIRS)
-        if limit >= len(text):
-            return text
-        rng = np.random.default_rng(self.settings.seed)
-        return text.take(np.sort(rng.choice(len(text), limit, replace=False)))
-
-    def _fixed_scores(self) -> dict[str, Scores]:
-        """The scores that are compared with each other, by name."""
-        from alignkit.classical.ibm1 import fit_ibm1
-        from alignkit.neural.proxy import proxy_of
-        from alignkit.neural.settings import ProxySettings
-
-        settings, pairs = self.settings, self.pairs
-        scores = {}
-        for done, name in enumerate((self.alpha, self.beta, self.delta)):
-            self.progress(done, 3, name)
-            scores[name] = self.score(self.runs.network, pairs, name.rpartition(".")[2])
-        proxy = proxy_of(
-            self.runs.main.path,
-            self.training,
-            self.runs.main.valid,
-            ProxySettings(seed=settings.seed, bias=settings.proxy_bias),
-            self.progress,
-            self.device,
-        )
-        scores["proxy.beta"] = proxy.score(pairs, "beta")
-        for iterations in (1, IBM1Settings.iterations):  # the paper's count-based Trans is one, without NULL
-            ibm1 = fit_ibm1(self.training, iterations=iterations, null=False, threads=settings.threads)
-            for kind in ("beta", "alpha"):
-                scores[f"ibm1({iterations}).{kind}"] = ibm1.score(pairs, kind)
-        for name, run in ((UNIFORM, self.runs.uniform), (OTHER, self.runs.other)):
-            if run is not None:
-                scores[name] = self.score(best_network(run, settings.alpha_by, self.device), pairs, "beta")
-        return scores
-
-    def _time_course(self, run: TranslationRun, label: str) -> pd.DataFrame | None:
-        """The time course of a run; None, with a note, if it keeps no checkpoints."""
+    def follow(run: TranslationRun, label: str) -> list[pd.DataFrame]:
+        """The time course of a run; none, with a note, if it keeps no checkpoints."""
         if len(run.checkpoints) == 0:
-            self.notes.append(f"{run.path} keeps no checkpoints at its logged steps (only its best network)")
-            return None
-        settings = self.settings
-        wanted = [self.alpha]
-        if settings.largest and label == "uniform":
-            wanted += ["proxy.beta", self.delta]
+            notes.append(f"{run.path} keeps no checkpoints at its logged steps (only its best network)")
+            return []
+        wanted = [alpha, *(["proxy.beta", delta] if settings.largest and label == "uniform" else [])]
         kinds = ("alpha", "beta") if settings.largest and label == "other" else None
-        table = time_course(
-            run,
-            self.pairs,
-            self.scores if settings.all_steps else {name: self.scores[name] for name in wanted},
-            TimeCourseSettings(**settings.metric_options(), kinds=kinds, bleu=settings.bleu and label == "other"),
-            label=label,
-            device=self.device,
-            progress=self.progress,
-            score=self.score,
+        references = scores if settings.all_steps else {name: scores[name] for name in wanted}
+        plan = TimeCourseSettings(
+            **settings.metric_options(), kinds=kinds, bleu=settings.bleu and label == "other"
         )
-        self.time_courses.append(table)
-        return table
+        more: dict[str, Any] = {"label": label, "device": device, "progress": progress, "score": score}
+        return [time_course(run, pairs, references, plan, **more)]
 
-    def _follow_other(self) -> pd.DataFrame | None:
-        """Set ``likeness`` and ``performance``, from which xi is read; the table ``seeds`` of :class:`Lab`."""
-        import pandas as pd
+    # The runs whose beta is compared, while they learn; and from the second, what xi is read from.
+    moving = {name: run for name, run in ((OTHER, runs.other), (UNIFORM, runs.uniform)) if run is not None}
+    courses = {name: follow(run, name.partition(".")[0]) for name, run in moving.items()}
+    seeds, likeness, performance = _second_run(courses.get(OTHER, []), alpha)
+    # The rows; those with a moving beta at the step where they are largest, if that is asked for. A(alpha,
+    # beta_uf) is the largest in any case (appendix A.7). Without logged steps, beta is the best network's.
+    quantities = []
+    if UNIFORM in moving:
+        quantities += [(alpha, UNIFORM), (UNIFORM, "proxy.beta"), (delta, UNIFORM)]
+        quantities += [(v, u) for u, v in quantities] if settings.both_directions else []
+    quantities += [(alpha, beta), *([(alpha, OTHER)] if OTHER in moving else [])]
+    quantities += [(alpha, v) for v in scores if v.split(".")[0] not in ("uniform", network.name, "other")]
+    rows = []
+    for u, v in quantities:
+        chosen, beta_step = scores, math.nan
+        own = next((name for name in moving if name in (u, v)), None)
+        if own is not None and courses[own] and (settings.largest or (u, v) == (alpha, UNIFORM)):
+            names = (at_step("beta") if each == own else each for each in (u, v))
+            steps, values = series(courses[own][0], row_name(MAIN.symbol, *names))
+            if not np.isnan(values).all():
+                beta_step = int(steps[np.nanargmax(values)])
+                if not settings.largest:
+                    shown = row_name(MAIN.symbol, u, v)
+                    notes.append(f"{shown} is at step {beta_step} of the uniform run, where it is largest")
+                chosen = {**scores, own: score(moving[own].load(beta_step, device), pairs, "beta")}
+        rows.append({**_row(u, v, chosen, settings, likeness, performance), "beta_step": beta_step})
+    tables = [table for found in courses.values() for table in found]
+    tables += follow(runs.main, network.name) if settings.all_steps else []
+    log = runs.main.log
+    facts = {
+        "text": "validation" if settings.on == "valid" else "training",
+        "scored_pairs": len(pairs),
+        "training_pairs": len(training),
+        "percent": float(settings.percent),
+        "ibm1": {"iterations": IBM1Settings.iterations, "null": False},
+        "network": {"name": network.name, "step": network.step, "seed": network.settings.training.seed},
+        "fingerprint": network.fingerprint,
+    }
+    return Lab(
+        pd.DataFrame(rows),
+        seeds,
+        {name: log.best(key, largest=True)[1] for name, key in PERFORMANCES.items() if log.series(key)},
+        pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=list(COLUMNS)),
+        tuple(notes),
+        facts,
+    )
 
-        table = self.courses.get(OTHER)
-        if table is None:
-            return None
-        for metric in SCORE_METRICS:
-            _, values = series(table, row_name(metric.symbol, self.alpha, at_step("alpha")))
-            self.likeness[metric.name] = values.tolist()
-        main = row_name(MAIN.symbol, self.alpha, at_step("alpha"))
-        seeds = dict(zip(("step", MAIN.name), series(table, main), strict=True))
-        for name, logged in PERFORMANCES.items():
-            known = dict(zip(*(part.tolist() for part in series(table, logged)), strict=True))
-            seeds[name] = np.array([known.get(step, math.nan) for step in seeds["step"].tolist()])
-            if not np.isnan(seeds[name]).any():  # otherwise a step between those measured might be the one
-                self.performance[name] = seeds[name].tolist()
-        return pd.DataFrame(seeds)
 
-    def _strongest_row(self, u: str, v: str) -> dict[str, object]:
-        """A row with uniform.beta or other.beta of the step at which it is largest, if that is asked for.
+def _fixed_scores(
+    runs: LabRuns,
+    training: Bitext,
+    pairs: Bitext,
+    settings: LabSettings,
+    device: str,
+    progress: Progress,
+    score: Scorer,
+) -> dict[str, Scores]:
+    """The scores that are compared with each other, by name."""
+    from alignkit.classical.ibm1 import fit_ibm1
+    from alignkit.neural.proxy import proxy_of
+    from alignkit.neural.settings import ProxySettings
 
-        A(alpha, beta_uf) is the largest in any case (appendix A.7). Without logged steps, beta is that of the best
-        network.
-        """
-        moving = next(name for name in (UNIFORM, OTHER) if name in (u, v))
-        course, run = self.courses.get(moving), {UNIFORM: self.runs.uniform, OTHER: self.runs.other}[moving]
-        assert run is not None
-        name = row_name(MAIN.symbol, *(at_step("beta") if each == moving else each for each in (u, v)))
-        empty: tuple[np.ndarray, np.ndarray] = (np.empty(0, np.int64), np.empty(0))
-        steps, values = series(course, name) if course is not None else empty
-        wanted = self.settings.largest or (u, v) == (self.alpha, UNIFORM)
-        if not wanted or np.isnan(values).all():
-            return self._row(u, v)
-        step = int(steps[np.nanargmax(values)])
-        if not self.settings.largest:
-            shown = row_name(MAIN.symbol, u, v)
-            self.notes.append(f"{shown} is at step {step} of the uniform run, where it is largest")
-        beta = self.score(run.load(step, self.device), self.pairs, "beta")
-        return {**self._row(u, v, {**self.scores, moving: beta}), "beta_step": step}
+    scores, name = {}, runs.network.name
+    for done, kind in enumerate(("alpha", "beta", "delta")):
+        progress(done, 3, f"{name}.{kind}")
+        scores[f"{name}.{kind}"] = score(runs.network, pairs, kind)
+    plan = ProxySettings(seed=settings.seed, bias=settings.proxy_bias)
+    proxy = proxy_of(runs.main.path, training, runs.main.valid, plan, progress, device)
+    scores["proxy.beta"] = proxy.score(pairs, "beta")
+    for iterations in (1, IBM1Settings.iterations):  # the paper's count-based Trans is one, without NULL
+        ibm1 = fit_ibm1(training, iterations=iterations, null=False, threads=settings.threads)
+        for kind in ("beta", "alpha"):
+            scores[f"ibm1({iterations}).{kind}"] = ibm1.score(pairs, kind)
+    for name, run in ((UNIFORM, runs.uniform), (OTHER, runs.other)):
+        if run is not None:
+            scores[name] = score(best_network(run, settings.alpha_by, device), pairs, "beta")
+    return scores
 
-    def _row(self, u: str, v: str, scores: Mapping[str, Scores] | None = None) -> dict[str, object]:
-        """Every metric, and xi by it, of one pair of scores."""
-        scores = scores or self.scores
-        row: dict[str, Any] = {"u": u, "v": v}
-        never = []
-        for metric in SCORE_METRICS:
-            found = metric.measure(scores[u], scores[v], self.settings)
-            row |= prefixed(metric, found)
-            for name in PERFORMANCES:
-                column = f"xi_{name}" if metric is MAIN else f"{metric.name}_xi_{name}"
-                row[column] = math.nan
-                if name not in self.performance or math.isnan(found[metric.name]):
-                    continue
-                xi = contextualised(self.performance[name], self.likeness[metric.name], found[metric.name])
+
+def _second_run(
+    course: list[pd.DataFrame], alpha: str
+) -> tuple[pd.DataFrame | None, dict[str, list[float]], dict[str, list[float]]]:
+    """What the time course of the second run says.
+
+    Returns:
+        the table ``seeds`` of :class:`Lab`; at the logged steps, metric -> likeness to the first run's attention,
+        and name in ``PERFORMANCES`` -> performance, if it was measured at all of them.
+    """
+    import pandas as pd
+
+    if not course:
+        return None, {}, {}
+    found = {m.name: series(course[0], row_name(m.symbol, alpha, at_step("alpha"))) for m in SCORE_METRICS}
+    seeds = dict(zip(("step", MAIN.name), found[MAIN.name], strict=True))
+    performance = {}
+    for name, logged in PERFORMANCES.items():
+        known = dict(zip(*(part.tolist() for part in series(course[0], logged)), strict=True))
+        seeds[name] = np.array([known.get(step, math.nan) for step in seeds["step"].tolist()])
+        if not np.isnan(seeds[name]).any():  # otherwise a step between those measured might be the one
+            performance[name] = seeds[name].tolist()
+    return pd.DataFrame(seeds), {name: values.tolist() for name, (_, values) in found.items()}, performance
+
+
+def _row(
+    u: str,
+    v: str,
+    scores: Mapping[str, Scores],
+    settings: LabSettings,
+    likeness: Mapping[str, list[float]],
+    performance: Mapping[str, list[float]],
+) -> dict[str, Any]:
+    """Every metric, and xi by it, of one pair of scores; the last two as :func:`_second_run` gives them."""
+    row: dict[str, Any] = {"u": u, "v": v}
+    never = []
+    for metric in SCORE_METRICS:
+        found = metric.measure(scores[u], scores[v], settings)
+        row |= prefixed(metric, found)
+        for name in PERFORMANCES:
+            column = f"xi_{name}" if metric is MAIN else f"{metric.name}_xi_{name}"
+            row[column] = math.nan
+            if name in performance and not math.isnan(found[metric.name]):
+                xi = contextualised(performance[name], likeness[metric.name], found[metric.name])
                 if xi is None:
                     never.append(column)
                 else:
                     row[column] = xi
-        return {**row, "not_reached": " ".join(never), "beta_step": math.nan}
-
-    def result(self) -> Lab:
-        """The table with everything that belongs to it."""
-        import pandas as pd
-
-        rows = []
-        if self.runs.uniform is not None:
-            quantities = [(self.alpha, UNIFORM), (UNIFORM, "proxy.beta"), (self.delta, UNIFORM)]
-            quantities += [(v, u) for u, v in quantities] if self.settings.both_directions else []
-            rows += [self._strongest_row(u, v) for u, v in quantities]
-        rows.append(self._row(self.alpha, self.beta))
-        rows += [self._strongest_row(self.alpha, OTHER)] if OTHER in self.scores else []
-        network = self.runs.network.name
-        apart = [v for v in self.scores if v.split(".")[0] not in ("uniform", network, "other")]
-        rows += [self._row(self.alpha, v) for v in apart]
-        if self.settings.all_steps:
-            self._time_course(self.runs.main, network)
-        steps = pd.concat(self.time_courses, ignore_index=True) if self.time_courses else None
-        nothing = pd.DataFrame(columns=list(COLUMNS))
-        log = self.runs.main.log
-        stars = {name: log.best(key, largest=True)[1] for name, key in PERFORMANCES.items() if log.series(key)}
-        table = pd.DataFrame(rows)
-        return Lab(table, self.seeds, stars, nothing if steps is None else steps, tuple(self.notes), self._facts())
-
-    def _facts(self) -> dict[str, Any]:
-        settings, network = self.settings, self.runs.network
-        return {
-            "text": "validation" if settings.on == "valid" else "training",
-            "scored_pairs": len(self.pairs),
-            "training_pairs": len(self.training),
-            "percent": float(settings.percent),
-            "ibm1": {"iterations": IBM1Settings.iterations, "null": False},
-            "network": {"name": network.name, "step": network.step, "seed": network.settings.training.seed},
-            "fingerprint": network.fingerprint,
-        }
+    return {**row, "not_reached": " ".join(never)}
 
 
 @dataclass(frozen=True)
