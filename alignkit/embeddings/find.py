@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from alignkit.embeddings.contextual import ContextualEmbeddings
-from alignkit.embeddings.hugging_face import HuggingFaceEncoder
+from alignkit.embeddings.encoders import HuggingFaceEncoder
 from alignkit.embeddings.levels import Embeddings
 from alignkit.embeddings.word_vectors import WordVectors
 from alignkit.errors import AlignkitError

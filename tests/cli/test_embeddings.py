@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from alignkit.embeddings import model_file
+from alignkit.embeddings import encoders
 from alignkit.support.packages import with_extra
 
 TEXT = "rot haus klein ||| big red home\n ||| x\nBaum alt ||| old tree\n"
@@ -44,11 +44,11 @@ def test_problems_are_told_in_one_line(alignkit, failure, write, tmp_path, monke
         "be loaded as an encoder",
         "; give e5, a folder",
     )
-    monkeypatch.setattr(model_file, "find_spec", lambda name: None)
+    monkeypatch.setattr(encoders, "find_spec", lambda name: None)
     failure(alignkit("align", "-q", text, "--embeddings", "e5"), with_extra("embeddings"))
 
 
 @pytest.mark.parametrize("quality", ["fast", "normal"])
 def test_without_embeddings_the_packages_are_not_needed(alignkit, write, monkeypatch, quality):
-    monkeypatch.setattr(model_file, "find_spec", lambda name: None)
+    monkeypatch.setattr(encoders, "find_spec", lambda name: None)
     assert alignkit("align", "-q", write("t", TEXT), "--quality", quality).code == 0

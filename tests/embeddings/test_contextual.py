@@ -7,13 +7,11 @@ import pytest
 from planted import bitext_of
 
 from alignkit.classical.hmm.joint import fit_joint
-from alignkit.embeddings import model_file
+from alignkit.embeddings import encoders
 from alignkit.embeddings.contextual import ContextualEmbeddings
-from alignkit.embeddings.encoder import ContextEncoder
+from alignkit.embeddings.encoders import ContextEncoder, PackedModel, PieceTokenizer
 from alignkit.embeddings.find import find_embeddings
 from alignkit.embeddings.levels import LEVELS
-from alignkit.embeddings.model_file import PackedModel
-from alignkit.embeddings.pieces import PieceTokenizer
 from alignkit.embeddings.word_vectors import WordVectors
 from alignkit.errors import AlignkitError, InputError
 from alignkit.support.packages import with_extra
@@ -145,7 +143,7 @@ def test_names_and_files(tmp_path, monkeypatch):
     for wrong in ("a,b,c", f"{path},", ""):
         with pytest.raises(AlignkitError, match="one or two files"):
             find_embeddings(wrong)
-    monkeypatch.setattr(model_file, "find_spec", lambda name: None)
+    monkeypatch.setattr(encoders, "find_spec", lambda name: None)
     with pytest.raises(AlignkitError) as caught:
         find_embeddings("e5")
     assert with_extra("embeddings") in str(caught.value)

@@ -8,8 +8,8 @@ from planted import bitext_of
 
 import alignkit
 from alignkit.embeddings.contextual import EVEN, ContextualEmbeddings
+from alignkit.embeddings.encoders import SHARE
 from alignkit.embeddings.find import find_embeddings
-from alignkit.embeddings.hugging_face import DEPTH
 from alignkit.embeddings.levels import likeness_levels
 
 transformers = pytest.importorskip("transformers")
@@ -45,7 +45,7 @@ def test_levels_are_those_of_means_of_states(folder):
         for words in filter(None, side):
             encoded = tokenizer(list(words), is_split_into_words=True, return_tensors="pt")
             with torch.inference_mode():
-                states = model.eval()(**encoded, output_hidden_states=True).hidden_states[round(DEPTH * LAYERS)][0]
+                states = model.eval()(**encoded, output_hidden_states=True).hidden_states[round(SHARE * LAYERS)][0]
             places = np.array([-1 if word is None else word for word in encoded.word_ids()])
             vectors += [states[places == n].mean(0).numpy() for n in range(len(words))]
         sides.append(np.array(vectors) - np.mean(vectors, axis=0))
