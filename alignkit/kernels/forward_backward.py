@@ -34,7 +34,7 @@ from alignkit.kernels.hmm_rows import (
     step_back,
     sum_row,
 )
-from alignkit.kernels.machine import part
+from alignkit.kernels.intrinsics import part
 
 # Logarithms are taken of products of several numbers above TINY, before the product leaves the range of float64.
 # The numbers may be above 1: fertility and likeness are factors of the emissions.

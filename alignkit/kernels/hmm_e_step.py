@@ -42,9 +42,8 @@ from alignkit.kernels.hmm_rows import (
     sum_changes,
     sum_row,
 )
-from alignkit.kernels.lanes import LANES
+from alignkit.kernels.intrinsics import LANES, part, prefetch
 from alignkit.kernels.link_probabilities import pool_links
-from alignkit.kernels.machine import part, prefetch
 
 
 class TextArrays(NamedTuple):

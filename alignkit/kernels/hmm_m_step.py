@@ -17,9 +17,9 @@ import numpy as np
 from alignkit.kernels.compile import allocating_kernel, kernel
 from alignkit.kernels.expected_links import unpack_links
 from alignkit.kernels.hmm_rows import FERTILITIES, ONE, ZERO, link_numbers, padded
+from alignkit.kernels.intrinsics import LANES
 from alignkit.kernels.inverted_index import ID, PLACE
 from alignkit.kernels.inverted_index import ONE as ONE_PLACE
-from alignkit.kernels.lanes import LANES
 
 # Links less probable than this add nothing to fertilities: their products leave the range of float32, where a
 # processor is slow.

@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from alignkit.kernels.compile import kernel
-from alignkit.kernels.lanes import LANES, choose, larger, largest, smaller, splat, store, total
-from alignkit.kernels.lanes import load_lanes as load
+from alignkit.kernels.intrinsics import LANES, choose, larger, largest, smaller, splat, store, total
+from alignkit.kernels.intrinsics import load_lanes as load
 
 # Smaller numbers would leave the range of float32 when multiplied.
 TINY = np.float32(1e-30)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from alignkit.kernels.compile import kernel
-from alignkit.kernels.machine import prefetch
+from alignkit.kernels.intrinsics import prefetch
 
 
 class Tokens(NamedTuple):

@@ -7,7 +7,7 @@ import pytest
 
 from alignkit.kernels.forward_backward import forward_backward, pass_space, widen_transitions
 from alignkit.kernels.hmm_rows import padded
-from alignkit.kernels.lanes import LANES
+from alignkit.kernels.intrinsics import LANES
 
 L, T = 3, 2000
 

@@ -1,4 +1,4 @@
-"""Eight numbers at once: each as NumPy has it, bit for bit."""
+"""What Numba has no words for: each as NumPy has it, bit for bit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,19 @@ import pytest
 from numba.core.errors import TypingError
 
 from alignkit.kernels.compile import kernel
-from alignkit.kernels.lanes import LANES, choose, larger, largest, load_lanes, smaller, splat, store, total
+from alignkit.kernels.intrinsics import (
+    LANES,
+    choose,
+    larger,
+    largest,
+    load_lanes,
+    part,
+    prefetch,
+    smaller,
+    splat,
+    store,
+    total,
+)
 
 NUMBERS = np.random.default_rng(0).normal(size=(2, 3 * LANES)).astype(np.float32)
 
@@ -71,3 +83,22 @@ def test_other_arrays_are_refused():
     for wrong in (NUMBERS.astype(np.float64)[0], NUMBERS, NUMBERS[0, ::2]):
         with pytest.raises(TypingError, match="load"):
             reductions(wrong)
+
+
+@kernel
+def add_to_part(array, low, high, number):
+    prefetch(array, len(array) + 1_000_000)  # outside, and harmless
+    view = part(array, low, high)
+    for j in range(len(view)):
+        view[j] += number
+    return len(part(view, len(view), len(view)))
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.float32, np.float64])
+@pytest.mark.parametrize(("low", "high"), [(0, 9), (2, 5), (4, 4), (9, 9)])
+def test_a_part_is_a_slice(dtype, low, high):
+    array = np.arange(9, dtype=dtype)
+    expected = array.copy()
+    expected[low:high] += 7
+    assert add_to_part(array, low, high, dtype(7)) == 0
+    assert np.array_equal(array, expected)
