@@ -82,27 +82,21 @@ class ProxyAligner(Aligner):
         x = self.source.translate(bitext.source.vocabulary)[x]
         y = self.target.translate(bitext.target.vocabulary)[y]
         known = np.flatnonzero((x != UNKNOWN) & (y != UNKNOWN))
-        with torch.inference_mode():
-            values[known] = self._pairs(x[known], y[known])
-        return finite_scores(values, offsets, shapes)
-
-    def _pairs(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """float32: softmax(W e(x))[y] of each word pair; the softmax is computed once per distinct x."""
-        order = np.argsort(x, kind="stable")
-        words, starts = np.unique(x[order], return_index=True)
-        bounds = np.append(starts, len(x))
-        out = np.empty(len(x), np.float32)
-        device, size = self.output.device, len(self.output)
+        # softmax(W e(x))[y], the softmax once per distinct x.
+        known = known[np.argsort(x[known], kind="stable")]
+        words, starts = np.unique(x[known], return_index=True)
+        bounds, device, size = np.append(starts, len(known)), self.output.device, len(self.output)
         step = max(1, batch_sizes("proxy", device).logits // (4 * size))
-        for low in range(0, len(words), step):
-            high = min(low + step, len(words))
-            some = to_device(words[low:high].astype(np.int64), device)
-            table = torch.softmax(self.embedding[some] @ self.output.t(), 1)
-            places = order[bounds[low] : bounds[high]]
-            row = np.repeat(np.arange(high - low), np.diff(bounds[low : high + 1]))
-            at = to_device(row * size + y[places], device)
-            out[places] = table.view(-1)[at].cpu().numpy()
-        return out
+        with torch.inference_mode():
+            for low in range(0, len(words), step):
+                high = min(low + step, len(words))
+                some = to_device(words[low:high].astype(np.int64), device)
+                table = torch.softmax(self.embedding[some] @ self.output.t(), 1)
+                places = known[bounds[low] : bounds[high]]
+                row = np.repeat(np.arange(high - low), np.diff(bounds[low : high + 1]))
+                at = to_device(row * size + y[places], device)
+                values[places] = table.view(-1)[at].cpu().numpy()
+        return finite_scores(values, offsets, shapes)
 
     def save(self, path: PathLike) -> None:
         """Write a checkpoint; raises AlignkitError if the name does not end in .pt."""
@@ -268,9 +262,9 @@ def proxy_of(
     if cache is not None and cache.exists():
         with suppress(AlignkitError):  # a damaged cache is trained again
             with readable(cache):
-                found = proxy_of_record(Record(cache, load_payload(cache, PROXY)), pick_device(device))
-            if (found.settings, found.fingerprint) == (settings, training.fingerprint()):
-                return found
+                kept = proxy_of_record(Record(cache, load_payload(cache, PROXY)), pick_device(device))
+            if (kept.settings, kept.fingerprint) == (settings, training.fingerprint()):
+                return kept
     proxy = fit_proxy(training, valid, settings, progress, device)
     if cache is not None:
         with suppress(AlignkitError):  # a run that cannot be written to can be compared all the same

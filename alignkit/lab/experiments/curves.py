@@ -12,14 +12,16 @@ import pandas as pd
 from alignkit.metrics.agreement import count_agreement
 from alignkit.metrics.intervals import resampled_sums
 from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.training.trainer import Found, Trainer
+from alignkit.neural.training.trainer import AlignerT, Trainer
 from alignkit.scores import Scores
 from alignkit.types import Progress
 
 LEARNED = 0.05  #: a curve that never exceeds its start by this has no half-way step
 
 
-def follow(trainer: Trainer[Any, Found], look: Callable[[Found], None] | None, progress: Progress) -> Found:
+def follow(
+    trainer: Trainer[Any, AlignerT], look: Callable[[AlignerT], None] | None, progress: Progress
+) -> AlignerT:
     """Train to the end, and return the best network.
 
     Args:
@@ -28,7 +30,7 @@ def follow(trainer: Trainer[Any, Found], look: Callable[[Found], None] | None, p
         progress: of the steps.
     """
 
-    def measured(now: Trainer[Any, Found], _: bool) -> None:
+    def measured(now: Trainer[Any, AlignerT], _: bool) -> None:
         if look is not None and now.step in now.task.logged_steps:
             look(now.snapshot())
 

@@ -408,6 +408,7 @@ class ComposedAttention(Attention):
     def __init__(self, score: ScoreFunction, normalizer: Normalizer) -> None:
         super().__init__()
         self.score, self.normalizer = score, normalizer
+        self.exact = isinstance(score, QueryScore) and isinstance(normalizer, Softmax)
 
     def forward(self, s: Tensor | None, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """As :meth:`Attention.forward`; ``s`` may be None if the score function does without (T is then 1)."""
@@ -424,12 +425,8 @@ class QueryAttention(ComposedAttention):
     score: QueryScore
     normalizer: Normalizer
 
-    @property
-    def exact(self) -> bool:  # type: ignore[override]
-        return isinstance(self.normalizer, Softmax)
-
     def forward(self, s: Tensor, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:  # type: ignore[override]
-        if isinstance(self.normalizer, Softmax):
+        if self.exact:
             return dot_product_attention(self.score.queries(s), h, mask)
         return super().forward(s, h, mask)
 

@@ -126,12 +126,12 @@ def lstm_saliency(network: TranslationNetwork, batch: Batch, sizes: BatchSizes) 
     places = max(1, sizes.derivatives // (length * size * max(hidden, len(s))))
     for low in range(0, length, places):
         high = min(low + places, length)
-        found, below = [], list[Tangents]()
+        terms, below = [], list[Tangents]()
         for cell_row, trace_row, starts in zip(cells, traces, by_start, strict=True):
             below = [tangents(*pair, low, high, below) for pair in zip(cell_row, trace_row, strict=True)]
             for part, by in enumerate(starts):  # h, then c
-                found.append(_products(by.transpose(0, 1), torch.stack([way.last[part] for way in below]).mean(0)))
-        total = sum(found[1:], found[0])
+                terms.append(_products(by.transpose(0, 1), torch.stack([way.last[part] for way in below]).mean(0)))
+        total = sum(terms[1:], terms[0])
         for shares, directions in by_encoding:
             along = [
                 _products(part, way.dh.flatten(0, 1))

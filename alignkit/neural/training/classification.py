@@ -225,9 +225,9 @@ def read_vectors(path: PathLike, vocabulary: Vocabulary, size: int) -> tuple[np.
             size.
     """
     places = {token.encode("utf-8", "surrogatepass"): i for i, token in enumerate(vocabulary.tokens)}
-    found = {places[word]: vector for word, vector in read_word_vectors(path, places).items()}
-    ids = np.array(sorted(found), np.int64)
-    values = np.stack([found[i] for i in ids.tolist()])
+    vectors = {places[word]: vector for word, vector in read_word_vectors(path, places).items()}
+    ids = np.array(sorted(vectors), np.int64)
+    values = np.stack([vectors[i] for i in ids.tolist()])
     if values.shape[1] != size:
         raise InputError(path, f"has {values.shape[1]} numbers a word where {size} are needed")
     return ids, values

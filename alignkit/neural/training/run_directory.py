@@ -37,7 +37,7 @@ from alignkit.neural.aligners import (
 from alignkit.neural.checkpoints import BEST, TRAINING, load_payload, readable, save_payload
 from alignkit.neural.devices import pick_device, training_batches
 from alignkit.neural.settings import ClassifierRunSettings, RunSettings, differences, from_dict
-from alignkit.neural.training.trainer import Found, Task, Trainer, TrainingLog
+from alignkit.neural.training.trainer import AlignerT, Task, Trainer, TrainingLog
 from alignkit.support.files import atomic_write, check_kind
 from alignkit.support.records import Record, parse_json
 from alignkit.text.bitext import Bitext
@@ -58,7 +58,7 @@ Text = TypeVar("Text", Bitext, LabelledText)
 
 
 @dataclass(frozen=True)
-class RunDirectory(Generic[Settings, Found, Text]):
+class RunDirectory(Generic[Settings, AlignerT, Text]):
     """A run directory, whose content is read when it is asked for."""
 
     KIND: ClassVar[str]  #: the kind of run in config.json
@@ -109,7 +109,7 @@ class RunDirectory(Generic[Settings, Found, Text]):
         """The checkpoints of the logged steps, in ascending order of steps; other files are ignored."""
         paths = (self.path / CHECKPOINTS).glob("step-*.pt")
         # Sorted by number, because names of a million steps and more are longer.
-        return dict(sorted((int(found[1]), path) for path in paths if (found := _STEP.fullmatch(path.name))))
+        return dict(sorted((int(match[1]), path) for path in paths if (match := _STEP.fullmatch(path.name))))
 
     @property
     def begun(self) -> bool:
@@ -138,10 +138,10 @@ class RunDirectory(Generic[Settings, Found, Text]):
             (path / CHECKPOINTS).mkdir(exist_ok=True) if (path / CONFIG).exists() else None
             others = any(path.iterdir())
         if (path / CONFIG).exists():
-            found = self.config
-            changes = list(differences({name: found.get(name, {}) for name in new}, new))
+            old = self.config
+            changes = list(differences({name: old.get(name, {}) for name in new}, new))
             if changes and not self.begun:
-                self._configure({**found, **new})
+                self._configure({**old, **new})
             elif changes:
                 raise AlignkitError(
                     f"{path} holds a run with other settings or text ({'; '.join(changes)}); "
@@ -154,7 +154,7 @@ class RunDirectory(Generic[Settings, Found, Text]):
         self._configure({"kind": self.KIND, "version": VERSION, **new, "versions": versions})
         (path / CHECKPOINTS).mkdir(exist_ok=True)
 
-    def load(self, step: int | None = None, device: str = "auto") -> Found:
+    def load(self, step: int | None = None, device: str = "auto") -> AlignerT:
         """The network of a logged step, or the best.
 
         Raises:
@@ -163,12 +163,11 @@ class RunDirectory(Generic[Settings, Found, Text]):
         place = (
             best_checkpoint(self.path) if step is None else self.checkpoints.get(step, self.path / f"step {step}")
         )
-        network = load_checkpoint(place, device)
+        network: Any = load_checkpoint(place, device)
         if not isinstance(network, self.ALIGNER):
             raise InputError(place, f"holds a {network.name}", remedy=f"give a run of `alignkit {self.COMMAND}`")
-        found: Found = network
-        self.check(found, place, step)
-        return found
+        self.check(network, place, step)
+        return network
 
     def check(self, network: TrainedAligner, place: Path, step: int | None = None) -> None:
         """Check that a network is of this run.
@@ -203,10 +202,10 @@ class RunDirectory(Generic[Settings, Found, Text]):
         self,
         config: Mapping[str, Any],
         encode: Callable[[], tuple[Text, Text, Tokenizer]],
-        task: Callable[[Text, Text, Tokenizer], Task[Any, Found]],
+        task: Callable[[Text, Text, Tokenizer], Task[Any, AlignerT]],
         device: str,
         progress: Progress | None,
-    ) -> Found:
+    ) -> AlignerT:
         """Train to the end, from the beginning or from where an interrupted run had come.
 
         Args:
@@ -251,8 +250,7 @@ class RunDirectory(Generic[Settings, Found, Text]):
             now.log.save(self.path / LOG)
             save_payload(self.path / STATE, TRAINING, {**now.state(), "tokenizer": kept})
 
-        found: Found = trainer.run(commit, progress)
-        return found.to(device)
+        return trainer.run(commit, progress).to(device)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from alignkit.text.tokenization import Tokenizer, learn_words, train_subwords
 from alignkit.types import PathLike, Progress
 
 Network = TypeVar("Network", bound=nn.Module)
-Found = TypeVar("Found", bound=TrainedAligner)
+AlignerT = TypeVar("AlignerT", bound=TrainedAligner)
 
 
 class Row(NamedTuple):
@@ -84,7 +84,7 @@ class TrainingLog:
         return cls(tuple(rows))
 
 
-class Task(ABC, Generic[Network, Found]):
+class Task(ABC, Generic[Network, AlignerT]):
     """A network's text, settings, loss and measurements. A task holds nothing that training changes.
 
     Args:
@@ -137,7 +137,7 @@ class Task(ABC, Generic[Network, Found]):
         """The rank of a step by its measurements; smaller is better."""
 
     @abstractmethod
-    def aligner(self, network: Network, step: int, metrics: dict[str, float]) -> Found:
+    def aligner(self, network: Network, step: int, metrics: dict[str, float]) -> AlignerT:
         """The aligner that a network of this step is."""
 
     @abstractmethod
@@ -148,12 +148,12 @@ class Task(ABC, Generic[Network, Found]):
         """The parameters that are trained."""
         return list(network.parameters())
 
-    def conclude(self, best: Found) -> list[tuple[str, float]]:
+    def conclude(self, best: AlignerT) -> list[tuple[str, float]]:
         """Measure the best network once, when all steps are done: (name, value) pairs."""
         return []
 
 
-class Trainer(Generic[Network, Found]):
+class Trainer(Generic[Network, AlignerT]):
     """A training run in progress, with all that its next step depends on.
 
     Attributes:
@@ -165,17 +165,17 @@ class Trainer(Generic[Network, Found]):
         finished: True if nothing is left to do.
     """
 
-    def __init__(self, task: Task[Network, Found]) -> None:
+    def __init__(self, task: Task[Network, AlignerT]) -> None:
         """A run before its first step."""
         self.task, self._training = task, task.settings.training
         with seeded(self._training.seed, 0, task.device):
             self.network = task.new_network().to(task.device)
         self.step, self.log, self.finished = 0, TrainingLog(), False
-        self.best: Found | None = None
+        self.best: AlignerT | None = None
         self._metrics: dict[str, float] = {}  # of this step
         self._optimiser = adam(task.parameters(self.network), self._training.rate(0))
 
-    def run(self, commit: Callable[[Any, bool], None] | None = None, progress: Progress | None = None) -> Found:
+    def run(self, commit: Callable[[Any, bool], None] | None = None, progress: Progress | None = None) -> AlignerT:
         """Train to the end. After :meth:`restore`, the result has the same bits as without interruption.
 
         Args:
@@ -196,10 +196,10 @@ class Trainer(Generic[Network, Found]):
             nonlocal count
             epoch, place = divmod(step, task.epoch_steps)
             self.network.train()
-            found = task.loss(self.network, batches(epoch)[place], step)
-            total.add_(found.detach())
+            value = task.loss(self.network, batches(epoch)[place], step)
+            total.add_(value.detach())
             count += 1
-            return found
+            return value
 
         with Stage("training", progress) as stage:
             for step in self._steps(loss, task.last_step):
@@ -237,7 +237,7 @@ class Trainer(Generic[Network, Found]):
         own |= {"seed": self._training.seed, "rate": self._training.rate}
         return optimise(self._optimiser, loss, last, start=self.step, **own)
 
-    def snapshot(self) -> Found:
+    def snapshot(self) -> AlignerT:
         """A copy of the network as it is now, with the measurements of this step."""
         # On a GPU, moving the copy gives the weights of its recurrent layers one block of memory again.
         network = copy.deepcopy(self.network).to(self.task.device).eval()
@@ -254,7 +254,7 @@ class Trainer(Generic[Network, Found]):
             "finished": self.finished,
         }
 
-    def restore(self, state: Mapping[str, Any], best: Found) -> None:
+    def restore(self, state: Mapping[str, Any], best: AlignerT) -> None:
         """Return to the step at which a :meth:`state` was taken.
 
         Args:

@@ -222,11 +222,11 @@ class Guide:
     def matrices(self, batch: Batch) -> Tensor:
         """(B, T, L): the distributions for a batch; rows of tokens without links, and of padding, are zeros."""
         length, size = batch.source.shape
-        found = np.zeros((size, len(batch.target), length), np.float32)
+        wanted = np.zeros((size, len(batch.target), length), np.float32)
         for place, m in enumerate(batch.pairs.tolist()):
             part = slice(self.offsets[m], self.offsets[m + 1])
-            found[place, self.rows[part], self.columns[part]] = self.weights[part]
-        return to_device(found, batch.source.device)
+            wanted[place, self.rows[part], self.columns[part]] = self.weights[part]
+        return to_device(wanted, batch.source.device)
 
 
 def word_guide(links: Links, text: LinePairs, bitext: Bitext, tokenizer: Tokenizer) -> Guide:
@@ -256,10 +256,10 @@ def word_guide(links: Links, text: LinePairs, bitext: Bitext, tokenizer: Tokeniz
                 raise AlignkitError(f"the guide links {s}-{t} in sentence pair {m + 1}, which has {shape}")
             for token in of_target[t]:
                 linked.setdefault(token, []).extend(of_source[s])
-        for token, found in linked.items():
-            rows += [token] * len(found)
-            columns += found
-            weights += [1 / len(found)] * len(found)
+        for token, sources in linked.items():
+            rows += [token] * len(sources)
+            columns += sources
+            weights += [1 / len(sources)] * len(sources)
         sizes.append(len(rows))
     arrays = np.array(rows, np.int64), np.array(columns, np.int64), np.array(weights, np.float32)
     return Guide(np.array(sizes, np.int64), *arrays)
@@ -268,11 +268,11 @@ def word_guide(links: Links, text: LinePairs, bitext: Bitext, tokenizer: Tokeniz
 def _tokens_by_word(tokenizer: Tokenizer, line: str, ids: Sequence[int] | np.ndarray) -> list[list[int]]:
     """The tokens of every whitespace word of an encoded line."""
     words = token_words(tokenizer, line, np.asarray(ids))
-    found: list[list[int]] = [[] for _ in split_words(line)]
+    by_word: list[list[int]] = [[] for _ in split_words(line)]
     for token, word in enumerate(words.tolist()):
         if word >= 0:
-            found[word].append(token)
-    return found
+            by_word[word].append(token)
+    return by_word
 
 
 def guide_loss(weights: Tensor, wanted: Tensor) -> Tensor:
