@@ -11,7 +11,6 @@ from alignkit.aligner import Aligner
 from alignkit.classical.cooccurrence import IndexedBitext, PairTable, bags_of, check_memory, invert
 from alignkit.classical.lexical_model import (
     LexicalModel,
-    Lookup,
     exact_sum,
     has_converged,
     normalise_null,
@@ -218,8 +217,9 @@ class IBM1(LexicalModel, Aligner):
         lookup = self.lookup(bitext)
         scores = lookup.scores()
         if kind == "alpha":
+            lengths = bitext.source.lengths
             target = Tokens(lookup.columns_of(bitext.target.tokens), bitext.target.offsets)
-            null, lengths = self._null_word(lookup), bitext.source.lengths
+            null = NullWord(lookup.null, null_weights(lengths, self.null is not None, self.null_probability))
             matrices = Matrices(scores.values, scores.offsets)
             run_blocks(
                 lambda low, high: kernels.normalise_scores(low, high, target, lengths, null, matrices),
@@ -231,14 +231,15 @@ class IBM1(LexicalModel, Aligner):
     def links(self, bitext: Bitext) -> Links:
         """Each target word with its most probable source word (the leftmost of equals), unless NULL is more so."""
         lookup = self.lookup(bitext)
-        workers, null = lookup.threads, self._null_word(lookup)
+        workers, lengths = lookup.threads, bitext.source.lengths
+        null = NullWord(lookup.null, null_weights(lengths, self.null is not None, self.null_probability))
         (source, source_entries), (target, target_entries) = (
             bags_of(side, workers) for side in (bitext.source, bitext.target)
         )
         first, keys = np.empty(len(source.words), np.int32), np.empty(len(target.words), np.uint64)
         run_blocks(
             lambda low, high: inverted_index.first_positions(low, high, source_entries, first),
-            blocks(bitext.source.lengths, workers),
+            blocks(lengths, workers),
             workers,
         )
         index = invert(source._replace(counts=first), len(bitext.source.vocabulary), workers)
@@ -248,7 +249,7 @@ class IBM1(LexicalModel, Aligner):
             lambda low, high: kernels.best_sources(
                 low, high, index, rows, bags, null, keys, np.zeros(lookup.width + 1, np.uint32)
             ),
-            blocks(bitext.source.lengths * bitext.target.lengths, workers),
+            blocks(lengths * bitext.target.lengths, workers),
             workers,
         )
         positions = np.empty(len(bitext.target.tokens), np.int32)
@@ -280,10 +281,6 @@ class IBM1(LexicalModel, Aligner):
         values = (1 - p0) / np.maximum(width, 1) * sums + p0 * by_null
         pairs = np.repeat(np.arange(len(bitext)), bitext.target.lengths)
         return np.bincount(pairs, np.log(np.maximum(values, UNSEEN)), len(bitext))
-
-    def _null_word(self, lookup: Lookup) -> NullWord:
-        weights = null_weights(lookup.bitext.source.lengths, self.null is not None, self.null_probability)
-        return NullWord(lookup.null, weights)
 
     def save(self, path: PathLike) -> None:
         """Write the model; :func:`alignkit.load` reads it."""

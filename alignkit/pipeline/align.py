@@ -17,7 +17,7 @@ from alignkit.classical.hmm.joint import JointHMM
 from alignkit.errors import AlignkitError, abbreviated, check_list, check_type, counted, of_file
 from alignkit.links.gold import read_gold
 from alignkit.links.links import GoldLinks
-from alignkit.pipeline.settings import AlignSettings, FitSettings, LinkSettings, ReadSettings
+from alignkit.pipeline.settings import METHODS, AlignSettings, FitSettings, LinkSettings, ReadSettings
 from alignkit.support.settings import naming_options
 from alignkit.support.threads import thread_count
 from alignkit.text.bitext import Bitext
@@ -185,7 +185,7 @@ def align_blocks(
             raise AlignkitError("a text in blocks needs a model, or for the whole of it the size of a sample")
         share, fit = sample_share(fit_on), Fit(chosen)
         files = PairFiles(source, target, **fit.reading)
-        bounds = block_bounds(files, BLOCK, ADAPTED_ELEMENTS if chosen.fitting.chosen.is_joint else None)
+        bounds = block_bounds(files, BLOCK, ADAPTED_ELEMENTS if METHODS[chosen.fitting.method].is_joint else None)
         count = int(bounds[-1])
         sample = sampled_pairs(count, share(count), seed)
         log.info("fitted on a sample of %d of %s", len(sample), counted(count, "pair"))

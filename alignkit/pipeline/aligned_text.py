@@ -142,7 +142,7 @@ class AlignedText:
         Args:
             **wanted: as in :func:`alignkit.aligner.Aligner.alignment`.
         """
-        size, (links, known) = len(self), self.fitted or (None, None)
+        size, (links, known) = len(self.bitext), self.fitted or (None, None)
         step = BLOCK if any(wanted.values()) else size if links is None else WRITTEN_BLOCK
         step = max(self.block or step, 1)
         if links is None and self.block is None and size > step:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,17 +17,14 @@ from alignkit.classical.hmm.joint import JointHMM
 from alignkit.errors import AlignkitError, check_type
 from alignkit.links.heuristics import DEFAULT_METHOD
 from alignkit.links.links import Links
-from alignkit.pipeline.settings import AlignSettings, LinkSettings, ReadSettings
+from alignkit.pipeline.aligned_text import BLOCK, AlignedText
+from alignkit.pipeline.settings import AlignSettings, ReadSettings
 from alignkit.scores import Scores
 from alignkit.support.files import read_header
 from alignkit.text import bitext as bitext_files
 from alignkit.text.bitext import Bitext
 from alignkit.text.blocks import element_bounds
 from alignkit.types import PathLike
-
-if TYPE_CHECKING:
-    pass
-from alignkit.pipeline.aligned_text import BLOCK, AlignedText
 
 #: Elements of the matrices, the sum of (T + 1)(L + 1), that a joint model is adapted to at a time: the more, the
 #: better it gets; with so many, the process takes 1.5 GB.
@@ -66,7 +63,23 @@ class Linker:
     def __init__(self, model: Model, settings: AlignSettings, threads: int | None) -> None:
         settings.check_model()
         linking = settings.linking
-        self.aligner = aligner = _usable(model, linking, threads)
+        if isinstance(model, tuple | list):
+            if len(model) != 2:
+                problem = f"give one model, or a pair of opposite directions, not a list of {len(model)}"
+                raise AlignkitError(problem)
+            forward, reverse = (loaded_model(each, threads) for each in model)
+            heuristic = linking.symmetrization or DEFAULT_METHOD
+            both = Symmetrized(forward, reverse, heuristic, linking.threshold, threads)
+            check_directions(both.forward, both.reverse)
+            aligner: Aligner = both
+        elif linking.symmetrization is not None:
+            raise AlignkitError("a heuristic combines two models; give a pair of them, or none")
+        else:
+            aligner = loaded_model(model, threads)
+            if linking.threshold is not None:
+                aligner = aligner.with_threshold(linking.threshold)
+            aligner = aligner.on_words()
+        self.aligner = aligner
         self.reading = read_options(settings.reading, aligner.raw_text)
         self.adapter: Adapter | None = None
         if linking.adapt:
@@ -106,27 +119,6 @@ class Linker:
 def read_options(settings: ReadSettings, raw_text: bool) -> dict[str, Any]:
     """How to read a text: where the settings do not say whether to tokenize it, a model does."""
     return vars(settings) | ({"tokenize": raw_text} if settings.tokenize is None else {})
-
-
-def _usable(model: Model, linking: LinkSettings, threads: int | None) -> Aligner:
-    """The fitted aligner, loaded if need be, as one of whitespace words.
-
-    Raises:
-        AlignkitError: it cannot be read, or a setting is not for it.
-    """
-    if isinstance(model, tuple | list):
-        if len(model) != 2:
-            raise AlignkitError(f"give one model, or a pair of opposite directions, not a list of {len(model)}")
-        forward, reverse = (loaded_model(each, threads) for each in model)
-        both = Symmetrized(forward, reverse, linking.symmetrization or DEFAULT_METHOD, linking.threshold, threads)
-        check_directions(both.forward, both.reverse)
-        return both
-    if linking.symmetrization is not None:
-        raise AlignkitError("a heuristic combines two models; give a pair of them, or none")
-    aligner = loaded_model(model, threads)
-    if linking.threshold is not None:
-        aligner = aligner.with_threshold(linking.threshold)
-    return aligner.on_words()
 
 
 def loaded_model(model: Aligner | PathLike, threads: int | None) -> Aligner:

@@ -118,44 +118,29 @@ class FitSettings:
         check_known(self.quality, QUALITIES, "quality")
         if self.quality != "normal" and self.method != "joint":
             raise AlignkitError(f"{self.method} has no quality {self.quality}; joint has")
-        wanted = type(METHODS[self.method].estimation)
+        method = METHODS[self.method]
+        wanted = type(method.estimation)
         if self.estimation is not None and not isinstance(self.estimation, wanted):
             given = type(self.estimation).__name__
             raise AlignkitError(f"the estimation of {self.method} needs {wanted.__name__}, not {given}")
-        if self.chosen.is_joint and self.reverse:
+        if method.is_joint and self.reverse:
             raise AlignkitError(f"{self.method} is a model of both directions; there is no reverse one")
         if self.quality == "best" and self.keep_case:
             raise AlignkitError("quality best folds case; leave out --keep-case or --quality best")
         if self.quality == "best" and self.start is not None:
             raise AlignkitError("start does not go with quality best; leave out --start or --quality best")
         for name in ("prior", "embeddings", "start"):
-            if getattr(self, name) is not None and name not in self.chosen.takes:
-                raise AlignkitError(f"{name} does not go with {self._refusal(name)}")
+            if getattr(self, name) is not None and name not in method.takes:
+                means = ", ".join(other for other, its in METHODS.items() if name in its.takes)
+                raise AlignkitError(f"{name} does not go with {self.method}, only with {means}")
         if self.prior is None and self.prior_weight != PRIOR_WEIGHT:
             raise AlignkitError("prior_weight goes only with prior")
 
     @property
-    def chosen(self) -> Method:
-        """What is fitted."""
-        return METHODS[self.method]
-
-    @property
-    def estimation_options(self) -> dict[str, Any]:
-        """Fields of the estimation's settings that replace its own, or its defaults."""
-        options: dict[str, Any] = {} if self.iterations is None else {"iterations": self.iterations}
-        return options | ({"fold_case": False} if self.keep_case else {})
-
-    @property
     def folds_case(self) -> bool:
         """True if what is fitted takes words that differ in case only as one."""
-        estimation = self.estimation or self.chosen.estimation
+        estimation = self.estimation or METHODS[self.method].estimation
         return isinstance(estimation, HMMSettings) and estimation.fold_case and not self.keep_case
-
-    def _refusal(self, setting: str) -> str:
-        """The quality or method that a setting does not go with, and the remedy."""
-        if self.quality != "normal":
-            return f"quality {self.quality}; leave out --{setting} or --quality {self.quality}"
-        return f"{self.method}, only with {', '.join(name for name, it in METHODS.items() if setting in it.takes)}"
 
 
 @dataclass(frozen=True)
@@ -226,10 +211,10 @@ class AlignSettings:
         by_scores = False
         if linking.symmetrization is not None:
             by_scores = find_heuristic(linking.symmetrization).needs_scores
-            if fitting.chosen.is_joint or fitting.reverse:
+            if METHODS[fitting.method].is_joint or fitting.reverse:
                 other = "reverse" if fitting.reverse else f"{fitting.method}, which does so by itself"
                 raise AlignkitError(f"symmetrization fits both directions; it does not go with {other}")
-        if linking.threshold is not None and not (fitting.chosen.is_joint or by_scores):
+        if linking.threshold is not None and not (METHODS[fitting.method].is_joint or by_scores):
             raise AlignkitError("only a joint model, or both directions combined by product, has a threshold")
 
     def check_model(self) -> None:
