@@ -342,11 +342,5 @@ def _layers(cross_attentions: Sequence[Any]) -> list[np.ndarray]:
     """(B, heads, T, L) of each layer, of one forward pass or of the steps of a generation."""
     if isinstance(cross_attentions[0], list | tuple):
         return [np.concatenate(steps, axis=2) for steps in zip(*map(_layers, cross_attentions), strict=True)]
-    return [_array(layer) for layer in cross_attentions]
-
-
-def _array(values: Any) -> np.ndarray:
-    """A tensor or array as float32."""
-    if hasattr(values, "detach"):
-        values = values.detach().float().cpu()
-    return np.asarray(values, np.float32)
+    arrays = (each.detach().float().cpu() if hasattr(each, "detach") else each for each in cross_attentions)
+    return [np.asarray(array, np.float32) for array in arrays]

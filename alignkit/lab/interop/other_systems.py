@@ -5,7 +5,7 @@ Formats, recognised by the file itself:
 - ``.npz`` of :meth:`Scores.save` or :meth:`AttentionHeads.save`, or any npz with one array per pair, in the order
   of their names: (T, L), or (layers, heads, T, L);
 - ``.parquet``: a tidy frame with the columns sentence, t, s and value (:meth:`Scores.to_frame`);
-- JSON of inseq (:mod:`alignkit.lab.interop.inseq`);
+- JSON of inseq (``out.save("out.json")``), read without inseq; nothing in the file is executed;
 - JSON lines: for each pair a list of rows, or an object with the matrix as ``alignment``, ``attention``,
   ``scores`` or ``matrix`` and, optionally, its tokens as lists ``source`` and ``target``;
 - Marian's soft alignments: for each pair, rows separated by spaces and numbers separated by commas; anything up to
@@ -19,31 +19,112 @@ A row belongs to a target token, a column to a source token.
 
 from __future__ import annotations
 
+import base64
 import io
+import json
 import os
 import re
 import zipfile
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from alignkit.errors import AlignkitError, InputError
 from alignkit.lab.interop import heads as attention
 from alignkit.lab.interop.heads import AttentionHeads, split_choice
-from alignkit.lab.interop.inseq import is_inseq, read_inseq
-from alignkit.lab.interop.score_formats import (
-    ExternalScores,
-    ScoreFile,
-    is_links,
-    read_json_lines,
-    read_link_lines,
-    read_soft_alignments,
-)
-from alignkit.scores import KIND, Scores
+from alignkit.links.from_scores import link_places
+from alignkit.links.links import check_range, parse_links, parse_probabilities
+from alignkit.scores import KIND, Grouping, Scores, grouping_of
 from alignkit.support.files import read_header
 from alignkit.support.records import plainly_shown
+from alignkit.text.reading import file_parts, split_lines, valid_text
+from alignkit.text.subword_marks import style_of, word_groups
 from alignkit.types import PathLike
+
+MATRIX_KEYS = ("alignment", "attention", "scores", "matrix")
+TOKEN_KEYS = {"source": ("source", "src"), "target": ("target", "tgt")}
+_SOFT = re.compile(r"[-+0-9.eEinfa]+(,[-+0-9.eEinfa]+)*\Z", re.ASCII)
+_LINK = re.compile(r"\s*\d+[-p?]\d+(:[0-9.e+-]+)?(\s|\Z)", re.ASCII)
+_NUMBER = re.compile(r"\d+\t", re.ASCII)
+_MARKER = "sequence_attributions"
+_FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2"}
+
+
+@dataclass(frozen=True, eq=False)
+class ExternalScores:
+    """Scores as they are in a file.
+
+    Attributes:
+        path: the file.
+        scores: of M pairs.
+        source, target: the tokens of each pair's columns and rows, if the file has them.
+        words: the words of the source tokens and of the target tokens, if the file has those.
+    """
+
+    path: str
+    scores: Scores
+    source: tuple[tuple[str, ...], ...] | None = None
+    target: tuple[tuple[str, ...], ...] | None = None
+    words: tuple[Grouping, Grouping] | None = None
+
+    @property
+    def heads(self) -> AttentionHeads:
+        """The scores as layer 0, head 0."""
+        words = self.words
+        if words is None and self.source is not None and self.target is not None:
+            words = words_of_tokens(self.source, self.target)
+        return AttentionHeads.from_scores(self.scores, words)
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreFile:
+    """A file of scores: its contents are read when they are first asked for.
+
+    Attributes:
+        path: the file.
+        shapes: int (M, 2), T and L of the text's pairs in words, if the text is known.
+    """
+
+    path: PathLike
+    shapes: np.ndarray | None = None
+
+    @property
+    def name(self) -> str:
+        """The path as text."""
+        return os.fspath(self.path)
+
+    @cached_property
+    def data(self) -> bytes:
+        """The bytes, decompressed."""
+        return b"".join(file_parts(self.path, -1))
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines of a text file."""
+        return split_lines(valid_text(self.path, self.data))
+
+    @cached_property
+    def alignments(self) -> list[str]:
+        """The part of each line after the last ``|||``, or the whole line."""
+        return [line.rpartition("|||")[2] for line in self.lines]
+
+    @property
+    def first_line(self) -> str:
+        """The first line that is not blank, without the space around it."""
+        return next((line.strip() for line in self.lines if line.strip()), "")
+
+
+def words_of_tokens(source: Sequence[Sequence[str]], target: Sequence[Sequence[str]]) -> tuple[Grouping, Grouping]:
+    """The words of subwords with marks, of the source and of the target."""
+
+    def words(side: Sequence[Sequence[str]]) -> Grouping:
+        style = style_of(side)
+        return grouping_of(word_groups(tokens, style) for tokens in side)
+
+    return words(source), words(target)
 
 
 def read_scores(path: PathLike, shapes: np.ndarray | None = None) -> ExternalScores:
@@ -89,7 +170,18 @@ def read_heads(path: PathLike, shapes: np.ndarray | None = None) -> AttentionHea
 
 def _read(path: PathLike, shapes: np.ndarray | None) -> ExternalScores | AttentionHeads:
     file = ScoreFile(path, shapes)
-    return next(one for one in SCORE_FORMATS.values() if one.recognises(file)).read(file)
+    if file.name.endswith(".parquet"):
+        return ExternalScores(file.name, Scores.load(path, shapes))
+    if file.data.startswith(b"PK\x03\x04"):
+        return read_npz(file)
+    if file.first_line.startswith("{") and f'"{_MARKER}"'.encode() in file.data:
+        return read_inseq(file)
+    if file.first_line.startswith(("[", "{")):
+        return read_json_lines(file)
+    first = next((line.strip() for line in file.alignments if line.strip()), "")
+    if not first or _LINK.match(_NUMBER.sub("", first, count=1) or "0-0"):
+        return read_link_lines(file)
+    return read_soft_alignments(file)
 
 
 def read_npz(file: ScoreFile) -> ExternalScores | AttentionHeads:
@@ -136,30 +228,164 @@ def _arrays(path: PathLike, data: bytes) -> Scores | AttentionHeads:
         raise InputError(path, str(error)) from error
 
 
-def read_parquet(file: ScoreFile) -> ExternalScores:
-    """A frame in a Parquet file."""
-    return ExternalScores(file.name, Scores.load(file.path, file.shapes))
+def read_json_lines(file: ScoreFile) -> ExternalScores:
+    """JSON lines: a matrix per line, or an object with the matrix and perhaps the tokens."""
+    matrices, source, target = [], [], []
+    for number, line in enumerate(file.lines, 1):
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise InputError(file.path, f"not JSON: {error}", line=number) from error
+        tokens: dict[str, tuple[str, ...] | None] = dict.fromkeys(TOKEN_KEYS)
+        if isinstance(value, dict):
+            tokens = {side: _tokens(file.path, number, value, keys) for side, keys in TOKEN_KEYS.items()}
+            key = next((key for key in MATRIX_KEYS if key in value), None)
+            if key is None:
+                raise InputError(file.path, f"no matrix under any of {', '.join(MATRIX_KEYS)}", line=number)
+            value = value[key]
+        width = len(tokens["source"]) if tokens["source"] is not None else 0
+        matrices.append(_matrix(file.path, number, value, width))
+        source.append(tokens["source"])
+        target.append(tokens["target"])
+        for side, axis in (("target", 0), ("source", 1)):
+            have, size = tokens[side], matrices[-1].shape[axis]
+            if have is not None and len(have) != size:
+                found = f"{size} {'rows' if axis == 0 else 'columns'}"
+                raise InputError(file.path, f"{found} for {len(have)} {side} tokens", line=number)
+    scores = Scores.from_matrices(matrices)
+    if any(side is None for side in (*source, *target)):
+        return ExternalScores(file.name, scores)
+    return ExternalScores(file.name, scores, tuple(source), tuple(target))  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True)
-class ScoreFormat:
-    """A format that scores are read from.
+def _tokens(path: PathLike, number: int, value: dict[str, Any], keys: tuple[str, ...]) -> tuple[str, ...] | None:
+    found = next((value[key] for key in keys if key in value), None)
+    if found is None:
+        return None
+    if isinstance(found, str):
+        found = found.split()
+    if not isinstance(found, list) or any(not isinstance(token, str) for token in found):
+        raise InputError(path, f"{keys[0]} is not a list of tokens", line=number)
+    return tuple(found)
 
-    Attributes:
-        recognises: tells if a file is in this format.
-        read: gives the scores of such a file; raises InputError if it is damaged.
+
+def _matrix(path: PathLike, number: int, value: Any, width: int = 0) -> np.ndarray:
+    """float32 (T, L) of nested lists; ``width`` is L if there are no rows."""
+    problem = "not a matrix: a list of rows of equally many numbers"
+    if not isinstance(value, list) or any(not isinstance(row, list) for row in value):
+        raise InputError(path, problem, line=number)
+    if len({len(row) for row in value}) > 1:
+        k = next(i for i, row in enumerate(value) if len(row) != len(value[0]))
+        raise InputError(path, f"row {k + 1} has {len(value[k])} numbers, row 1 {len(value[0])}", line=number)
+    if any(isinstance(x, bool) or not isinstance(x, int | float) for row in value for x in row):
+        raise InputError(path, problem, line=number)
+    try:
+        exact = np.array(value, np.float64).reshape(len(value), len(value[0]) if value else width)
+    except OverflowError as error:
+        raise InputError(path, "a score that is too large", line=number) from error
+    if np.isnan(exact).any():
+        raise InputError(path, "a score that is not a number (NaN)", line=number)
+    with np.errstate(over="ignore"):  # what is too large for 32 bits becomes infinite
+        return exact.astype(np.float32)
+
+
+def read_soft_alignments(file: ScoreFile) -> ExternalScores:
+    """Marian's soft alignments: rows separated by spaces, numbers by commas."""
+    matrices = []
+    for number, line in enumerate(file.alignments, 1):
+        rows = []
+        for item in line.split():
+            try:
+                if _SOFT.match(item) is None:
+                    raise ValueError(item)
+                rows.append([float(x) for x in item.split(",")])
+            except ValueError as error:
+                problem = f"{item[:40]!r} is not a row of scores"
+                remedy = "lines look like 0.9,0.1 0.2,0.8: the row of a target token, then the next"
+                raise InputError(file.path, problem, line=number, remedy=remedy) from error
+        matrices.append(_matrix(file.path, number, rows))
+    return ExternalScores(file.name, Scores.from_matrices(matrices))
+
+
+def read_link_lines(file: ScoreFile) -> ExternalScores:
+    """Pharaoh links as scores: 1, or the probability of the link, where there is a link and 0 elsewhere.
+
+    Of a repeated link the first probability counts.
+
+    Raises:
+        InputError: the shapes of the text are not known, it has another number of pairs, an item is no link or no
+            probability, or a link is outside its pair.
     """
+    links = parse_links(file.path, file.alignments).possible
+    known = parse_probabilities(file.path, file.alignments)
+    if file.shapes is None:
+        problem = "has links, which do not determine the lengths of the sentences"
+        raise InputError(file.path, problem, remedy="give the text as well")
+    check_range(file.path, links, file.shapes, whole=True)
+    scores = Scores.zeros(np.ascontiguousarray(file.shapes, np.int32))
+    scores.values[link_places(links, scores.shapes)] = 1 if known is None else np.nan_to_num(known, nan=1.0)
+    return ExternalScores(file.name, scores)
 
-    recognises: Callable[[ScoreFile], bool]
-    read: Callable[[ScoreFile], ExternalScores | AttentionHeads]
+
+def read_inseq(file: ScoreFile) -> ExternalScores | AttentionHeads:
+    """Attributions of the source tokens, by inseq; with layers and heads, if it did not sum them up.
+
+    Its arrays have a row per *source* token and a column per target token, and are transposed here. Attention has
+    two more dimensions, layers and heads; it is that of the step which predicts the token, not shifted.
+
+    Raises:
+        InputError: the file is damaged, has no attributions of source tokens, a number that is not finite, or a
+            further dimension that is not layers and heads.
+    """
+    try:
+        sequences = _attributes(json.loads("\n".join(file.lines)))[_MARKER]
+        pairs = [_attribution(number, _attributes(each)) for number, each in enumerate(sequences, 1)]
+        matrices = [matrix for matrix, _, _ in pairs]
+        source, target = [tokens for _, tokens, _ in pairs], [tokens for _, _, tokens in pairs]
+        if len({matrix.ndim for matrix in matrices}) > 1:
+            raise ValueError("some attributions have layers and heads, others do not")
+        if matrices and matrices[0].ndim == 4:
+            return AttentionHeads.from_pairs(matrices, words_of_tokens(source, target))
+        return ExternalScores(file.name, Scores.from_matrices(matrices), tuple(source), tuple(target))
+    except (ValueError, LookupError, TypeError, ArithmeticError, RecursionError, MemoryError) as error:
+        problem = f"not an attribution of inseq that can be read: {error or type(error).__name__}"
+        raise InputError(file.path, problem) from error
 
 
-#: The registry of formats. The first that recognises a file reads it; the last takes what is left.
-SCORE_FORMATS = {
-    "parquet": ScoreFormat(lambda file: file.name.endswith(".parquet"), read_parquet),
-    "npz": ScoreFormat(lambda file: file.data.startswith(b"PK\x03\x04"), read_npz),
-    "inseq": ScoreFormat(is_inseq, read_inseq),
-    "json": ScoreFormat(lambda file: file.first_line.startswith(("[", "{")), read_json_lines),
-    "links": ScoreFormat(is_links, read_link_lines),
-    "soft": ScoreFormat(lambda file: True, read_soft_alignments),
-}
+def _attribution(number: int, fields: dict[str, Any]) -> tuple[np.ndarray, tuple[str, ...], tuple[str, ...]]:
+    """float32 (layers, heads, T, L) or (T, L), and the L and T tokens of a sentence pair."""
+    sides = fields["source"], fields["target"]
+    source, target = (tuple(str(_attributes(token)["token"]) for token in side) for side in sides)
+    target = target[fields.get("attr_pos_start") : fields.get("attr_pos_end")]
+    if fields["source_attributions"] is None:
+        raise ValueError(f"pair {number} has attributions of target tokens only")
+    values = _tensor(fields["source_attributions"])
+    if values.ndim not in (2, 4):
+        remedy = "sum it up before you save it: out.aggregate()"
+        raise ValueError(f"pair {number} has an attribution with {values.ndim} dimensions; {remedy}")
+    if values.shape[:2] != (len(source), len(target)):
+        tokens = f"{len(source)} source and {len(target)} target tokens"
+        raise ValueError(f"pair {number} has an attribution of shape {values.shape} for {tokens}")
+    if not np.isfinite(values).all():
+        raise ValueError(f"pair {number} has an attribution that is not a finite number")
+    return values.T if values.ndim == 2 else values.transpose(2, 3, 1, 0), source, target
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    """The fields of an object, which may be wrapped with its type."""
+    if not isinstance(value, dict):
+        raise TypeError(f"an object was expected, not {type(value).__name__}")
+    return value.get("attributes", value)
+
+
+def _tensor(text: str) -> np.ndarray:
+    """float32, the array of a safetensors file in base64: the header's length, the header, the numbers."""
+    data = base64.b64decode(text, validate=True)
+    size = int.from_bytes(data[:8], "little")
+    entry = json.loads(data[8 : 8 + size])["attribution"]
+    if entry["dtype"] not in _FLOATS:
+        raise ValueError(f"numbers of type {entry['dtype']}; save them with scores_precision='float32'")
+    low, high = entry["data_offsets"]
+    numbers = np.frombuffer(data[8 + size :][low:high], _FLOATS[entry["dtype"]])
+    with np.errstate(over="ignore"):  # what is too large for 32 bits becomes infinite
+        return numbers.astype(np.float32).reshape(entry["shape"])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from alignkit.errors import InputError, counted
-from alignkit.lab.interop.score_formats import ExternalScores, words_of_tokens
+from alignkit.lab.interop.other_systems import ExternalScores, words_of_tokens
 from alignkit.scores import Grouping, Scores, grouping_of, merge_to_words, spread_to_tokens
 from alignkit.text.bitext import Bitext, Corpus, kept_tokens
 from alignkit.text.subword_marks import check_words, corpus_groups, join_words
@@ -37,7 +37,7 @@ def project_scores(found: ExternalScores, bitext: Bitext, *, specials: bool = Tr
     if len(scores) != len(bitext):
         raise InputError(path, f"has scores for {counted(len(scores), 'pair')}, the text has {len(bitext):,}")
     if is_between_tokens(found, bitext):
-        return _reshaped(scores, shapes)
+        return Scores(scores.values, scores.offsets, np.ascontiguousarray(shapes, np.int32))
     if found.words is not None:
         scores = merge_to_words(scores, found.words[1], found.words[0])
     elif found.source is not None and found.target is not None:
@@ -53,7 +53,12 @@ def is_between_tokens(found: ExternalScores, bitext: Bitext) -> bool:
         return False
     if first_mismatch(found.scores, bitext.shapes) is not None:
         return False
-    return found.source is None or found.target is None or _same_tokens((found.source, found.target), bitext)
+    if found.source is None or found.target is None:
+        return True
+    sides = (found.source, bitext.source), (found.target, bitext.target)
+    if any(len(tokens) != len(text) for tokens, text in sides):
+        return False
+    return all(list(tokens[m]) == text.words(m) for tokens, text in sides for m in range(len(text)))
 
 
 def _merged(path: str, scores: Scores, tokens: TokenLists, bitext: Bitext, specials: bool) -> Scores:
@@ -107,13 +112,6 @@ def _words(corpus: Corpus, specials: bool) -> list[list[str | None]]:
     return [join_words(corpus.words(m), group) for m, group in enumerate(corpus_groups(corpus))]
 
 
-def _same_tokens(tokens: TokenLists, bitext: Bitext) -> bool:
-    if any(len(side) != len(bitext) for side in tokens):
-        return False
-    sides = zip(tokens, (bitext.source, bitext.target), strict=True)
-    return all(list(side[m]) == text.words(m) for side, text in sides for m in range(len(bitext)))
-
-
 def first_mismatch(scores: Scores, wanted: np.ndarray) -> int | None:
     """The first pair whose matrix does not have the wanted shape; all shapes without elements are equal."""
     differs = (scores.shapes != wanted).any(axis=1)
@@ -121,15 +119,11 @@ def first_mismatch(scores: Scores, wanted: np.ndarray) -> int | None:
     return int(differs.argmax()) if differs.any() else None
 
 
-def _reshaped(scores: Scores, wanted: np.ndarray) -> Scores:
-    return Scores(scores.values, scores.offsets, np.ascontiguousarray(wanted, np.int32))
-
-
 def _checked(path: str, scores: Scores, wanted: np.ndarray, unit: str, tokens: np.ndarray | None = None) -> Scores:
     """The scores with the wanted shapes; raises InputError if a matrix has another one, unless both are empty."""
     m = first_mismatch(scores, wanted)
     if m is None:
-        return _reshaped(scores, wanted)
+        return Scores(scores.values, scores.offsets, np.ascontiguousarray(wanted, np.int32))
     (t, s), (rows, columns) = scores.shapes[m].tolist(), wanted[m].tolist()
     problem = f"a matrix of {t} by {s} for {rows} target and {columns} source {unit}"
     if tokens is not None and tokens[m].tolist() != [rows, columns]:

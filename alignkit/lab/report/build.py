@@ -19,7 +19,7 @@ from alignkit.aligner import Aligner, load_aligner
 from alignkit.classical.settings import IBM1Settings
 from alignkit.errors import AlignkitError
 from alignkit.lab.interop.heads import RankedHeads, read_ranking
-from alignkit.lab.interop.other_systems import read_scores
+from alignkit.lab.interop.other_systems import ExternalScores, read_scores
 from alignkit.lab.interop.projection import (
     is_between_tokens,
     project_scores,
@@ -29,7 +29,6 @@ from alignkit.lab.interop.projection import (
     word_grouping,
     word_shapes,
 )
-from alignkit.lab.interop.score_formats import ExternalScores
 from alignkit.lab.time_course import TimeCourseSettings, time_course
 from alignkit.links.gold import read_gold
 from alignkit.links.links import GoldLinks, Links

@@ -13,9 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alignkit.errors import AlignkitError, InputError
-from alignkit.lab.interop import other_systems
-from alignkit.lab.interop.other_systems import ScoreFormat, read_scores
-from alignkit.lab.interop.score_formats import ExternalScores
+from alignkit.lab.interop.other_systems import read_scores
 from alignkit.scores import Scores
 
 MATRICES = [
@@ -168,16 +166,6 @@ def test_nesting_without_end(tmp_path):
     (tmp_path / "a").write_text("[" * 100_000)
     with pytest.raises(InputError, match="line 1: not JSON"):
         read_scores(tmp_path / "a")
-
-
-def test_a_new_format_is_one_entry(tmp_path, monkeypatch):
-    def read_numbers(file):
-        return ExternalScores(file.name, Scores.from_matrices([np.full((1, 1), float(x)) for x in file.lines[1:]]))
-
-    numbers = ScoreFormat(lambda file: file.first_line == "#numbers", read_numbers)
-    monkeypatch.setattr(other_systems, "SCORE_FORMATS", {"numbers": numbers, **other_systems.SCORE_FORMATS})
-    (tmp_path / "a").write_text("#numbers\n1\n0.5\n")
-    assert [matrix.tolist() for matrix in read_scores(tmp_path / "a").scores] == [[[1.0]], [[0.5]]]
 
 
 def test_links_without_a_text(tmp_path):

@@ -4,14 +4,13 @@ import numpy as np
 import pytest
 
 from alignkit.errors import InputError
-from alignkit.lab.interop.other_systems import read_scores
+from alignkit.lab.interop.other_systems import ExternalScores, read_scores
 from alignkit.lab.interop.projection import (
     is_between_tokens,
     project_scores,
     scores_without_specials,
     without_specials,
 )
-from alignkit.lab.interop.score_formats import ExternalScores
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 
