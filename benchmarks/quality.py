@@ -34,9 +34,8 @@ from inputs import gold_sets, machine, run_benchmark
 from quality_systems import Cost, System, importable, measured, systems
 
 from alignkit.classical.hmm import views
-from alignkit.classical.hmm.attachment import Attachment
 from alignkit.classical.hmm.joint import fit_joint, fit_view
-from alignkit.classical.hmm.leanings import Leanings
+from alignkit.classical.hmm.link_probabilities import Attachment, PhraseEdges
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, JOINT_THRESHOLD
 from alignkit.classical.hmm.views import View, ViewedText
 from alignkit.kernels.link_probabilities import INTERCEPT, SLOPE
@@ -175,7 +174,7 @@ def fit_text(folder: Path, part: str, threads: int, **changes: Any) -> tuple[Sco
         with patch.object(Attachment, "apply"):
             return fit_joint(bitext, threads=threads).fitted_probabilities, gold
     if LEVEL in changes:
-        with patch.object(Leanings, "bonds", lambda *_: None):
+        with patch.object(PhraseEdges, "cohesion", lambda *_: None):
             return fit_joint(bitext, threads=threads).fitted_probabilities, gold
     if UNJOINED in changes:
         with patch.object(views, "find_collocations", lambda *_: Vocabulary.from_tokens([])):

@@ -257,13 +257,13 @@ def pooled(forward, reverse, share, least=0.003):
     return share * log_odds(forward) + (1 - share) * log_odds(reverse)
 
 
-def judged(log_odds, least=0.003, bonds=None):
+def judged(log_odds, least=0.003, cohesion=None):
     """Probabilities of links from a matrix (T, L) of log-odds, element by element.
 
-    bonds (L + 1,) and (T + 1,) are those between neighbours, by default 1.
+    cohesion (L + 1,) and (T + 1,) are those between neighbours, by default 1.
     """
     T, L = log_odds.shape
-    source, target = bonds or (np.ones(L + 1), np.ones(T + 1))
+    source, target = cohesion or (np.ones(L + 1), np.ones(T + 1))
     none = math.log(least / (1 - least)) + 1e-3
 
     def chance(t, j):

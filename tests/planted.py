@@ -68,7 +68,7 @@ def hmm_of_one_pair(emission, null, transition, initial, p0, fertility=None, fin
     """
     from alignkit.classical.cooccurrence import PairTable
     from alignkit.classical.hmm.hmm import HMM
-    from alignkit.classical.hmm.parameters import HMMParameters
+    from alignkit.classical.hmm.model import HMMParameters
 
     T, L = emission.shape
     values = emission.T.astype(np.float32).ravel()

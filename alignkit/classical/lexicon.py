@@ -9,7 +9,7 @@ import numpy as np
 from alignkit.aligner import Aligner, Around, Symmetrized, check_directions
 from alignkit.classical.cooccurrence import PairTable
 from alignkit.classical.hmm.joint import JointHMM
-from alignkit.classical.hmm.parameters import FittedHMM
+from alignkit.classical.hmm.model import FittedHMM
 from alignkit.classical.lexical_model import LexicalModel
 from alignkit.classical.link_counts import LinkedWords
 from alignkit.classical.settings import SHORTLIST, LexiconFormat

@@ -50,7 +50,7 @@ class BackOffClasses(NamedTuple):
 
 
 @kernel
-def start_evidence(low, high, rows, sums, unit, known, prior, pair_counts):
+def start_counts(low, high, rows, sums, unit, known, prior, pair_counts):
     """The counts and the prior's pseudo-counts, for source words low <= i < high.
 
     Args:

@@ -12,8 +12,8 @@ and q = 0 where neither direction sees a link. n = 1 / (1 + exp(-l)) is what an 
 - s, for links of one word to two neighbouring ones: the direction in which the two words are states lets the one
   choose between them, so that the second has too little. For a neighbour in the same column (the same source word,
   and the target word before or after) it is n of the neighbour times 1 - o, where o is the largest n that the
-  element's own target word has elsewhere, times the bond of the two neighbours
-  (:mod:`alignkit.classical.hmm.leanings`); likewise in the same row; and s is the largest of the four.
+  element's own target word has elsewhere, times the cohesion of the two neighbours
+  (:mod:`alignkit.classical.hmm.link_probabilities`); likewise in the same row; and s is the largest of the four.
 - d is the sum of n of (t - 1, j - 1) and (t + 1, j + 1): both directions have counted these already, as jumps
   of 1.
 
@@ -121,7 +121,7 @@ def judge_matrix(T, L, source, target, links, space):
     """Log-odds (T, L) of one sentence pair become probabilities, by the formula above.
 
     Args:
-        source, target: float32 (L + 1,) and (T + 1,), their bonds.
+        source, target: float32 (L + 1,) and (T + 1,), their cohesion.
         links: float32 (T * L,), overwritten.
         space: :class:`JudgeSpace`.
     """
@@ -147,14 +147,14 @@ def judge_matrix(T, L, source, target, links, space):
 
 
 @allocating_kernel
-def judge_matrices(low, high, source_offsets, target_offsets, offsets, bonds, links):
+def judge_matrices(low, high, source_offsets, target_offsets, offsets, cohesion, links):
     """The log-odds of pairs low <= m < high become probabilities.
 
     Args:
         source_offsets, target_offsets: int64 (M + 1,), where each sentence starts in its side of the text.
         offsets: int64 (M + 1,), where each matrix starts in ``links``.
-        bonds: float32 (sum of L + 1,) and (sum of T + 1,), of the words of all pairs; element n is for the words
-            n - 1 and n.
+        cohesion: float32 (sum of L + 1,) and (sum of T + 1,), of the words of all pairs; element n is for
+            the words n - 1 and n.
         links: float32, overwritten.
     """
     height, width, size = 1, 1, 1
@@ -166,7 +166,7 @@ def judge_matrices(low, high, source_offsets, target_offsets, offsets, bonds, li
     for m in range(low, high):
         t, j = target_offsets[m], source_offsets[m]
         T, L = target_offsets[m + 1] - t, source_offsets[m + 1] - j
-        source, target = bonds[0][j : j + L + 1], bonds[1][t : t + T + 1]
+        source, target = cohesion[0][j : j + L + 1], cohesion[1][t : t + T + 1]
         judge_matrix(T, L, source, target, links[offsets[m] : offsets[m + 1]], space)
 
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from planted import bitext_of, permuted_copy, random_pairs
 
-from alignkit.classical.hmm.estimation import HMMEstimation
-from alignkit.classical.hmm.hmm import fit_hmm
+from alignkit.classical.hmm.hmm import HMMEstimation, fit_hmm
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
 from alignkit.classical.hmm.views import View

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from alignkit.classical.hmm.evidence import is_word
+from alignkit.classical.hmm.spelling import is_word
 from alignkit.text.bitext import Corpus
 from alignkit.text.collocations import LEAST_COUNT, LEAST_DICE, ROUNDS, find_collocations, joined
 

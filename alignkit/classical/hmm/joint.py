@@ -10,19 +10,18 @@ What it adds to the HMM of Vogel, Ney and Tillmann (1996), each because it pays 
   expectation is taken out of the counts that judge it, as a collapsed Gibbs sampler does (Asuncion et al. 2009),
   so that a rare word cannot confirm its own links; less of it where a text hardly repeats its words.
 - **Spelling.** Pseudo-counts for words that look alike: numbers, names, cognates
-  (:mod:`alignkit.classical.hmm.evidence`); in small texts also for words that correspond letter by letter, as
-  names in different alphabets do (:mod:`alignkit.classical.hmm.transliteration`).
+  in small texts also words that
+  correspond letter by letter, as names in different alphabets do (:mod:`alignkit.classical.hmm.spelling`).
 - **Punctuation** is seldom linked to words.
 - **Back-off.** Pseudo-counts from the translations of words with the same first or last letters, less those of the
-  word itself (:mod:`alignkit.classical.hmm.back_off`).
+  word itself (:class:`alignkit.classical.hmm.pseudo_counts.BackOff`).
 - **Fertility** (Brown et al. 1993, IBM Model 3), as a factor for one more link of a word, given the expected
   number of its others (mean field).
 - **Views learn from each other** in small texts, one after another: what the models of the others say of a link is
   evidence for it, as embeddings are (co-training, Blum and Mitchell 1998).
-- **Leanings** of words towards a neighbour, with which they share partners more often
-  (:mod:`alignkit.classical.hmm.leanings`).
-- **Attachment** of frequent words that have no counterpart to those of a word beside them
-  (:mod:`alignkit.classical.hmm.attachment`).
+- **Phrase edges**: words that begin phrases share their partners with the word after them more often, words that
+  end phrases with the one before (:mod:`alignkit.classical.hmm.link_probabilities`).
+- **Attachment** of frequent words that have no counterpart to those of a word beside them.
 - **Links** whose probability reaches a threshold. The probability comes from the log-odds of both posteriors,
   averaged in proportion to the tokens that each direction explains, and from the links beside it
   (:mod:`alignkit.kernels.link_probabilities`).
@@ -30,26 +29,31 @@ What it adds to the HMM of Vogel, Ney and Tillmann (1996), each because it pays 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial, reduce
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property, partial, reduce
 from typing import Any
 
 import numpy as np
 
 from alignkit.aligner import Aligner, linked_above, scores_of_links
 from alignkit.classical.cooccurrence import parse_size, show_size
-from alignkit.classical.hmm.attachment import Attachment, unattached
-from alignkit.classical.hmm.estimation import HMMEstimation, estimate
-from alignkit.classical.hmm.inference import (
-    BidirectionalHMM,
+from alignkit.classical.hmm.background import LeaveOneOut, UnknownPairs
+from alignkit.classical.hmm.hmm import HMMEstimation, estimate
+from alignkit.classical.hmm.link_probabilities import (
+    Attachment,
+    PhraseEdges,
     into_probabilities,
     levels_of_links,
-    log_likelihoods,
-    unpack_bidirectional,
+    unattached,
 )
-from alignkit.classical.hmm.leanings import Leanings
-from alignkit.classical.hmm.parameters import FittedCounts
+from alignkit.classical.hmm.model import (
+    FittedCounts,
+    FittedHMM,
+    last_links,
+    log_likelihoods,
+    pair_probabilities,
+    unpack_hmm,
+)
 from alignkit.classical.hmm.settings import FAST_SETTINGS, JOINT_SETTINGS, JOINT_THRESHOLD, QUALITIES, HMMSettings
 from alignkit.classical.hmm.views import (
     FEW_WORDS_VIEWS,
@@ -58,15 +62,14 @@ from alignkit.classical.hmm.views import (
     Linked,
     View,
     ViewedText,
+    interleaved_links,
+    interleaved_scores,
     is_long,
     linked_in_blocks,
     scores_in_windows,
-    spliced,
-    spliced_scores,
     sums_in_windows,
     trained_views,
     training_pairs,
-    unchosen,
     unpack_view,
 )
 from alignkit.classical.lexical_model import Lookup
@@ -106,6 +109,95 @@ ROUGH_ITERATIONS, CO_TRAINED_LEXICAL = 1, 2
 PAIR, ENVELOPE = 16, 1 << 14
 
 
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class BidirectionalHMM(FittedHMM):
+    """Two fitted hidden Markov models, one for each direction, that give probabilities of links together.
+
+    Attributes:
+        share: weight of the forward posterior in the log-odds of a link; the reverse one has the rest.
+        counts: those that it was fitted with, with which it can be adapted to other texts
+            (:mod:`alignkit.classical.hmm.adaptation`).
+
+    The others are those of :class:`FittedHMM`.
+    """
+
+    share: float = 0.5
+    counts: FittedCounts
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.counts.pairs) != len(self.table.values):
+            raise ValueError("there must be a count for each pair of the table")
+        if self.reverse is None:
+            raise ValueError("a joint model has two directions")
+        if not 0 < self.share < 1:
+            raise ValueError("the share must lie between 0 and 1")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields, not what cached properties hold."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    @property
+    def shares(self) -> Shares:
+        """The weight of each direction in the log-odds of a link."""
+        return Shares(self.share, 1 - self.share, as_log_odds=True)
+
+    @cached_property
+    def unknown_pairs(self) -> UnknownPairs:
+        """Emissions of pairs of words that it does not know."""
+        return UnknownPairs(self, self.counts)
+
+    @cached_property
+    def leave_one_out(self) -> LeaveOneOut:
+        """Judges sentence pairs of its own text by the others."""
+        return LeaveOneOut(self, self.counts)
+
+    def log_odds(self, bitext: Bitext, threads: int | None = None, are_words: bool = True) -> Scores:
+        """(T, L) of M pairs: the mean of the log-odds of both directions' posteriors, NO_LINK where there are none
+        (:mod:`alignkit.kernels.link_probabilities`).
+
+        Args:
+            bitext: M pairs.
+            threads: all there are by default; no result depends on it.
+            are_words: True if its units are words, so that pairs of the model's own text are told from others: of
+                subwords, all pairs soon have met.
+        """
+        ids, threads = self.ids(bitext), thread_count(threads)
+        probabilities, is_new = pair_probabilities(bitext, self, ids, self.shares, threads, compare_spelling=False)
+        if are_words:
+            self.leave_one_out.take_out(bitext, ids, is_new, probabilities, threads)
+        self.unknown_pairs.add(bitext, ids, is_new, probabilities, threads)
+        return last_links(bitext, self, ids, self.shares, probabilities, threads)[0]
+
+    def expected_links(self, bitext: Bitext, threads: int | None = None) -> Scores:
+        """(T, L) of M pairs: the mean of both directions' posteriors, as the estimation counts them."""
+        ids, threads = self.ids(bitext), thread_count(threads)
+        probabilities, is_new = pair_probabilities(bitext, self, ids, BOTH, threads, compare_spelling=False)
+        self.unknown_pairs.add(bitext, ids, is_new, probabilities, threads)
+        links = last_links(bitext, self, ids, BOTH, probabilities, threads)[0]
+        np.clip(links.values, 0, 1, out=links.values)
+        return links
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays of a saved file."""
+        return super().arrays() | {"counts": self.counts.pairs, "null_counts": self.counts.null}
+
+    def header(self) -> dict[str, Any]:
+        """The numbers of a saved file."""
+        return super().header() | {"share": self.share}
+
+
+def unpack_bidirectional(arrays: Fields, header: Record) -> BidirectionalHMM:
+    """A model from its ``arrays`` and ``header``.
+
+    Raises:
+        InputError, TypeError, ValueError: they are damaged.
+    """
+    attributes = unpack_hmm(arrays, header, 2)
+    counts = FittedCounts(*(arrays.get(name, np.float32) for name in ("counts", "null_counts")))
+    return BidirectionalHMM(**attributes, share=header.number("share", 0, 1), counts=counts)
+
+
 @dataclass(frozen=True, eq=False)
 class FittedText:
     """The text that an aligner was fitted on, with its link probabilities.
@@ -128,7 +220,7 @@ class FittedText:
     def others(self) -> Bitext:
         """The pairs that are not chosen."""
         assert self.chosen is not None
-        return unchosen(self.bitext, self.chosen)
+        return self.bitext.take(np.flatnonzero(~self.chosen))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -140,7 +232,7 @@ class JointHMM(Aligner):
         models: one for each view; the log-odds of their links are averaged.
         attachment: of words without a link of their own to the partners of a word beside them; None if there is no
             view of words.
-        leanings: of words towards their neighbours; None where there is no view of words.
+        phrase_edges: which words begin phrases, and which end them; None where there is no view of words.
         threshold: links have at least this probability: higher for precision, lower for recall.
         threads: how many to use (None: all); no result depends on it.
         fitted: the text that it was fitted on; not saved. A link of that text is judged without its own part in
@@ -150,7 +242,7 @@ class JointHMM(Aligner):
     views: tuple[View, ...]
     models: tuple[BidirectionalHMM, ...]
     attachment: Attachment | None
-    leanings: Leanings | None = None
+    phrase_edges: PhraseEdges | None = None
     threshold: float = JOINT_THRESHOLD
     threads: int | None = field(default=None, compare=False, kw_only=True)
     kinds = ("alpha", "beta")
@@ -160,9 +252,9 @@ class JointHMM(Aligner):
     def __post_init__(self) -> None:
         if not self.models or len(self.models) != len(self.views):
             raise ValueError("every view needs a model")
-        for words in (self.attachment, self.leanings):
+        for words in (self.attachment, self.phrase_edges):
             if words and (len(words.source), len(words.target)) != (len(self.source), len(self.target)):
-                raise ValueError("every word needs a direction of attachment, and a leaning")
+                raise ValueError("every word needs a direction of attachment, and a phrase edge")
         if not 0 <= self.threshold <= 1:
             raise ValueError("the threshold must lie between 0 and 1")
 
@@ -234,24 +326,26 @@ class JointHMM(Aligner):
             # A pair that is not long may be long in parts of words.
             judge = partial(model.log_odds, threads=self.threads, are_words=view.has_words)
             log_odds = scores_in_windows(viewed.bitext, judge, float(NO_LINK))
-            found = viewed.of_words(log_odds, thread_count(self.threads))
+            log_odds = viewed.of_words(log_odds, thread_count(self.threads))
             if total is None:
-                total = found
+                total = log_odds
             else:
-                total.values[:] += found.values
+                total.values[:] += log_odds.values
         assert total is not None
         total.values[:] /= np.float32(len(self.views))
         text = self._words_of(bitext)
         ids = self.words.ids(text)
-        bonds = self.leanings.taken(*ids).bonds(text) if self.leanings else None
-        probabilities = into_probabilities(total, self.threads, bonds)
+        cohesion = self.phrase_edges.of_words(*ids).cohesion(text) if self.phrase_edges else None
+        probabilities = into_probabilities(total, self.threads, cohesion)
         if self.attachment is not None:
-            self.attachment.taken(*ids).apply(text, probabilities, thread_count(self.threads))
+            self.attachment.of_words(*ids).apply(text, probabilities, thread_count(self.threads))
         return probabilities
 
     def links_and_probabilities(self, bitext: Bitext) -> Linked:
         """Links whose probability reaches the threshold, and their probabilities, float64 (K,)."""
-        return linked_in_blocks(bitext, lambda text: self._above(self._whole_probabilities(text)))
+        return linked_in_blocks(
+            bitext, lambda text: linked_above(self._whole_probabilities(text), self.threshold, self.threads)
+        )
 
     def links(self, bitext: Bitext) -> Links:
         """Links whose probability reaches the threshold."""
@@ -271,10 +365,9 @@ class JointHMM(Aligner):
         return self._log_likelihoods(bitext, REVERSE)
 
     def _log_likelihoods(self, bitext: Bitext, direction: Shares) -> np.ndarray:
-        def judge(text: Bitext) -> np.ndarray:
-            return log_likelihoods(text, self.words, direction, self.threads)
-
-        return sums_in_windows(self._words_of(bitext), judge)
+        return sums_in_windows(
+            self._words_of(bitext), lambda text: log_likelihoods(text, self.words, direction, self.threads)
+        )
 
     def _words_of(self, bitext: Bitext) -> Bitext:
         return ViewedText(self.views[0], bitext).bitext
@@ -296,11 +389,11 @@ class JointHMM(Aligner):
             AlignkitError: the aligner was loaded from a file, which does not keep them.
         """
         fitted = self._fitted
-        linked = self._above(fitted.probabilities)
+        linked = linked_above(fitted.probabilities, self.threshold, self.threads)
         if fitted.chosen is None:
             return linked
         others = (fitted.of_others or self).links_and_probabilities(fitted.others)
-        return spliced(fitted.chosen, linked, others)
+        return interleaved_links(fitted.chosen, linked, others)
 
     @property
     def fitted_probabilities(self) -> Scores:
@@ -313,7 +406,7 @@ class JointHMM(Aligner):
         if fitted.chosen is None:
             return fitted.probabilities
         rest = (fitted.of_others or self).probabilities(fitted.others)
-        return spliced_scores(fitted.chosen, fitted.bitext.shapes, fitted.probabilities, rest)
+        return interleaved_scores(fitted.chosen, fitted.bitext.shapes, fitted.probabilities, rest)
 
     def unattached_probabilities(self, bitext: Bitext) -> Scores:
         """:meth:`probabilities`, or those of the fit, without attachment."""
@@ -332,9 +425,6 @@ class JointHMM(Aligner):
             raise AlignkitError("a loaded model has no links of the text it was fitted on; ask for links(bitext)")
         return self.fitted
 
-    def _above(self, probabilities: Scores) -> Linked:
-        return linked_above(probabilities, self.threshold, self.threads)
-
     def save(self, path: PathLike) -> None:
         """Writes the models; :func:`alignkit.load` reads them."""
         views = zip(self.views, self.models, strict=True)
@@ -347,7 +437,7 @@ class JointHMM(Aligner):
         arrays: dict[str, np.ndarray] = {}
         for n, (view, model) in enumerate(zip(self.views, self.models, strict=True)):
             arrays |= {f"{n}.{name}": array for name, array in (model.arrays() | view.arrays()).items()}
-        for name, words in (("attached", self.attachment), ("leaning", self.leanings)):
+        for name, words in (("attached", self.attachment), ("leaning", self.phrase_edges)):
             if words is not None:
                 arrays |= {f"{name}_source": words.source, f"{name}_target": words.target}
         return arrays
@@ -362,11 +452,13 @@ def load_joint(path: PathLike) -> JointHMM:
             own = {name.removeprefix(f"{n}."): array for name, array in fields.arrays.items()}
             views.append(unpack_view(Fields(path, own), part.part("view")))
             models.append(unpack_bidirectional(Fields(path, own), part.part("model")))
-        attachment = leanings = None
+        attachment = phrase_edges = None
         if "attached_source" in fields.arrays:
             attachment = Attachment(*(fields.get(f"attached_{side}", np.int8) for side in ("source", "target")))
-            leanings = Leanings(*(fields.get(f"leaning_{side}", np.float32) for side in ("source", "target")))
-        return JointHMM(tuple(views), tuple(models), attachment, leanings, header.number("threshold", 0, 1))
+            phrase_edges = PhraseEdges(
+                *(fields.get(f"leaning_{side}", np.float32) for side in ("source", "target"))
+            )
+        return JointHMM(tuple(views), tuple(models), attachment, phrase_edges, header.number("threshold", 0, 1))
 
 
 def fit_joint(
@@ -420,16 +512,17 @@ def fit_joint(
     text, chosen = training_pairs(bitext)
     if chosen is not None:  # all views link long pairs too, which takes most of the time
         share_of_text *= matrix_elements(text) / matrix_elements(bitext)
-    plans = _plans(text, settings, quality, views, start, prior is not None, share_of_text, options)
+    plans = plan_views(text, settings, quality, views, start, prior is not None, share_of_text, options)
     views, count = tuple(view for view, _ in plans), thread_count(threads)
     levels = None if embeddings is None else embeddings.levels(text, count, progress)
-    is_alone = len(views) == 1 or levels is not None or start is not None
-    words = plans[0][1]
-    learn = not is_alone and words.co_training > 0 and matrix_elements(text) < SMALL_TEXT * share_of_text
     # Each view is fitted once, words last; views that learn from each other begin with a rough model of words.
-    steps = [(n, _co_trained(plans[n][1]) if learn else plans[n][1], f"view {n + 1}") for n in range(len(views))]
-    steps = steps[1:] + steps[:1]
+    steps = [(n, plans[n][1], f"view {n + 1}") for n in (*range(1, len(views)), 0)]
+    words, is_alone = plans[0][1], len(views) == 1 or levels is not None or start is not None
+    learn = not is_alone and words.co_training > 0 and matrix_elements(text) < SMALL_TEXT * share_of_text
     if learn:
+        lexical = min(words.lexical_iterations, CO_TRAINED_LEXICAL)
+        likeness = words.co_training
+        steps = [(n, replace(own, lexical_iterations=lexical, likeness=likeness), name) for n, own, name in steps]
         steps.insert(0, (0, replace(words, iterations=ROUGH_ITERATIONS), "rough view 1"))
     models: dict[int, BidirectionalHMM] = {}
     latest: dict[int, np.ndarray] = {}  # the log-odds of links by the last fit of each view, if views learn
@@ -462,57 +555,18 @@ def fit_joint(
     if total is None or (chosen is not None and not chosen.any()):
         total = Scores.from_matrices([])
     total.values[:] /= np.float32(len(views))
-    seen = ViewedText(views[0], text).bitext
-    leanings = Leanings.counted(seen) if views[0].has_words else None
-    probabilities = into_probabilities(total, count, leanings.bonds(seen) if leanings else None)
-    attachment, fitted = None, FittedText(bitext, probabilities, chosen)
-    if views[0].has_words:
-        attachment = Attachment.learned(seen, probabilities, count)
+    # Log-odds become probabilities, given the links beside them.
+    phrase_edges = attachment = None
+    seen, has_words = ViewedText(views[0], text).bitext, views[0].has_words
+    if has_words:
+        phrase_edges = PhraseEdges.of_text(seen)
+    probabilities = into_probabilities(total, count, phrase_edges.cohesion(seen) if phrase_edges else None)
+    fitted = FittedText(bitext, probabilities, chosen)
+    if has_words:
+        attachment = Attachment.of_links(seen, probabilities, count)
         fitted = replace(fitted, attached=attachment.apply(seen, probabilities, count))
     fitted_models = tuple(models[n] for n in range(len(views)))
-    return JointHMM(views, fitted_models, attachment, leanings, threads=threads, fitted=fitted)
-
-
-def _co_trained(settings: HMMSettings) -> HMMSettings:
-    """Settings of a view that learns from others."""
-    return replace(
-        settings,
-        lexical_iterations=min(settings.lexical_iterations, CO_TRAINED_LEXICAL),
-        likeness=settings.co_training,
-    )
-
-
-def fitted_views(
-    views: Sequence[View],
-    text: Bitext,
-    chosen: np.ndarray | None,
-    fit: Callable[[int, ViewedText], tuple[BidirectionalHMM, Scores]],
-) -> tuple[tuple[BidirectionalHMM, ...], Scores]:
-    """The models of several views of a text, and the mean of their log-odds of its links.
-
-    Args:
-        views: trained.
-        text, chosen: as :func:`.views.training_pairs` returns them.
-        fit: called as ``fit(n, viewed)`` for the n-th view of the text; returns its model and the log-odds of
-            links between words.
-    """
-    total: Scores | None = None
-    models = []
-    for n, view in enumerate(views):
-        viewed = ViewedText(view, text)
-        for side in (text.source, text.target):
-            side.vocabulary.forget_strings()  # several times as large as the vocabulary
-        model, log_odds = fit(n, viewed)
-        if total is None:
-            total = log_odds
-        else:
-            total.values[:] += log_odds.values
-        del log_odds  # as large as all that the next fit keeps of the links
-        models.append(model)
-    if total is None or (chosen is not None and not chosen.any()):
-        total = Scores.from_matrices([])
-    total.values[:] /= np.float32(len(views))
-    return tuple(models), total
+    return JointHMM(views, fitted_models, attachment, phrase_edges, threads=threads, fitted=fitted)
 
 
 def fit_view(
@@ -532,7 +586,7 @@ def fit_view(
         settings: of the estimation.
         threads, progress, prior: as in :func:`fit_joint`.
         start: a model of the same view, which the iterations go on from.
-        levels: of :class:`alignkit.classical.hmm.estimation.HMMEstimation`.
+        levels: of :class:`alignkit.classical.hmm.hmm.HMMEstimation`.
 
     Returns:
         (the model; the log-odds of all links, (T, L) for each pair of the view).
@@ -565,7 +619,7 @@ def model_and_log_odds(
     model = BidirectionalHMM(
         estimation.bitext.source.vocabulary,
         estimation.bitext.target.vocabulary,
-        estimation.table(forward),
+        estimation.estimated_pairs.table,
         forward,
         reverse,
         share=estimation.shares.forward,
@@ -576,11 +630,11 @@ def model_and_log_odds(
         return model, estimation.last_links()
     own = estimation.last_links() if chosen.any() else Scores.from_matrices([])
     judge = partial((other or model).log_odds, threads=estimation.threads, are_words=viewed.view.has_words)
-    rest = scores_in_windows(unchosen(viewed.bitext, chosen), judge, float(NO_LINK))
-    return model, spliced_scores(chosen, viewed.bitext.shapes, own, rest)
+    rest = scores_in_windows(viewed.bitext.take(np.flatnonzero(~chosen)), judge, float(NO_LINK))
+    return model, interleaved_scores(chosen, viewed.bitext.shapes, own, rest)
 
 
-def _plans(
+def plan_views(
     text: Bitext,
     settings: HMMSettings | None,
     quality: str,
@@ -617,23 +671,19 @@ def _plans(
     elif quality == "best" or not (is_fast or has_lexicon or not chosen.fold_case):
         if not chosen.fold_case:
             raise AlignkitError("quality best folds case; to keep case goes with the others")
-        views = _views_by_size(text, quality, share_of_text)
+        limit, few_words = SMALL_TEXT * share_of_text, elements < FEW_WORDS * share_of_text
+        if quality == "best" and not few_words:
+            views = trained_views(VIEWS, text)
+        else:
+            views = FEW_WORDS_VIEWS if few_words else SMALL_VIEWS if is_small else ()
+            views = tuple(
+                each for each in trained_views(views, text) if _is_small(each, text, UNITS_LIMIT * limit)
+            )
     if not views:
         views = (View(fold_case=chosen.fold_case),)
     if len(views) > 1 and is_small:
         chosen = replace(chosen, least_own=0.0)  # several views lose by what one gains by (dev parts)
     return [(view, settings_of_view(chosen, view)) for view in views]
-
-
-def _views_by_size(text: Bitext, quality: str, share_of_text: float) -> tuple[View, ...]:
-    """The views of a text by its size and the quality, which is not ``fast``."""
-    elements, limit = matrix_elements(text), SMALL_TEXT * share_of_text
-    views: tuple[View, ...] = SMALL_VIEWS if elements < limit else ()
-    if elements < FEW_WORDS * share_of_text:
-        views = FEW_WORDS_VIEWS
-    elif quality == "best":
-        return trained_views(VIEWS, text)
-    return tuple(view for view in trained_views(views, text) if _is_small(view, text, UNITS_LIMIT * limit))
 
 
 def _is_small(view: View, text: Bitext, limit: float) -> bool:
@@ -659,7 +709,7 @@ def settings_of_view(settings: HMMSettings, view: View) -> HMMSettings:
     )
 
 
-def progress_of_view(progress: Progress, n: int, plans: Sequence[HMMSettings], name: str) -> Progress:
+def progress_of_view(progress: Progress, n: int, plans: list[HMMSettings], name: str) -> Progress:
     """Progress of the n-th of several fits with these settings, which has this name."""
     if len(plans) == 1:
         return progress
@@ -675,13 +725,15 @@ def pruned(model: JointHMM, size: str) -> tuple[JointHMM, str]:
         AlignkitError: the size is none, or too small.
     """
     smaller = pruned_to_size(model, parse_size(size))
-    (before, links), (after, kept) = (_pairs_and_links(each) for each in (model, smaller))
+    before, after = ([each.counts.pairs for each in of.models] for of in (model, smaller))
+    links, kept = (sum(float(each.sum(dtype=np.float64)) for each in counts) for counts in (before, after))
     lost = 1 - kept / links if links > 0 else 0.0
-    return smaller, f"{after:,} of {before:,} word pairs are kept; the others had {lost:.2%} of all expected links"
+    pairs = f"{sum(map(len, after)):,} of {sum(map(len, before)):,} word pairs"
+    return smaller, f"{pairs} are kept; the others had {lost:.2%} of all expected links"
 
 
 def fixed_size(model: JointHMM) -> int:
-    """Bytes of a saved model beside its word pairs: words, fertilities, jumps, subwords, leanings."""
+    """Bytes of a saved model beside its word pairs: words, fertilities, jumps, subwords, phrase edges."""
     pairs = sum(len(each.table.values) for each in model.models)
     return sum(array.nbytes for array in model.arrays().values()) - PAIR * pairs + ENVELOPE * len(model.models)
 
@@ -711,27 +763,18 @@ def pruned_to_pairs(model: JointHMM, pairs: int) -> JointHMM:
     if pairs >= len(counts):
         return model
     # Of equals the first are kept, so that the result does not depend on how a library sorts.
-    kept = np.zeros(len(counts), bool)
-    kept[np.argsort(-counts, kind="stable")[:pairs]] = True
-    parts = np.split(kept, np.cumsum([len(each.table.values) for each in model.models])[:-1])
-    smaller = tuple(_with_pairs(each, part) for each, part in zip(model.models, parts, strict=True))
-    return replace(model, models=smaller)
-
-
-def _with_pairs(model: BidirectionalHMM, kept: np.ndarray) -> BidirectionalHMM:
-    """A model with those of its word pairs that are in ``kept``, bool (K,)."""
-    counts, forward, reverse = model.counts, model.forward, model.reverse
-    assert reverse is not None
-    return replace(
-        model,
-        table=model.table.chosen(kept),
-        forward=replace(forward, emission=forward.emission[kept]),
-        reverse=replace(reverse, emission=reverse.emission[kept]),
-        counts=FittedCounts(counts.pairs[kept], counts.null),
-    )
-
-
-def _pairs_and_links(model: JointHMM) -> tuple[int, float]:
-    """The number of word pairs, and of their expected links."""
-    counts = [each.counts.pairs for each in model.models]
-    return sum(map(len, counts)), sum(float(each.sum(dtype=np.float64)) for each in counts)
+    is_kept = np.zeros(len(counts), bool)
+    is_kept[np.argsort(-counts, kind="stable")[:pairs]] = True
+    parts = np.split(is_kept, np.cumsum([len(each.table.values) for each in model.models])[:-1])
+    models = []
+    for each, kept in zip(model.models, parts, strict=True):
+        assert each.reverse is not None
+        smaller = replace(
+            each,
+            table=each.table.chosen(kept),
+            forward=replace(each.forward, emission=each.forward.emission[kept]),
+            reverse=replace(each.reverse, emission=each.reverse.emission[kept]),
+            counts=FittedCounts(each.counts.pairs[kept], each.counts.null),
+        )
+        models.append(smaller)
+    return replace(model, models=tuple(models))

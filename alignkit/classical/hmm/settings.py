@@ -33,19 +33,19 @@ class HMMSettings:
         fertility: exponent of the fertility factor; 0: there is none, 1: the factor as it is estimated.
         fertility_prior: pseudo-count of each word's fertilities, distributed as those of all words.
         leave_one_out: judge a link by the evidence of other places (kernels.hmm_e_step.emissions), as far as
-            the text repeats its words (:func:`alignkit.classical.hmm.evidence.leave_one_out_share`); copies of its
+            the text repeats its words (:func:`alignkit.classical.hmm.hmm.leave_one_out_share`); copies of its
             sentence pair do not count as other places.
         least_own: in the last E-step, the least link that is its own evidence: 1: all that it may be. Of whole
             words only, and not where a small text is looked at in several ways.
         spelling: pseudo-count of a pair of identical words; pairs that are spelled alike get a part of it
-            (:func:`alignkit.classical.hmm.evidence.spelling_counts`). 0: none.
+            (:func:`alignkit.classical.hmm.spelling.spelling_counts`). 0: none.
         punctuation: factor of the evidence for each pair of a word that has a letter or digit with one that has
             none; 1: such pairs are like any other.
         fold_case: take words that differ in case only as one word.
         ends: weigh last positions by their distance from the end, as first ones from the start. The likelihood,
             which leaves that out, need not rise.
         likeness: exponent of the evidence from embeddings, if there is any, where they know all words
-            (:class:`alignkit.classical.hmm.evidence.LevelRatios`).
+            (:class:`alignkit.classical.hmm.pseudo_counts.LevelRatios`).
         co_training: the same of the evidence that the views of a small text give each other
             (:func:`alignkit.classical.hmm.joint.fit_joint`); 0: each is fitted by itself.
     """
@@ -70,6 +70,11 @@ class HMMSettings:
     ends: bool = False
     likeness: float = 1.2
     co_training: float = 0.0
+
+    @property
+    def affix_slices(self) -> list[slice]:
+        """The places of the letters that make classes of words: first ones and last ones, of each length."""
+        return [part for letters in self.affixes for part in (slice(letters), slice(-letters, None))]
 
     @property
     def is_maximum_likelihood(self) -> bool:

@@ -4,14 +4,14 @@ pairs too long for the models' matrices in windows, with links found block by bl
 from __future__ import annotations
 
 import unicodedata
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
 
-from alignkit.classical.hmm.evidence import is_word
+from alignkit.classical.hmm.spelling import is_word
 from alignkit.embeddings.levels import UNKNOWN
 from alignkit.errors import AlignkitError
 from alignkit.kernels.views import UnitCounts, fill_means, fill_merged, spread_values
@@ -24,7 +24,7 @@ from alignkit.support.threads import blocks, blocks_of_size, run_blocks
 from alignkit.text.bitext import Bitext, Corpus, check_bitext
 from alignkit.text.collocations import find_collocations, joined
 from alignkit.text.tokenization import SubwordTokenizer, train_word_pieces
-from alignkit.text.units import Units, lowercase_counts, lowercased, units_of
+from alignkit.text.units import lowercase_counts, lowercased, units_of
 from alignkit.text.vocabulary import Vocabulary, unpack_vocabulary, vocabulary_arrays
 
 #: The most elements (t, l) of a pair that is aligned as a whole, and the elements of a window of a longer one.
@@ -81,19 +81,11 @@ class View:
         """True if units can be compared by their spelling."""
         return not self.subwords or self.subwords >= SPELLED
 
-    def units(self, bitext: Bitext) -> tuple[Units, Units]:
-        """The units of the source and of the target words of a bitext."""
-        if self.tokenizers is not None:
-            source, target = (tokenizer.pieces for tokenizer in self.tokenizers)
-        else:
-            source = target = self._first_letters
-        return (
-            units_of(bitext.source.vocabulary, lambda word: source(word.lower())[:MOST_UNITS]),
-            units_of(bitext.target.vocabulary, lambda word: target(word.lower())[:MOST_UNITS]),
-        )
-
-    def _first_letters(self, word: str) -> tuple[str, ...]:
-        return (word[: self.letters or None],)
+    def pieces(self, side: int, word: str) -> tuple[str, ...]:
+        """The units of a source (0) or target (1) word."""
+        if self.tokenizers is None:
+            return (word.lower()[: self.letters or None],)
+        return tuple(self.tokenizers[side].pieces(word.lower())[:MOST_UNITS])
 
     def header(self) -> dict[str, int]:
         """The numbers of a saved file."""
@@ -161,6 +153,10 @@ def trained_views(views: tuple[View, ...], bitext: Bitext) -> tuple[View, ...]:
     if all(view.has_words and not view.joined for view in views):
         return views
     sides = [lowercase_counts(side) for side in (bitext.source, bitext.target)]
+    # A side has at least as many subwords as letters.
+    letters = [
+        len({letter for word in counts for letter in unicodedata.normalize("NFKC", word)}) for counts in sides
+    ]
     trained, sizes = [], set()
     for view in views:
         if view.joined and view.collocations is None:
@@ -173,7 +169,10 @@ def trained_views(views: tuple[View, ...], bitext: Bitext) -> tuple[View, ...]:
             if not view.letters or any(len(word) > view.letters for counts in sides for word in counts):
                 trained.append(view)
             continue
-        size = tuple(_subwords_of(view, counts) for counts in sides)
+        size = tuple(
+            max(min(view.subwords, int(view.share * len(counts))), least + 16)
+            for counts, least in zip(sides, letters, strict=True)
+        )
         if min(map(len, sides)) < (view.types or view.subwords) or size in sizes:
             continue
         sizes.add(size)
@@ -185,12 +184,6 @@ def trained_views(views: tuple[View, ...], bitext: Bitext) -> tuple[View, ...]:
         if any(len(side.pieces(word)) > 1 for side, counts in pieces for word in counts):
             trained.append(replace(view, tokenizers=(source, target)))
     return tuple(trained)
-
-
-def _subwords_of(view: View, counts: Counter[str]) -> int:
-    """How many subwords a side gets: at least its letters."""
-    letters = len({letter for word in counts for letter in unicodedata.normalize("NFKC", word)})
-    return max(min(view.subwords, int(view.share * len(counts))), letters + 16)
 
 
 class ViewedText:
@@ -208,9 +201,15 @@ class ViewedText:
         if view.has_words:
             self.bitext = lowercased(bitext) if view.fold_case else bitext
             if view.collocations is not None:
-                self._join(*view.collocations)
+                parts = zip((self.bitext.source, self.bitext.target), view.collocations, strict=True)
+                (source, source_widths), (target, target_widths) = (joined(side, each) for side, each in parts)
+                self.bitext = Bitext(source, target).with_own_words()
+                self._counts = [
+                    UnitCounts(source_widths, source.offsets),
+                    UnitCounts(target_widths, target.offsets),
+                ]
             return
-        units = view.units(bitext)
+        units = [units_of(side.vocabulary, partial(view.pieces, n)) for n, side in enumerate(sides)]
         source, target = (each.encode(side) for each, side in zip(units, sides, strict=True))
         self.bitext = Bitext(source, target)
         self._is_one_to_one = all(each.is_one_to_one for each in units)
@@ -218,13 +217,6 @@ class ViewedText:
             self._counts = [
                 UnitCounts(each.counts(side), side.offsets) for each, side in zip(units, sides, strict=True)
             ]
-
-    def _join(self, *collocations: Vocabulary) -> None:
-        text = self.bitext
-        sides = [joined(side, known) for side, known in zip((text.source, text.target), collocations, strict=True)]
-        (source, _), (target, _) = sides
-        self.bitext = Bitext(source, target).with_own_words()
-        self._counts = [UnitCounts(widths, side.offsets) for side, widths in sides]
 
     def of_words(self, log_odds: Scores, threads: int) -> Scores:
         """The log-odds of links between words, from those between units.
@@ -235,31 +227,24 @@ class ViewedText:
         """
         if self._is_one_to_one:
             return log_odds
-        words = Scores.zeros(self._shapes)
-        matrices, counts = (log_odds.values, log_odds.offsets), self._counts
-        fill_words = spread_values if self.view.joined else fill_merged
-
-        def fill(low: int, high: int) -> None:
-            fill_words(low, high, *counts, matrices, (words.values, words.offsets))
-
-        run_blocks(fill, blocks(np.diff(log_odds.offsets), threads), threads)
+        words, fill_words = Scores.zeros(self._shapes), spread_values if self.view.joined else fill_merged
+        arrays = *self._counts, (log_odds.values, log_odds.offsets), (words.values, words.offsets)
+        run_blocks(lambda *span: fill_words(*span, *arrays), blocks(np.diff(log_odds.offsets), threads), threads)
         return words
 
     def levels(self, levels: np.ndarray, threads: int) -> np.ndarray:
         """uint8 (Q,): how alike the units are whose words are as alike as ``levels`` uint8 (P,) say
         (:mod:`alignkit.embeddings.levels`); of pairs to fit an aligner on (:func:`training_pairs`)."""
-        long = is_long(self.bitext)
-        offsets = flat_offsets(self.bitext.shapes)
+        long, offsets = is_long(self.bitext), flat_offsets(self.bitext.shapes)
         if not self._is_one_to_one:
-            given, words, counts = levels, flat_offsets(self._shapes), self._counts
-            levels = np.empty(offsets[-1], given.dtype)
+            of_words, levels = (levels, flat_offsets(self._shapes)), np.empty(offsets[-1], levels.dtype)
+            arrays = *self._counts, of_words, (levels, offsets)
 
             def fill(low: int, high: int) -> None:
-                matrices = (given, words), (levels, offsets)
                 if self.view.joined:
-                    fill_means(low, high, *counts, *matrices, UNKNOWN)
+                    fill_means(low, high, *arrays, UNKNOWN)
                 else:
-                    spread_values(low, high, *counts, *matrices)
+                    spread_values(low, high, *arrays)
 
             run_blocks(fill, blocks(np.diff(offsets), threads), threads)
         if not long.any():
@@ -388,7 +373,7 @@ def _in_blocks(bitext: Bitext, find: Callable[[Bitext], Result]) -> list[Result]
     return [find(bitext.block(low, high)) for low, high in ranges]
 
 
-def spliced(is_first: np.ndarray, first: Linked, second: Linked) -> Linked:
+def interleaved_links(is_first: np.ndarray, first: Linked, second: Linked) -> Linked:
     """The links of all pairs, bool (M,), from those of the pairs that are first, and of the others."""
     counts = np.zeros(len(is_first), np.int64)
     counts[is_first], counts[~is_first] = np.diff(first[0].offsets), np.diff(second[0].offsets)
@@ -400,17 +385,12 @@ def spliced(is_first: np.ndarray, first: Linked, second: Linked) -> Linked:
     return Links(pairs, offsets), probabilities
 
 
-def spliced_scores(is_first: np.ndarray, shapes: np.ndarray, first: Scores, second: Scores) -> Scores:
+def interleaved_scores(is_first: np.ndarray, shapes: np.ndarray, first: Scores, second: Scores) -> Scores:
     """The scores of all pairs (M, 2), from those of the pairs that are first, bool (M,), and of the others."""
     values = np.empty(flat_offsets(shapes)[-1], np.float32)
     elements = np.repeat(is_first, shapes.astype(np.int64).prod(axis=1))
     values[elements], values[~elements] = first.values, second.values
     return Scores(values, flat_offsets(shapes), shapes)
-
-
-def unchosen(bitext: Bitext, chosen: np.ndarray) -> Bitext:
-    """The pairs of a bitext that are not chosen, bool (M,)."""
-    return bitext.take(np.flatnonzero(~chosen))
 
 
 def _parts(corpus: Corpus, sentences: np.ndarray, low: np.ndarray, high: np.ndarray) -> Corpus:

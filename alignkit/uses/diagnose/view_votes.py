@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from alignkit.classical.hmm.attachment import Attachment, raised
-from alignkit.classical.hmm.inference import BidirectionalHMM, chances, into_probabilities, posteriors
-from alignkit.classical.hmm.joint import fit_view, progress_of_view, settings_of_view
-from alignkit.classical.hmm.leanings import Leanings
+from alignkit.classical.hmm.joint import BidirectionalHMM, fit_view, progress_of_view, settings_of_view
+from alignkit.classical.hmm.link_probabilities import Attachment, PhraseEdges, chances, into_probabilities, raised
+from alignkit.classical.hmm.model import posteriors
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.hmm.views import VIEWS, View, ViewedText, trained_views, training_pairs
 from alignkit.embeddings.levels import Embeddings
@@ -42,8 +41,8 @@ class ViewVotes:
         bitext: these M pairs.
         probabilities: (T, L) of each, those of the links of all views together.
         support: (T, L) of each, the mean of the probabilities that each view alone gives its links, without the
-            links beside them, but for attachment (:mod:`alignkit.classical.hmm.attachment`). Views of subwords
-            count for as much in all as the others, whose errors are alike.
+            links beside them, but for attachment (:mod:`alignkit.classical.hmm.link_probabilities`). Views of
+            subwords count for as much in all as the others, whose errors are alike.
         votes: uint8, of each element of the matrices, how many views find it likelier than not.
         views: how many there are.
         agreement_of_directions: F1 of the links of both directions of the model of words, NaN without any.
@@ -115,7 +114,7 @@ def vote(
     plans = [settings_of_view(settings, view) for view in views]
     levels = None if embeddings is None else embeddings.levels(text, thread_count(threads), progress)
     kinds = [bool(view.subwords) for view in views]
-    attachment = bonds = None
+    attachment = cohesion = None
     for n, view in enumerate(views):
         report = None if progress is None else progress_of_view(progress, n, plans, f"view {n + 1}")
         viewed = ViewedText(view, text)
@@ -129,12 +128,12 @@ def vote(
             words = ViewedText(view, head).bitext
             agreement = agreement_of_directions(model, words, threads)
         if n == 0 and view.has_words:
-            leanings = Leanings.counted(viewed.bitext)
-            bonds = leanings.bonds(words)
+            phrase_edges = PhraseEdges.of_text(viewed.bitext)
+            cohesion = phrase_edges.cohesion(words)
             # This overwrites what is not needed any more.
-            found = into_probabilities(log_odds, threads, leanings.bonds(viewed.bitext))
-            attachment = Attachment.learned(viewed.bitext, found, thread_count(threads))
-    probabilities = into_probabilities(total, threads, bonds)
+            found = into_probabilities(log_odds, threads, phrase_edges.cohesion(viewed.bitext))
+            attachment = Attachment.of_links(viewed.bitext, found, thread_count(threads))
+    probabilities = into_probabilities(total, threads, cohesion)
     if attachment is not None:
         attached = attachment.apply(words, probabilities, thread_count(threads))
         support.values[attached] = raised(support.values[attached])

@@ -8,12 +8,14 @@ import pytest
 from planted import bitext_of, error_rate, inflected_pairs, random_pairs, scrambled
 
 from alignkit.classical.cooccurrence import IndexedBitext
-from alignkit.classical.hmm.adaptation import ADAPTATION_SETTINGS, AdaptedEstimation, Adapter
-from alignkit.classical.hmm.back_off import FEW, LEAST_COUNT, BackgroundModel, BackgroundPairs, BackOff
+from alignkit.classical.hmm.adaptation import ADAPTATION_SETTINGS, Adapter
+from alignkit.classical.hmm.background import FEW, LEAST_COUNT, BackgroundModel, BackgroundPairs
+from alignkit.classical.hmm.hmm import HMMEstimation
 from alignkit.classical.hmm.joint import fit_joint, load_joint
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
 from alignkit.classical.hmm.views import View
 from alignkit.errors import InputError
+from alignkit.kernels.hmm_e_step import BOTH
 from alignkit.kernels.hmm_m_step import SOME
 from alignkit.kernels.hmm_rows import FERTILITIES
 
@@ -132,11 +134,10 @@ class Joined:
 
     def back_off(self, settings):
         """{(x, y): pseudo-count} from other pairs of the same classes."""
-        found, kinds = defaultdict(float), BackOff.affix_kinds(settings.affixes)
+        found, affixes = defaultdict(float), settings.affix_slices
         emitted = (self.bitext.source, self.bitext.target)[1 - self.side].tokens
         frequency = Counter(self.y[token] for token in emitted.tolist())
-        for letters, suffix in kinds:
-            part = slice(-letters, None) if suffix else slice(letters)
+        for part in affixes:
             both, row, own, in_class = (defaultdict(float) for _ in range(4))
             for (x, y), n in self.counts.items():
                 both[x[part], y[part]] += n
@@ -146,7 +147,7 @@ class Joined:
                 in_class[y[part]] += n
             for x, y in self.met:
                 others, rest = both[x[part], y[part]] - self.counts[x, y], row[x[part]] - own[x]
-                weight = settings.back_off / len(kinds) / (rest + FEW)
+                weight = settings.back_off / len(affixes) / (rest + FEW)
                 found[x, y] += weight * others * frequency[y] / in_class[y[part]]
         return found
 
@@ -177,7 +178,7 @@ def test_the_m_step_is_that_of_the_counts_of_model_and_text_joined(side):
     settings = replace(ADAPTATION_SETTINGS, spelling=0.0, punctuation=1.0, transition_prior=0.0)
     bitext = bitext_of(text)
     known = BackgroundModel(model, model.counts, settings)
-    estimation = AdaptedEstimation(bitext, settings, known, 1)
+    estimation = HMMEstimation(bitext, settings, BOTH, 1, background=known)
     estimation.initialise()
     emitted = (bitext.source, bitext.target)[1 - side].vocabulary
     of_model = float(model.counts.null[side]) + settings.null_prior * len(emitted)
@@ -213,7 +214,7 @@ def test_the_m_step_is_that_of_the_counts_of_model_and_text_joined(side):
     elsewhere = [n for (x, y), n in joined.counts.items() if x in of_row and y not in of_row[x]]
     assert sum(elsewhere) > 5  # the model has other pairs of the text's words
     assert found.emission_floor == pytest.approx([settings.dirichlet / totals[x] for x in joined.x], rel=1e-3)
-    table, found_emission = estimation.table(estimation.parameters(0)), {}
+    table, found_emission = estimation.estimated_pairs.table, {}
     rows = np.repeat(np.arange(table.shape[0]), np.diff(table.offsets)).tolist()
     for i, o, p in zip(rows, table.columns.tolist(), found.emission.tolist(), strict=True):
         found_emission[(joined.names[0][i], joined.names[1][o])[:: -1 if side else 1]] = p
@@ -244,7 +245,7 @@ def test_what_a_model_knows_of_a_text_is_its_counts(threads):
     indexed = IndexedBitext(bitext, threads)
     rows = indexed.pairs()
     ids = model.source.translate(bitext.source.vocabulary), model.target.translate(bitext.target.vocabulary)
-    pairs = BackgroundPairs(known, ids, rows, indexed)
+    pairs = BackgroundPairs(known, ids, rows, indexed.row_ranges, threads)
     met = [
         (names[0][i], names[1][o])
         for i in range(len(names[0]))
@@ -256,10 +257,7 @@ def test_what_a_model_knows_of_a_text_is_its_counts(threads):
     for side in (0, 1):
         rest = [sum(n for pair, n in counts.items() if pair[side] == x and pair not in met) for x in names[side]]
         assert np.allclose(pairs.rest[side], rest, atol=1e-3)
-    for (letters, suffix), classes in zip(
-        BackOff.affix_kinds(ADAPTATION_SETTINGS.affixes), known.classes, strict=True
-    ):
-        part = slice(-letters, None) if suffix else slice(letters)
+    for part, classes in zip(ADAPTATION_SETTINGS.affix_slices, known.classes, strict=True):
         for i in range(classes.table.shape[0]):
             columns, values = classes.table.row(i)
             affix = next(a for a, n in classes.ids[0].items() if n == i)

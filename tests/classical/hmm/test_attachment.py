@@ -8,8 +8,8 @@ import pytest
 
 from alignkit import Bitext, load
 from alignkit.classical.hmm.adaptation import Adapter
-from alignkit.classical.hmm.attachment import FLOOR, FREQUENT, PRIOR, RATIO, Attachment, raised, unattached
 from alignkit.classical.hmm.joint import fit_joint
+from alignkit.classical.hmm.link_probabilities import FLOOR, FREQUENT, PRIOR, RATIO, Attachment, raised, unattached
 from alignkit.classical.hmm.views import View
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import evaluate
@@ -80,7 +80,7 @@ def test_by_plain_loops(seed):
     source, target, matrices = random_text(seed)
     bitext, scores = Bitext.from_sentences(source, target), Scores.from_matrices(matrices)
     by_word = naive_directions(source, [m.T for m in matrices]), naive_directions(target, matrices)
-    found, sides = Attachment.learned(bitext, scores, 2), (bitext.source, bitext.target)
+    found, sides = Attachment.of_links(bitext, scores, 2), (bitext.source, bitext.target)
     for side, directions, naive in zip(sides, (found.source, found.target), by_word, strict=True):
         assert {w: d for w, d in zip(side.vocabulary, directions.tolist(), strict=True) if d} == {
             w: d for w, d in naive.items() if d
@@ -133,7 +133,7 @@ def test_articles_are_linked_to_their_nouns(backwards, tmp_path):
     directions = dict(zip(model.source, model.attachment.source.tolist(), strict=True))
     assert directions["the"] == (-1 if backwards else 1)
     unknown = (np.full(len(words), -1) for words in (model.source, model.target))
-    without = replace(model, attachment=model.attachment.taken(*unknown))
+    without = replace(model, attachment=model.attachment.of_words(*unknown))
     assert evaluate(gold, model.fitted_links).aer < 0.1
     new, links = articles(40, 2, backwards)
     gold = GoldLinks(links, links)

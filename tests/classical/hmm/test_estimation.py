@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 from planted import bitext_of, hmm_of_one_pair, random_pairs
 
-from alignkit.classical.hmm import expectation
-from alignkit.classical.hmm.estimation import HMMEstimation, estimate
-from alignkit.classical.hmm.evidence import leave_one_out_share
-from alignkit.classical.hmm.hmm import fit_hmm
-from alignkit.classical.hmm.parameters import WIDTH, HMMParameters, fertility_counts, fertility_factors
+from alignkit.classical.hmm import model as fitted_model
+from alignkit.classical.hmm.background import fertility_counts
+from alignkit.classical.hmm.hmm import HMMEstimation, estimate, fertility_factors, fit_hmm, leave_one_out_share
+from alignkit.classical.hmm.model import WIDTH, HMMParameters
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
 from alignkit.kernels.hmm_e_step import BOTH, FORWARD, REVERSE
 from alignkit.kernels.hmm_rows import FERTILITIES
@@ -32,7 +31,7 @@ def estimation_of(pairs, settings, shares=FORWARD, lexical=0, iterations=0):
 
 def as_dict(bitext, model, values):
     """{(i, o): value} from values float32 (K,) of word pairs."""
-    table = model.table(model.parameters(0))
+    table = model.estimated_pairs.table
     rows = np.repeat(np.arange(table.shape[0]), np.diff(table.offsets))
     source, target = bitext.source.vocabulary, bitext.target.vocabulary
     keys = zip(rows.tolist(), table.columns.tolist(), strict=True)
@@ -84,7 +83,7 @@ def test_the_last_e_step_takes_out_a_larger_own_part(least):
     bitext, model = estimation_of(pairs, settings, lexical=3)
     share = leave_one_out_share(bitext)
     *_, history = naive.lexical_em(pairs, 4, 0.2, len(bitext.target.vocabulary), 0.3, share, least)
-    model.last_e_step(FORWARD._replace(least_own=least))
+    model.e_step(last=FORWARD._replace(least_own=least))
     assert model.log_likelihood == pytest.approx(history[-1], rel=1e-5)
 
 
@@ -168,7 +167,7 @@ def test_expected_jumps_of_long_sentences():
 
 def test_larger_texts_count_transitions_in_every_nth_pair(monkeypatch):
     """At first all words are equally likely, so that the other pairs do not matter."""
-    monkeypatch.setattr(expectation, "COUNTED_PAIRS", 20)
+    monkeypatch.setattr(fitted_model, "COUNTED_PAIRS", 20)
     pairs, counts = random_pairs(4, pairs=40), []
     for text in (pairs, pairs[::2]):
         model = HMMEstimation(bitext_of(text), HMMSettings(), BOTH, 1)

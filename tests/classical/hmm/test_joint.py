@@ -122,19 +122,30 @@ def test_small_texts_of_several_pairs_settle_sooner(pairs, tolerance):
     assert sooner != later
 
 
-def test_matrices_of_two_views_at_most_are_in_memory():
+def test_matrices_of_two_views_at_most_are_in_memory(monkeypatch):
     """The sum so far, and those of the view that is fitted."""
     text, size = bitext_of([(["a"] * 1000, ["b"] * 1000)]), 4 * 1000**2
     drawn = np.random.default_rng(1).normal(size=(4, size // 4)).astype(np.float32)
 
-    def fit(n: int, viewed: ViewedText):
+    def fit(viewed: ViewedText, *_, **__):
+        n = next(numbers)
         return None, Scores(drawn[n].copy(), np.array([0, drawn.shape[1]]), viewed.bitext.shapes)
 
+    class Fitted(Exception):  # noqa: N818
+        """Ends the fit once the views have been pooled."""
+
+    def stop(pooled, *_):
+        raise Fitted(pooled)
+
+    numbers = iter((1, 2, 3, 0))  # words come last
+    monkeypatch.setattr(joint, "fit_view", fit)
+    monkeypatch.setattr(joint, "into_probabilities", stop)
     tracemalloc.start()
     try:
-        _, found = joint.fitted_views([View()] * 4, text, None, fit)
+        with pytest.raises(Fitted) as caught:
+            fit_joint(text, views=(View(),) * 4, co_training=0.0, threads=1)
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert most < 2.5 * size
-    np.testing.assert_allclose(found.values, drawn.mean(axis=0), atol=1e-5)
+    np.testing.assert_allclose(caught.value.args[0].values, drawn.mean(axis=0), atol=1e-5)

@@ -5,9 +5,9 @@ import pytest
 from planted import bitext_of, random_pairs
 
 from alignkit.classical.hmm import views as windows
-from alignkit.classical.hmm.estimation import HMMEstimation
-from alignkit.classical.hmm.evidence import LOG_LIKENESS, LOG_RATIO, PRIOR_LINKS, LevelRatios
+from alignkit.classical.hmm.hmm import HMMEstimation
 from alignkit.classical.hmm.joint import fit_joint
+from alignkit.classical.hmm.pseudo_counts import LOG_LIKENESS, LOG_RATIO, PRIOR_LINKS, LevelRatios
 from alignkit.classical.hmm.settings import HMMSettings
 from alignkit.classical.hmm.views import View, ViewedText, trained_views
 from alignkit.embeddings.levels import LEVELS, STEP, UNKNOWN

@@ -5,9 +5,8 @@ import random
 import numpy as np
 
 from alignkit.classical.cooccurrence import IndexedBitext
-from alignkit.classical.hmm import expectation
-from alignkit.classical.hmm.expectation import link_arrays
-from alignkit.classical.hmm.hmm import fit_hmm
+from alignkit.classical.hmm import hmm
+from alignkit.classical.hmm.hmm import fit_hmm, link_arrays
 from alignkit.kernels.expected_links import SEGMENT_BITS
 from alignkit.text.bitext import Bitext
 
@@ -38,7 +37,7 @@ def numbers_of(links, bitext):
 
 
 def test_the_codes_find_the_word_pair_of_every_element(monkeypatch):
-    monkeypatch.setattr(expectation, "CODED_ELEMENTS", 50_000)
+    monkeypatch.setattr(hmm, "CODED_ELEMENTS", 50_000)
     bitext = wide_text()
     rows = IndexedBitext(bitext, 1).pairs()
     assert np.diff(rows.offsets).max() > 1 << SEGMENT_BITS

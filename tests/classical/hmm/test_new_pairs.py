@@ -1,11 +1,12 @@
 """Probabilities of pairs of words that a model does not know, against the formula word by word."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from planted import bitext_of
 
-from alignkit.classical.hmm.back_off import LEAST_COUNT
-from alignkit.classical.hmm.inference import UnknownPairs
+from alignkit.classical.hmm.background import LEAST_COUNT, UnknownPairs
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.hmm.views import View
@@ -76,7 +77,7 @@ def test_endings_tell_new_words_apart():
     assert model.links(new)[0].tolist() == [[0, 1], [1, 0]]
     found = model.probabilities(new)[0]
     assert min(found[0, 1], found[1, 0]) > 0.7
-    model.words.__dict__["unknown_pairs"] = None
+    model.words.__dict__["unknown_pairs"] = SimpleNamespace(add=lambda *_: None)
     assert model.probabilities(new)[0][0, 1] < 0.3
 
 

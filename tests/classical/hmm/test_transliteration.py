@@ -2,14 +2,14 @@
 
 import random
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from alignkit.classical.hmm import estimation, transliteration
-from alignkit.classical.hmm.evidence import alphabet_of, spelled
+from alignkit.classical.hmm import background, pseudo_counts, spelling
 from alignkit.classical.hmm.joint import fit_joint, load_joint
-from alignkit.classical.hmm.transliteration import learned_edits
+from alignkit.classical.hmm.spelling import alphabet_of, learned_edits, spelled
 from alignkit.classical.hmm.views import View
 from alignkit.kernels.spelling import LONGEST_WORD, SpelledWords
 from alignkit.links.links import GoldLinks, Links
@@ -60,7 +60,7 @@ def test_the_code_is_learned_from_the_text(monkeypatch):
     bitext, truth, rare = text()
     gold = GoldLinks(*[Links.from_lists(truth)] * 2)
     with_it = fit_joint(bitext, views=WORDS).fitted_links
-    monkeypatch.setattr(estimation, "MOST_PAIRS", 0)
+    monkeypatch.setattr(pseudo_counts, "MOST_PAIRS", 0)
     without = fit_joint(bitext, views=WORDS).fitted_links
     assert evaluate(gold, with_it).aer < evaluate(gold, without).aer
     assert found_of(with_it, rare) > 0.9 > found_of(without, rare)
@@ -72,7 +72,7 @@ def test_a_saved_model_knows_the_code_of_new_names(tmp_path):
     bitext, _, rare = text(seed=2)
     assert not any(word in model.source for word in bitext.source.vocabulary)
     without = replace(model, models=(replace(model.words),))
-    without.words.__dict__["unknown_pairs"] = None
+    without.words.__dict__["unknown_pairs"] = SimpleNamespace(add=lambda *_: None)
     assert found_of(model.links(bitext), rare) > 0.9 > 0.3 > found_of(without.links(bitext), rare)
     one, more = (replace(model, threads=n).probabilities(bitext).values.tobytes() for n in (1, 3))
     assert one == more
@@ -109,14 +109,14 @@ def test_a_long_word_of_rare_letters_does_not_spoil_what_is_learned():
 
 def test_a_model_of_too_many_letters_compares_none(monkeypatch):
     model, (bitext, _, rare) = fit_joint(text(seed=1)[0], views=WORDS), text(seed=2)
-    monkeypatch.setattr(transliteration, "MOST_LETTERS", 5)
+    monkeypatch.setattr(background, "MOST_LETTERS", 5)
     assert found_of(model.links(bitext), rare) < 0.5
 
 
 @pytest.mark.parametrize("planted", [0.5, 0.9])
 def test_the_share_of_transliterations_is_found(planted, monkeypatch):
     """Of words of any letters that are written by the code, the others being paired with words of their own."""
-    draw, shares, kept = random.Random(3), [], transliteration.expected_edits
+    draw, shares, kept = random.Random(3), [], spelling.expected_edits
     words, others = (["".join(draw.choices("abdegiklmnoprstuvz", k=6)) for _ in range(400)] for _ in range(2))
     coded = [word.translate(CODE) for word in (*words[: int(planted * 400)], *others[int(planted * 400) :])]
     alphabet = alphabet_of(words, coded)
@@ -126,7 +126,7 @@ def test_the_share_of_transliterations_is_found(planted, monkeypatch):
         shares.append(share)
         return kept(pairs, words, share, *rest)
 
-    monkeypatch.setattr(transliteration, "expected_edits", spy)
+    monkeypatch.setattr(spelling, "expected_edits", spy)
     sides = SpelledWords(spelled(words, alphabet), spelled(coded, alphabet), chances)
     learned_edits(np.arange(400).repeat(2).reshape(-1, 2), sides)
     assert shares[-1] == pytest.approx(planted, abs=0.05)

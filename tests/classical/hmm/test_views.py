@@ -7,9 +7,8 @@ import pytest
 from planted import bitext_of, error_rate, inflected_pairs, phrase_pairs
 
 from alignkit.classical.hmm import joint, views
-from alignkit.classical.hmm.attachment import Attachment
 from alignkit.classical.hmm.joint import fit_joint, fit_view, load_joint, matrix_elements
-from alignkit.classical.hmm.leanings import Leanings
+from alignkit.classical.hmm.link_probabilities import Attachment, PhraseEdges
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.hmm.views import View, ViewedText, trained_views
 from alignkit.classical.priors import LexiconPrior
@@ -123,7 +122,7 @@ def test_threads_change_nothing_and_files_keep_everything(tmp_path):
 
 def test_new_text_is_judged_by_the_mean_of_all_views(monkeypatch):
     monkeypatch.setattr(Attachment, "apply", lambda *_: np.empty(0, np.int64))
-    monkeypatch.setattr(Leanings, "bonds", lambda *_: None)
+    monkeypatch.setattr(PhraseEdges, "cohesion", lambda *_: None)
     bitext, _ = inflected(60)
     new = bitext.block(5, 25)
     model = fit_joint(bitext, views=(View(), View(letters=3)), threads=1)
@@ -139,7 +138,7 @@ def test_new_text_is_judged_by_the_mean_of_all_views(monkeypatch):
 def test_views_of_a_small_text_learn_from_each_other_one_after_another(monkeypatch):
     """The same again, step by step; of a text that is not small, each view is fitted by itself."""
     monkeypatch.setattr(Attachment, "apply", lambda *_: np.empty(0, np.int64))
-    monkeypatch.setattr(Leanings, "bonds", lambda *_: None)
+    monkeypatch.setattr(PhraseEdges, "cohesion", lambda *_: None)
     bitext, gold = inflected(90)
     seen = View(), View(letters=3), View(letters=5)
     model = fit_joint(bitext, views=seen, threads=2)

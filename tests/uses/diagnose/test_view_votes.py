@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from alignkit.classical.hmm import views as windows
-from alignkit.classical.hmm.inference import posteriors
 from alignkit.classical.hmm.joint import fit_joint, fit_view, settings_of_view
+from alignkit.classical.hmm.model import posteriors
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.hmm.views import View, ViewedText
 from alignkit.errors import AlignkitError

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from planted import bitext_of
 
-from alignkit.classical.hmm import inference
-from alignkit.classical.hmm.inference import LEAST_ELEMENTS, LeaveOneOut
+from alignkit.classical.hmm import background
+from alignkit.classical.hmm.background import LEAST_ELEMENTS, LeaveOneOut
 from alignkit.classical.hmm.joint import fit_joint, load_joint
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.hmm.views import View
@@ -42,11 +42,11 @@ def test_a_saved_model_links_its_own_text_nearly_as_the_fit_did(model, text, tmp
     assert with_own < 0.6 * distance(model, text)
 
 
-@pytest.mark.parametrize("block", [inference.CHANGED_ELEMENTS, 300])
+@pytest.mark.parametrize("block", [background.CHANGED_ELEMENTS, 300])
 def test_own_links_are_taken_out_of_the_counts(model, text, monkeypatch, block):
     """For each pair by itself: (count - own + pseudo-count) / (total - own)."""
     words = [(text.source.words(m), text.target.words(m)) for m in range(20)] + [(["Haus", "."], ["house", "."])]
-    monkeypatch.setattr(inference, "CHANGED_ELEMENTS", block)
+    monkeypatch.setattr(background, "CHANGED_ELEMENTS", block)
     model = model.words
     part, pairs = LeaveOneOut(model, model.counts), lowercased(bitext_of(words))
     assert part.share == pytest.approx(1, abs=0.2)

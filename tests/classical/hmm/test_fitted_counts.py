@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from alignkit.classical.hmm.parameters import FittedCounts
+from alignkit.classical.hmm.model import FittedCounts
 
 NULL = np.ones(2, np.float32)
 

@@ -6,16 +6,10 @@ import numpy as np
 import pytest
 
 from alignkit.classical.cooccurrence import IndexedBitext
-from alignkit.classical.hmm.evidence import (
-    ALIKE,
-    are_words,
-    leave_one_out_share,
-    plain_words,
-    spelling_counts,
-    spelling_of_new_pairs,
-)
+from alignkit.classical.hmm.hmm import leave_one_out_share
 from alignkit.classical.hmm.joint import fit_joint, fit_view
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
+from alignkit.classical.hmm.spelling import ALIKE, are_words, plain_words, spelling_counts, spelling_of_new_pairs
 from alignkit.classical.hmm.views import View, ViewedText
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import read_bitext

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from planted import bitext_of, random_pairs
 
-from alignkit.classical.hmm.inference import into_probabilities, posteriors
 from alignkit.classical.hmm.joint import fit_joint, fit_view
-from alignkit.classical.hmm.leanings import Leanings
+from alignkit.classical.hmm.link_probabilities import PhraseEdges, into_probabilities
+from alignkit.classical.hmm.model import last_links, pair_probabilities
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, JOINT_THRESHOLD
 from alignkit.classical.hmm.views import View, ViewedText
 from alignkit.kernels.hmm_e_step import FORWARD, REVERSE
@@ -33,15 +33,15 @@ def test_probabilities_are_the_formula():
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_links_to_neighbours_count_by_their_bonds(threads):
+def test_links_to_neighbours_count_by_their_cohesion(threads):
     shapes, draw = [(3, 5), (0, 4), (7, 2), (1, 6), (4, 4)], np.random.default_rng(3)
     matrices = drawn(4, shapes)
     ends = np.concatenate([[[0, 0]], np.cumsum(shapes, axis=0)])
-    bonds = tuple(draw.uniform(0.2, 1.5, size + 1).astype(np.float32) for size in ends[-1, ::-1])
-    found = into_probabilities(Scores.from_matrices(matrices), threads, bonds)
+    cohesion = tuple(draw.uniform(0.2, 1.5, size + 1).astype(np.float32) for size in ends[-1, ::-1])
+    found = into_probabilities(Scores.from_matrices(matrices), threads, cohesion)
     for m, matrix in enumerate(found):
-        own = tuple(bonds[side][ends[m, 1 - side] : ends[m + 1, 1 - side] + 1] for side in (0, 1))
-        expected = naive.judged(matrices[m].astype(np.float64), bonds=own)
+        own = tuple(cohesion[side][ends[m, 1 - side] : ends[m + 1, 1 - side] + 1] for side in (0, 1))
+        expected = naive.judged(matrices[m].astype(np.float64), cohesion=own)
         assert matrix == pytest.approx(expected, abs=1e-5)
     assert np.abs(found.values - into_probabilities(Scores.from_matrices(matrices)).values).max() > 0.05
 
@@ -65,7 +65,12 @@ def test_a_model_pools_the_posteriors_of_its_directions():
     bitext = bitext_of(random_pairs(5, pairs=60))
     model = fit_joint(bitext, fertility=0.0, threads=1)  # without it a direction needs nothing of the other
     words = model.words
-    forward, reverse = (posteriors(bitext, words, side, 1, words.unknown_pairs)[0] for side in (FORWARD, REVERSE))
+    ids, directions = words.ids(bitext), []
+    for shares in (FORWARD, REVERSE):
+        probabilities, is_new = pair_probabilities(bitext, words, ids, shares, 1, compare_spelling=False)
+        words.unknown_pairs.add(bitext, ids, is_new, probabilities, 1)
+        directions.append(last_links(bitext, words, ids, shares, probabilities, 1)[0])
+    forward, reverse = directions
     log_odds = words.log_odds(bitext, are_words=False)  # nothing is taken out of the counts
     probabilities = into_probabilities(words.log_odds(bitext, are_words=False))
     tokens = len(bitext.source.tokens), len(bitext.target.tokens)
@@ -80,10 +85,9 @@ def test_the_links_of_the_fit_are_judged_log_odds():
     bitext = bitext_of(random_pairs(6, pairs=60))
     log_odds = fit_view(ViewedText(View(), bitext), JOINT_SETTINGS, 1)[1]
     whole = fit_joint(bitext, JOINT_SETTINGS, threads=1, views=(View(),))
-    bonds = Leanings.counted(bitext).bonds(bitext)
-    assert (
-        into_probabilities(log_odds, bonds=bonds).values.tobytes() == whole.fitted_probabilities.values.tobytes()
-    )
+    cohesion = PhraseEdges.of_text(bitext).cohesion(bitext)
+    judged = into_probabilities(log_odds, cohesion=cohesion)
+    assert judged.values.tobytes() == whole.fitted_probabilities.values.tobytes()
     assert whole.threshold == JOINT_THRESHOLD
 
 

@@ -1,0 +1,277 @@
+"""Word pairs compared by their letters: words that are spelled alike, and transliterations, as names in different
+alphabets are."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+
+import numpy as np
+
+from alignkit.kernels.inverted_index import TableRows
+from alignkit.kernels.spelling import (
+    LONGEST_WORD,
+    Edits,
+    Letters,
+    SpelledWords,
+    expected_edits,
+    log_ratios,
+    matrix_similarities,
+    similarities,
+)
+from alignkit.scores import flat_offsets
+from alignkit.support.threads import blocks, run_blocks
+from alignkit.text.bitext import Bitext
+from alignkit.text.vocabulary import Vocabulary
+
+#: Words of a lower similarity than this say nothing: so much any two words have in common by chance.
+ALIKE = 0.6
+#: Texts in which more pairs of words meet repeat their words; there it costs time and gains nothing.
+MOST_PAIRS = 1 << 19
+#: Transliterations are learned from pairs of words of which each has this share of the other's links, and which
+#: have this many; from so many pairs at most.
+SHARE, LEAST_LINKS, LEARNED_FROM = 0.3, 0.5, 2000
+ITERATIONS = 6
+#: Shorter words are alike by chance; words that are seen more often need no help, nor do those of which one is
+#: seen this many times as often as the other.
+SHORTEST_WORD, RARE, IMBALANCE = 3, 10, 16
+#: The logarithm of how much likelier than chance a transliteration must be: at least this, and 1 for each letter
+#: of the longer word. Then it counts half as much as an identical word.
+LEAST_RATIO = 8.0
+#: Pairs about which this or less is known get nothing.
+UNSURE = 0.05
+#: Marks that scripts have in common, by words of their Unicode names; the first that fits counts.
+MARKS = {
+    "COMMA": ",",
+    "LITTLE SECTION": ",",
+    "FULL STOP": ".",
+    "DANDA": ".",
+    "SHAD": ".",
+    "MYANMAR SIGN": ".",
+    "KHAN": ".",
+    "QUESTION MARK": "?",
+    "EXCLAMATION MARK": "!",
+    "SEMICOLON": ";",
+    "COLON": ":",
+    "SINGLE QUOTATION MARK": "'",
+    "QUOTATION MARK": '"',
+    "CORNER BRACKET": '"',
+    "DASH": "-",
+    "HYPHEN": "-",
+}
+
+
+def is_word(token: str) -> bool:
+    """True if it has a letter or a digit; others are punctuation and symbols."""
+    return any(map(str.isalnum, token))
+
+
+def are_words(vocabulary: Vocabulary) -> np.ndarray:
+    """bool (V,): the tokens that are words (:func:`is_word`)."""
+    return np.fromiter(map(is_word, vocabulary), bool, len(vocabulary))
+
+
+def spelling_counts(bitext: Bitext, rows: TableRows, threads: int) -> tuple[np.ndarray, np.ndarray]:
+    """The word pairs that are spelled alike, and by how much.
+
+    The similarity of two words is the length of their longest common subsequence divided by that of the longer
+    word (Melamed 1995), marks such as accents apart. Identical words count 1; words of three letters and more with
+    a similarity s above 0.6 count (s - 0.6) / 0.4.
+
+    Args:
+        bitext: the text.
+        rows: its K word pairs, by source word.
+        threads: how many to use; no result depends on it.
+
+    Returns:
+        (int64 (N,), indices of such pairs in ``rows``; float32 (N,), above 0 and at most 1).
+    """
+    source, target, letters = letters_of(bitext)
+    offsets = rows.offsets
+
+    def compare(low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
+        values = np.zeros(offsets[high] - offsets[low], np.float32)
+        similarities(low, high, offsets, rows.columns, source, target, np.zeros(letters, np.uint64), values)
+        counts = (values - np.float32(ALIKE)) / np.float32(1 - ALIKE)
+        places = np.flatnonzero(counts > 0)
+        return places + offsets[low], counts[places]
+
+    parts = run_blocks(compare, blocks(np.diff(offsets), 8 * threads) or [(0, 0)], threads)
+    places, counts = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return places, counts
+
+
+def spelling_of_new_pairs(bitext: Bitext, is_new: np.ndarray, threads: int) -> np.ndarray:
+    """float32 (P,): counts as in :func:`spelling_counts`, for the elements of the (T, L) matrices that are new.
+
+    Args:
+        bitext: M pairs.
+        is_new: bool (P,), the elements whose pair of words a model does not know; the others get 0.
+        threads: how many to use; no result depends on it.
+    """
+    source, target, letters = letters_of(bitext)
+    text = bitext.source.tokens, bitext.source.offsets, bitext.target.tokens, bitext.target.offsets
+    values, offsets = np.where(is_new, np.float32(-1), np.float32(0)), flat_offsets(bitext.shapes)
+    words = source, target
+    run_blocks(
+        lambda *span: matrix_similarities(*span, text, *words, np.zeros(letters, np.uint64), (values, offsets)),
+        blocks(np.diff(offsets), threads),
+        threads,
+    )
+    return np.maximum((values - np.float32(ALIKE)) / np.float32(1 - ALIKE), np.float32(0))
+
+
+def letters_of(bitext: Bitext) -> tuple[Letters, Letters, int]:
+    """The letters of both sides' words, in lower case and without accents, and how many there are."""
+    words = plain_words(bitext.source.vocabulary), plain_words(bitext.target.vocabulary)
+    alphabet = alphabet_of(*words)
+    return spelled(words[0], alphabet), spelled(words[1], alphabet), len(alphabet)
+
+
+def plain_words(words: Iterable[str]) -> list[str]:
+    """Words in lower case and without accents; marks of punctuation as those of Latin script (:data:`MARKS`)."""
+    lower, plain = [word.lower() for word in words], {}
+    for letter in set("".join(lower)):
+        parts = [part for part in unicodedata.normalize("NFKD", letter) if not unicodedata.combining(part)]
+        for n, part in enumerate(parts):
+            if unicodedata.category(part).startswith("P"):
+                name = set(unicodedata.name(part, "").split())
+                parts[n] = next((mark for key, mark in MARKS.items() if name.issuperset(key.split())), part)
+        plain[ord(letter)] = "".join(parts)
+    return [word if word.isascii() else word.translate(plain) or word for word in lower]
+
+
+def alphabet_of(*sides: list[str]) -> np.ndarray:
+    """uint32 (A,): the letters of words, rising."""
+    codes = [_codes(words) for words in sides]
+    is_there = np.zeros(max(int(side.max(initial=0)) for side in codes) + 1, bool)
+    for side in codes:
+        is_there[side] = True
+    return np.flatnonzero(is_there).astype(np.uint32)
+
+
+def spelled(words: list[str], alphabet: np.ndarray) -> Letters:
+    """The letters of words by their number in an alphabet uint32 (A,); those that it does not have are A."""
+    numbers = np.full(int(alphabet.max(initial=0)) + 2, len(alphabet), np.int32)
+    numbers[alphabet] = np.arange(len(alphabet))
+    ids = numbers[np.minimum(_codes(words), np.uint32(len(numbers) - 1))]
+    offsets = np.zeros(len(words) + 1, np.int64)
+    np.cumsum([len(word) for word in words], out=offsets[1:])
+    return Letters(ids, offsets)
+
+
+def _codes(words: list[str]) -> np.ndarray:
+    return np.frombuffer("".join(words).encode("utf-32-le", "surrogatepass"), np.uint32)
+
+
+class Transliteration:
+    """Pseudo-counts for pairs of rare words that correspond letter by letter.
+
+    A pair of words is a sequence of edits: letters that are substituted, left out, or inserted, each with a
+    probability of its own. The pairs that have most of each other's links are either such transliterations or
+    independent words; EM tells them apart (Sajjad, Fraser and Schmid 2012).
+
+    Args:
+        bitext: M pairs.
+        rows: its word pairs by source word.
+        alike: those that :func:`spelling_counts` returns: such pairs get what is missing.
+        frequencies: of the source and the target words.
+        threads: how many to use; no result depends on it.
+    """
+
+    def __init__(
+        self,
+        bitext: Bitext,
+        rows: TableRows,
+        alike: tuple[np.ndarray, np.ndarray],
+        frequencies: list[np.ndarray],
+        threads: int,
+    ) -> None:
+        self.threads = threads
+        source, target, letters = letters_of(bitext)
+        self._sources = np.repeat(np.arange(len(rows.offsets) - 1), np.diff(rows.offsets))
+        self._targets = rows.columns
+        fits = have_fitting_lengths(source), have_fitting_lengths(target)
+        self._fits = fits[0][self._sources] & fits[1][self._targets]
+        seen = frequencies[0][self._sources], frequencies[1][self._targets]
+        self._places = np.flatnonzero(self._fits & are_rare(*seen))
+        spelled = np.zeros(len(rows.columns), np.float32)
+        spelled[alike[0]] = alike[1]
+        self._spelled = spelled[self._places]
+        self._words = SpelledWords(source, target, chances_of(source, target, letters))
+
+    def counts(self, links: np.ndarray, totals: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """The word pairs that are transliterations, and how sure that is.
+
+        Args:
+            links: (K,), the expected links of the pairs.
+            totals: float64 (V_src,) and (V_tgt,), their sums by word.
+
+        Returns:
+            (int64 (N,), indices of such pairs in the rows; float32 (N,), above 0 and at most 1).
+        """
+        mutual = self._fits & are_mutual(links, totals[0][self._sources], totals[1][self._targets])
+        pairs = np.stack([self._sources[mutual], self._targets[mutual]], axis=1).astype(np.int64)
+        edits = learned_edits(pairs, self._words)
+        rare = np.stack([self._sources[self._places], self._targets[self._places]], axis=1).astype(np.int64)
+        counts = transliterations(rare, self._words, edits, self.threads)
+        chosen = counts > self._spelled
+        return self._places[chosen], (counts - self._spelled)[chosen].astype(np.float32)
+
+
+def learned_edits(pairs: np.ndarray, words: SpelledWords) -> Edits:
+    """The edits' probabilities, by EM on pairs of words int64 (N, 2)."""
+    if len(pairs) > LEARNED_FROM:
+        pairs = pairs[np.linspace(0, len(pairs) - 1, LEARNED_FROM).astype(np.int64)]
+    source, target = words.chances
+    prior = Edits(np.outer(source, target), source, target)
+    edits = Edits(0.6 * prior.substituted, 0.2 * prior.deleted, 0.2 * prior.inserted)
+    tables = np.zeros((2, LONGEST_WORD + 1, LONGEST_WORD + 1))
+    # At first every pair is taken to be a transliteration; then a share of them, which is estimated.
+    share = 1.0
+    for iteration in range(ITERATIONS):
+        counts = Edits(*map(np.zeros_like, prior))
+        expected = expected_edits(pairs, words, share, edits, tables, counts)
+        total = sum(float(count.sum()) for count in counts) + len(counts)
+        edits = Edits(*((count + each) / total for count, each in zip(counts, prior, strict=True)))
+        share = 0.3 if iteration < 2 else min(max(expected / max(len(pairs), 1), 0.01), 0.99)
+    return edits
+
+
+def transliterations(pairs: np.ndarray, words: SpelledWords, edits: Edits, threads: int) -> np.ndarray:
+    """float64 (N,): how sure it is that pairs of words int64 (N, 2) are transliterations, from 0 to 1."""
+    lengths = [np.diff(side.offsets)[pairs[:, n]] for n, side in enumerate((words.source, words.target))]
+    ratios, shape = np.empty(len(pairs)), (LONGEST_WORD + 1, LONGEST_WORD + 1)
+    run_blocks(
+        lambda low, high: log_ratios(low, high, pairs, words, edits, np.zeros(shape), ratios),
+        blocks(np.ones(len(pairs)), threads),
+        threads,
+    )
+    least = np.maximum(LEAST_RATIO, np.maximum(*lengths))
+    counts: np.ndarray = 1 / (1 + np.exp(np.minimum(least - ratios, 50.0)))
+    return np.where(counts > UNSURE, counts, 0.0)
+
+
+def chances_of(source: Letters, target: Letters, letters: int) -> np.ndarray:
+    """float64 (2, letters): of each letter in a word of either side."""
+    counts = [np.bincount(side.ids, minlength=letters) + 0.1 for side in (source, target)]
+    return np.stack([count / count.sum() for count in counts])
+
+
+def have_fitting_lengths(letters: Letters) -> np.ndarray:
+    """bool (V,): the words that are neither too short nor too long."""
+    lengths = np.diff(letters.offsets)
+    return (lengths >= SHORTEST_WORD) & (lengths <= LONGEST_WORD)
+
+
+def are_rare(source: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """bool (N,): the pairs of words that may need help, by how often each word is seen."""
+    fewer, more = np.minimum(source, target), np.maximum(source, target)
+    rare: np.ndarray = (fewer <= RARE) & (more <= IMBALANCE * fewer)
+    return rare
+
+
+def are_mutual(links: np.ndarray, source: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """bool (N,): the pairs whose links are most of those of both words."""
+    mutual: np.ndarray = (links >= LEAST_LINKS) & (links >= SHARE * source) & (links >= SHARE * target)
+    return mutual
