@@ -21,10 +21,9 @@ import pandas as pd
 import torch
 from inputs import run_benchmark
 
+from alignkit.lab.experiments import Claim, averaged, claim
 from alignkit.lab.experiments import attention_without_lexicon as experiment
-from alignkit.lab.experiments.emergence import gap_claim, with_words_erased
-from alignkit.lab.experiments.ensemble import PLACES
-from alignkit.lab.experiments.protocol import Claim, averaged, claim
+from alignkit.lab.experiments.written_lexicon import Bench, gap_claim, with_words_erased
 from alignkit.support.settings import assigned
 from alignkit.support.stages import no_progress
 
@@ -37,12 +36,11 @@ SETTINGS = experiment.AttentionWithoutLexiconSettings(
 
 def block(settings: experiment.AttentionWithoutLexiconSettings, seeds: range) -> pd.DataFrame:
     """Trains the networks of some seeds; a row for each measurement."""
-    lab = experiment._Bench(settings, no_progress, settings.length, seeds, 7)
+    lab = Bench(settings, no_progress, settings.length, seeds, 7)
     flat = lab.trained_uniformly(lab.narrow, settings.before)
-    both = list(zip(seeds, lab.starts, flat, lab.places(flat), strict=True))
 
     def moved(*groups: str) -> list:
-        return [experiment.transplant(fresh, trained, groups) for _, fresh, trained, _ in both]
+        return [experiment.transplant(*pair, groups) for pair in zip(lab.starts, flat, strict=True)]
 
     starts = {
         "none": moved(),
@@ -50,11 +48,14 @@ def block(settings: experiment.AttentionWithoutLexiconSettings, seeds: range) ->
         "readout, erased": [with_words_erased(x, s) for x, s in zip(moved("readout"), seeds, strict=True)],
         BOTH: moved("encoder", "decoder"),
         FLAT: moved(*experiment.GROUPS),
-        "places written": [fresh | places for _, fresh, _, places in both],
+        "places written": [
+            experiment.with_places(fresh, experiment.mean_places(trained, lab.narrow))
+            for fresh, trained in zip(lab.starts, flat, strict=True)
+        ],
     }
     rows = []
     for name, given in starts.items():
-        found = lab.condition(name, np.nan, given, PLACES)
+        found = lab.condition(name, np.nan, given, known=lab.starts if name == "places written" else None)
         for seed, known, run in zip(seeds, found.known, found.runs, strict=True):
             columns = {"step": run.steps, "accuracy": run.accuracy, "attention": run.attention}
             rows.append(pd.DataFrame({"condition": name, "seed": seed, "known": known, **columns}))

@@ -18,7 +18,7 @@ from alignkit_cli.progress import ProgressBar
 def list_experiments(context: click.Context, _: click.Parameter, listing: bool) -> None:
     """Print a line for each experiment, or JSON if --json is given, and exit."""
     if listing:
-        from alignkit.lab.experiments.registry import EXPERIMENTS
+        from alignkit.lab.experiments import EXPERIMENTS
 
         if context.params["as_json"]:
             rows = [{"name": e.name, "summary": e.summary, "source": e.source} for e in EXPERIMENTS.values()]
@@ -65,7 +65,7 @@ def command(
     """
     import dataclasses
 
-    from alignkit.lab.experiments.registry import EXPERIMENTS
+    from alignkit.lab.experiments import EXPERIMENTS, result_json, result_text, save_result
 
     if name is None:
         raise click.UsageError("Missing argument NAME (--list shows all).")
@@ -78,7 +78,6 @@ def command(
     need("torch", "sacrebleu")
     if folder is not None and not is_here("matplotlib"):
         click.echo(f"{name}: there will be no picture ({missing('matplotlib')})", err=True)
-    from alignkit.lab.experiments import render
     from alignkit.neural.devices import set_threads
 
     set_threads(threads)
@@ -90,10 +89,10 @@ def command(
     with ProgressBar(name, quiet) as bar:
         result = experiment.run(settings, bar, quick)
     if folder is not None:
-        for path in render.save(Path(folder), experiment, settings, result, size):
+        for path in save_result(Path(folder), experiment, settings, result, size):
             note(f"wrote {path}", quiet)
-    rendered = render.result_json(experiment, settings, result, size) if as_json else None
-    write_output(f"{rendered or render.result_text(experiment, result, size)}\n".encode(), None)
+    rendered = result_json(experiment, settings, result, size) if as_json else None
+    write_output(f"{rendered or result_text(experiment, result, size)}\n".encode(), None)
 
 
 def text(value: object) -> str:

@@ -6,12 +6,11 @@ from dataclasses import asdict
 
 import pytest
 
+from alignkit.lab.experiments import EXPERIMENTS
 from alignkit.lab.experiments.classifiers import ClassifierPlan
-from alignkit.lab.experiments.copying import CopyingSettings
-from alignkit.lab.experiments.ensemble import copying_settings
+from alignkit.lab.experiments.copying import CopyingSettings, copying_settings
 from alignkit.lab.experiments.optimal_attention import PUBLISHED
 from alignkit.lab.experiments.permutation_function import PermutationFunctionSettings
-from alignkit.lab.experiments.registry import EXPERIMENTS
 from alignkit.metrics.protocol import MetricSettings, top_share
 from alignkit.neural.settings import CLASSIFIER_PRESETS, CLASSIFIER_PROXY, PRESETS, ProxySettings, logged_steps
 from alignkit.text.tokenization import BOS, EOS, PAD, SPECIALS, UNK

@@ -9,7 +9,7 @@ from importlib import import_module
 
 import pytest
 
-from alignkit.lab.experiments.registry import EXPERIMENTS
+from alignkit.lab.experiments import EXPERIMENTS
 
 SMALL = ["seeds=2", "length=4", "subset-types=6", "hidden=8", "batch=4", "steps=2", "every=1", "pairs=10"]
 TINY = [part for change in SMALL for part in ("--set", change)]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import alignkit
-from alignkit.lab.experiments.registry import EXPERIMENTS
+from alignkit.lab.experiments import EXPERIMENTS
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results" / "experiments"

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from alignkit.lab.experiments.ensemble import copying_settings, initial_parameters, train_ensemble
+from alignkit.lab.experiments.copying import SequencePlan, Sequences, train_networks
 from alignkit.lab.experiments.locality import LocalitySettings, run_locality
-from alignkit.lab.experiments.sequences import SequencePlan, Sequences
 from alignkit.neural.proxy import fit_proxy
 from alignkit.neural.scoring.evaluation import translate
 from alignkit.neural.settings import (
@@ -25,6 +24,7 @@ from alignkit.neural.settings import (
 )
 from alignkit.neural.training.classification import train_classifier
 from alignkit.neural.training.translation import train_translation
+from alignkit.support.stages import no_progress
 from alignkit.text.bitext import Bitext
 from alignkit.text.labelled import LabelledLines
 from alignkit.text.pairs import LinePairs
@@ -58,8 +58,7 @@ def train_a_proxy(folder):
 
 def train_copying_networks(folder):
     sequences, plan = Sequences("permutation", 4, 4), SequencePlan(hidden=4, steps=2, every=1, batch=2)
-    start = initial_parameters(copying_settings(sequences.vocabulary, 4), 0)
-    train_ensemble([start], [0], sequences.draw, plan)
+    train_networks(sequences, plan, 1, no_progress)
 
 
 def train_for_locality(folder):

@@ -1,1 +1,424 @@
-"""Experiments of the papers, one file each, and what they share."""
+"""The experiments of the papers. Each has a table, a verdict for each claim, raw rows and a picture.
+
+An experiment is a module of this package with
+
+- a frozen dataclass of settings, a subclass of :class:`ExperimentSettings` (numbers, strings and tuples of them),
+  whose defaults are the paper's size, or that of the committed run;
+- ``QUICK``: an instance of it with which the experiment takes less than 2 minutes on two cores;
+- ``run_NAME(settings, progress) -> Result``, NAME being that of the module: a plain function that can also be
+  called from a notebook;
+
+and an entry in :data:`EXPERIMENTS` below. Modules are imported only when they run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from alignkit.errors import AlignkitError, writing
+from alignkit.lab.report.tables import NONE, align_columns, finite, records
+from alignkit.support.settings import assigned
+from alignkit.support.stages import no_progress
+from alignkit.support.version import versions
+from alignkit.types import Progress
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure as Figure
+else:
+    Figure = Any  # matplotlib is an extra
+
+
+class Verdict(StrEnum):
+    """The verdict on a claim."""
+
+    HOLDS = "holds"
+    FAILS = "does not hold"
+    UNDECIDED = "undecided"
+    NOT_COMPARABLE = "not comparable at this size"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of a paper, and its verdict.
+
+    Attributes:
+        text: the claim, understandable without the paper, with the section that makes it.
+        statistic: what was measured, in words.
+        value: the statistic.
+        low, high: its interval; equal to ``value`` where it is exact.
+        verdict: see :func:`judge`; none is given at a quick size.
+    """
+
+    text: str
+    statistic: str
+    value: float
+    low: float
+    high: float
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class ExperimentSettings:
+    """Settings of an experiment, whose numbers are above 0 and whose tuples are not empty.
+
+    Attributes:
+        least: the settings that may be 0 or empty, with the least value of each.
+    """
+
+    least: ClassVar[dict[str, int]] = {}
+
+    def __post_init__(self) -> None:
+        """Raises AlignkitError if a setting is too small."""
+        for name, value in vars(self).items():
+            parts = value if isinstance(value, tuple) else (value,)
+            least = self.least.get(name)
+            if not parts and least is None:
+                raise AlignkitError(f"{name} must not be empty")
+            if least is None and any(part <= 0 for part in parts if type(part) in (int, float)):
+                raise AlignkitError(f"{name} must be above 0, not {value}")
+            if least is not None and any(part < least for part in parts if type(part) in (int, float)):
+                raise AlignkitError(f"{name} must be at least {least}, not {value}")
+
+
+@dataclass(frozen=True)
+class Result:
+    """The result of an experiment.
+
+    Attributes:
+        table: what is printed; numbers are in the units that its columns name.
+        claims: in the order of the paper.
+        rows: raw rows by name, one tidy data frame each; enough to redraw the picture.
+        draw: draws on an empty matplotlib figure.
+        remarks: sentences that a reader needs beside the table, such as what was tried where a claim fails.
+    """
+
+    table: pd.DataFrame
+    claims: tuple[Claim, ...]
+    rows: Mapping[str, pd.DataFrame]
+    draw: Callable[[Figure], None]
+    remarks: tuple[str, ...] = field(default=())
+
+
+def judge(low: float, high: float, *, above: float | None = None, below: float | None = None) -> Verdict:
+    """The verdict on an interval: holds if all of it is above (below) the bound, fails if none of it is.
+
+    With both bounds, the claim is that the value lies between them. NaN leaves it undecided.
+    """
+    if math.isnan(low) or math.isnan(high):
+        return Verdict.UNDECIDED
+    floor, ceiling = -math.inf if above is None else above, math.inf if below is None else below
+    if low > floor and high < ceiling:
+        return Verdict.HOLDS
+    if high <= floor or low >= ceiling:
+        return Verdict.FAILS
+    return Verdict.UNDECIDED
+
+
+def claim(
+    text: str,
+    statistic: str,
+    value: float,
+    interval: tuple[float, float] | None = None,
+    *,
+    above: float | None = None,
+    below: float | None = None,
+) -> Claim:
+    """A claim judged by its interval (``value`` itself if that is exact)."""
+    low, high = (value, value) if interval is None else interval
+    return Claim(text, statistic, value, low, high, judge(low, high, above=above, below=below))
+
+
+def share_claim(
+    text: str, statistic: str, count: int, total: int, *, above: float | None = None, below: float | None = None
+) -> Claim:
+    """A claim about a share, judged by Wilson's interval."""
+    from alignkit.metrics.intervals import wilson
+
+    return claim(text, statistic, count / total, wilson(count, total), above=above, below=below)
+
+
+def averaged(values: Any, least: float = -math.inf, most: float = math.inf) -> tuple[float, tuple[float, float]]:
+    """The mean of independent values (runs, sentences) without NaN, and its 95 % interval within these bounds.
+
+    >>> averaged([1.0, 2.0, 3.0, float("nan")])[0]
+    2.0
+    """
+    import numpy as np
+
+    from alignkit.metrics.intervals import mean_interval
+
+    sample = np.asarray(values, np.float64).ravel()
+    sample = sample[~np.isnan(sample)]
+    return float(sample.mean()) if len(sample) else float("nan"), mean_interval(sample, least, most)
+
+
+ALL_IF_EMPTY = {"scored", "pairs", "sentences", "sets"}  # settings of which 0 or nothing means all
+OF_PRESET = {"pieces", "batch", "epochs", "steps"}  # settings of which 0 means the preset's, or no limit
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """An experiment: its name, its summary, what it reproduces, and the size of that.
+
+    Attributes:
+        name: of the experiment.
+        summary: a line about it.
+        source: the section of the paper that it reproduces.
+        size: the settings that make its size.
+        trained: those of them that do not count if ``run`` names a network that is trained already.
+        paper: their values in the paper, as far as they are known; empty where the paper gives no size.
+    """
+
+    name: str
+    summary: str
+    source: str
+    size: tuple[str, ...] = ()
+    trained: tuple[str, ...] = ()
+    paper: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def module(self) -> str:
+        """The module of the experiment."""
+        return f"alignkit.lab.experiments.{self.name.replace('-', '_')}"
+
+    def settings(self, quick: bool = False, changes: Iterable[str] = ()) -> Any:
+        """The default or quick settings with some changed by ``NAME=VALUE``, as on a command line.
+
+        Raises:
+            AlignkitError: there is no such setting, or its value is not allowed.
+        """
+        small = import_module(self.module).QUICK
+        return assigned(small if quick else type(small)(), changes)
+
+    def size_of(self, settings: Mapping[str, Any]) -> str:
+        """The size of a run with these settings: "the paper's size", or its numbers beside the paper's."""
+        if self.paper and all(settings[name] == value for name, value in self.paper.items()):
+            return "the paper's size"
+        run = settings.get("run")
+        parts = [f"run {Path(run).name}"] if run else []
+        for name in self.size:
+            value = settings[name]
+            if (run and name in self.trained) or (not value and name in OF_PRESET):
+                continue
+            shown = " ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+            if not value and name in ALL_IF_EMPTY:
+                shown = "all"
+            differs = name in self.paper and self.paper[name] != value
+            parts.append(f"{name} {shown}" + (f" (paper: {self.paper[name]})" if differs else ""))
+        return ", ".join(parts)
+
+    def run(self, settings: Any, progress: Progress = no_progress, quick: bool = False) -> Result:
+        """Runs the experiment; at a quick size, which is not that of the claims, no claim is judged."""
+        name = self.module.rpartition(".")[2]
+        result: Result = getattr(import_module(self.module), f"run_{name}")(settings, progress)
+        if not quick:
+            return result
+        return replace(result, claims=tuple(replace(c, verdict=Verdict.NOT_COMPARABLE) for c in result.claims))
+
+
+def cell(value: Any) -> str:
+    """A value of a table as text, numbers with four significant digits."""
+    import numpy as np
+
+    if isinstance(value, float | np.floating):
+        return NONE if np.isnan(value) else f"{value:.4g}"
+    return str(value)
+
+
+def result_text(experiment: Experiment, result: Result, size: str) -> str:
+    """The result as text: title, table, verdicts and remarks."""
+    title = f"{experiment.name}: {experiment.summary} ({experiment.source}; {size})"
+    grid = [[str(name) for name in result.table.columns]]
+    grid += [[cell(value) for value in row] for row in result.table.itertuples(index=False)]
+    verdicts = []
+    for each in result.claims:
+        interval = "" if each.low == each.high else f" [{cell(each.low)}, {cell(each.high)}]"
+        verdicts.append(f"{each.verdict.upper()}: {each.text}\n    {each.statistic}: {cell(each.value)}{interval}")
+    parts = (title, align_columns(grid), "\n".join(verdicts), "\n".join(result.remarks))
+    return "\n\n".join(part for part in parts if part)
+
+
+def result_json(experiment: Experiment, settings: Any, result: Result, size: str) -> str:
+    """The result without its raw rows as JSON."""
+    facts = {
+        "experiment": experiment.name,
+        "source": experiment.source,
+        "size": size,
+        "settings": dataclasses.asdict(settings),
+        "table": records(result.table),
+        "claims": [finite(dataclasses.asdict(each)) | {"verdict": str(each.verdict)} for each in result.claims],
+        "remarks": list(result.remarks),
+        "versions": versions(),
+    }
+    return json.dumps(facts, indent=1, allow_nan=False, default=lambda number: number.item())  # of NumPy's
+
+
+def save_result(folder: Path, experiment: Experiment, settings: Any, result: Result, size: str) -> list[Path]:
+    """Writes NAME.json, NAME-ROWS.csv for all raw rows, and the picture NAME.png where matplotlib is installed.
+
+    Returns:
+        the files written.
+
+    Raises:
+        AlignkitError: the folder cannot be made.
+    """
+    from alignkit.support.files import atomic_write
+
+    with writing(f"make the folder {folder}"):
+        folder.mkdir(parents=True, exist_ok=True)
+    written = [folder / f"{experiment.name}.json"]
+    with atomic_write(written[0]) as stream:
+        stream.write(result_json(experiment, settings, result, size).encode() + b"\n")
+    for name, rows in result.rows.items():
+        written.append(folder / f"{experiment.name}-{name}.csv")
+        with atomic_write(written[-1]) as stream:
+            stream.write(rows.to_csv(index=False, lineterminator="\n").encode())
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        return written
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    result.draw(figure)
+    written.append(folder / f"{experiment.name}.png")
+    with atomic_write(written[-1]) as stream:
+        # Without a date or a version in it, the same result is the same file.
+        figure.savefig(stream, format="png", dpi=110, metadata={"Software": None})
+    return written
+
+
+_SNELL = "Snell et al. 2021"
+_BLOG = "Understanding Attention Training via Output Relevance"
+_POST = "Approximating How Single Head Attention Learns (post)"
+#: in the order of `alignkit experiment --list`
+_LISTED = (
+    Experiment(
+        "copying",
+        "copying fails if all words co-occur equally often",
+        f"{_SNELL}, 3.3",
+        ("seeds", "length", "subset_types", "hidden", "batch", "steps"),
+        paper={"seeds": 20, "length": 40, "subset_types": 60, "hidden": 256, "batch": 128, "steps": 300},
+    ),
+    Experiment(
+        "copying-mechanisms",
+        "sparse and hard attention on permutations, against softmax",
+        f"after {_SNELL}, 3.3",
+        ("seeds", "mechanisms", "length", "hidden", "batch", "steps", "learning_rate"),
+    ),
+    Experiment(
+        "permutation-function",
+        "a fixed reordering is not learned though the words are",
+        f"{_SNELL}, 6.2",
+        ("seeds", "length", "types", "hidden", "batch", "steps"),
+        paper={"seeds": 20, "length": 40, "types": 60, "hidden": 256, "batch": 128, "steps": 300},
+    ),
+    Experiment(
+        "multihead",
+        "one head with a good start among bad ones",
+        f"{_SNELL}, 5.2",
+        ("samples", "good_heads", "bad_heads", "trials", "length", "hidden", "batch", "steps"),
+        paper={"samples": 50, "good_heads": 20, "bad_heads": 20, "trials": 3, "hidden": 256},
+    ),
+    Experiment(
+        "locality",
+        "what a state reveals of a keyword elsewhere",
+        f"{_SNELL}, 6.1",
+        ("seeds", "length", "types", "hidden", "batch", "steps"),
+    ),
+    Experiment(
+        "optimal-attention",
+        "the best attention against the lexical probe",
+        f"{_SNELL}, A.1",
+        ("preset", "pieces", "batch", "epochs", "scored"),
+        trained=("preset", "pieces", "batch", "epochs"),
+    ),
+    Experiment(
+        "initial-gradient",
+        "the proxy's first gradient against co-occurrence",
+        f"{_SNELL}, 4.1, A.2",
+        ("words", "widths", "seeds"),
+    ),
+    Experiment(
+        "ktiw-drives-attention",
+        "lexical knowledge before attention in training",
+        f"{_SNELL}, the thesis",
+        ("runs", "scored"),
+    ),
+    Experiment(
+        "ktiw-per-head",
+        "lexical knowledge before attention in each head of a transformer",
+        f"after {_SNELL}, the thesis",
+        ("pieces", "layers", "heads", "embedding", "batch", "steps", "scored"),
+    ),
+    Experiment(
+        "written-lexicon",
+        "lexical knowledge written, erased, frozen and graded",
+        f"ours; the thesis of {_SNELL}",
+        ("seeds", "length", "types", "hidden", "batch", "steps", "doses", "contrasts"),
+    ),
+    Experiment(
+        "attention-without-lexicon",
+        "what flat training leaves behind, by transplants and by decoded places",
+        f"ours; the thesis of {_SNELL}",
+        ("seeds", "length", "hidden", "batch", "steps", "before"),
+    ),
+    Experiment(
+        "emergence-law",
+        "the step at which attention emerges, predicted from the initial gradient",
+        f"ours; after {_SNELL}, 4.1",
+        ("contrasts", "lengths", "widths", "rates", "batches", "seeds", "text_lengths", "text_words"),
+    ),
+    Experiment(
+        "word-order-of-learning",
+        "when attention finds each word, predicted from the text",
+        "ours",
+        ("sizes", "seeds", "scored", "steps", "epochs", "batch"),
+    ),
+    Experiment(
+        "gold-links",
+        "error rates of attention and lexical probe while they learn",
+        "ours",
+        ("sets", "pairs", "pieces", "epochs", "batch", "seeds"),
+    ),
+    Experiment(
+        "toy-classifier",
+        "gradient flow of the two-token classifier from several starts",
+        _POST,
+        ("source_time", "time", "step"),
+    ),
+    Experiment(
+        "gated-classifier",
+        "relevance before attention in an LSTM with linear attention",
+        _POST,
+        ("seeds", "embedding", "hidden", "epochs", "held"),
+    ),
+    Experiment(
+        "output-relevance",
+        "relevance under uniform attention against attention and influence",
+        _BLOG,
+        ("seeds", "embedding", "hidden", "epochs", "held"),
+    ),
+    Experiment(
+        "deceptive-attention",
+        "the same predictions with attention that explains nothing",
+        _BLOG,
+        ("seeds", "embedding", "hidden", "epochs", "copy_epochs", "held"),
+    ),
+    Experiment(
+        "topic-words",
+        "score against embedding norm of topic words",
+        "Lu, Mao and Nayak 2021",
+        ("seeds", "topics", "dictionary", "sentences", "width", "steps"),
+    ),
+)
+EXPERIMENTS = {experiment.name: experiment for experiment in _LISTED}

@@ -23,15 +23,19 @@ More conditions intervene on it:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
 import pandas as pd
 import torch
 from scipy.stats import rankdata
+from torch import Tensor
 
-from alignkit.lab.experiments.emergence import (
+from alignkit.lab.experiments import Claim, Figure, Result, averaged, claim
+from alignkit.lab.experiments.copying import FIRST, Sequences
+from alignkit.lab.experiments.written_lexicon import (
     UNIT,
     Bench,
     EmergenceSettings,
@@ -39,20 +43,19 @@ from alignkit.lab.experiments.emergence import (
     rank_slopes,
     with_words_erased,
 )
-from alignkit.lab.experiments.ensemble import PLACES, Parameters, stack, states
-from alignkit.lab.experiments.protocol import Claim, Figure, Result, averaged, claim
-from alignkit.lab.experiments.sequences import FIRST, Sequences
 from alignkit.metrics.intervals import percentile_interval, ratio
+from alignkit.neural.networks.encoder_decoder import EncoderDecoder, Encoding, State
 from alignkit.support.stages import no_progress
 from alignkit.text.tokenization import EOS
 from alignkit.types import Progress
 
+#: groups of a network's parts: all but the attention, which flat training leaves as it was drawn
 GROUPS = {
     "embedding": ("embedding",),
-    "encoder": ("encoder_input", "encoder_state", "encoder_bias"),
-    "decoder": ("decoder_input", "decoder_state", "decoder_bias"),
-    "readout": ("context", "context_bias", "combine", "combine_bias", "output", "output_bias"),
-}  #: all parameters but the query, which flat training leaves as it was drawn
+    "encoder": ("encoder",),
+    "decoder": ("decoder",),
+    "readout": ("context", "combine", "output"),
+}
 SUBSETS = [subset for size in range(len(GROUPS) + 1) for subset in combinations(GROUPS, size)]
 MEMBERS = np.array([[group in subset for subset in SUBSETS] for group in GROUPS], np.float64)
 NONE, *_, ALL = NAMES = [", ".join(subset) or "none" for subset in SUBSETS]  #: of the conditions
@@ -93,9 +96,60 @@ class Noise(Sequences):
         return source, np.hstack([previous[:, :1], target[:, :-1]]), target
 
 
-def transplant(fresh: Parameters, flat: Parameters, groups: Iterable[str]) -> Parameters:
-    """The fresh network with these groups of parameters from the flat one."""
-    return fresh | {name: flat[name] for group in groups for name in GROUPS[group]}
+class NetworkWithPlaces(EncoderDecoder):
+    """A network to whose states something is added at each place, which is never trained.
+
+    Attributes:
+        places: what is added to h and to s, (L, H) each.
+    """
+
+    places: tuple[Tensor, Tensor]
+
+    def encode(self, source: Tensor, lengths: np.ndarray, omega: Tensor | None = None) -> Encoding:
+        encoding = super().encode(source, lengths, omega)
+        return replace(encoding, h=encoding.h + self.places[0])
+
+    def states(self, previous: Tensor, start: State) -> tuple[Tensor, State]:
+        s, state = super().states(previous, start)
+        return s + self.places[1], state
+
+
+def with_places(network: EncoderDecoder, places: tuple[Tensor, Tensor]) -> NetworkWithPlaces:
+    """The network with these vectors added to h and s."""
+    found = NetworkWithPlaces(network.settings)
+    found.load_state_dict(network.state_dict())
+    found.places = places
+    return found
+
+
+def transplant(fresh: EncoderDecoder, flat: EncoderDecoder, groups: Iterable[str]) -> EncoderDecoder:
+    """The fresh network with these groups of parts from the flat one."""
+    found = deepcopy(fresh)
+    for group in groups:
+        for name in GROUPS[group]:
+            found.get_submodule(name).load_state_dict(flat.get_submodule(name).state_dict())
+    return found
+
+
+@torch.no_grad()
+def states_of(network: EncoderDecoder, sequences: Sequences, count: int) -> tuple[Tensor, Tensor]:
+    """h (B, L, H) and s (B, T, H) of a network on ``count`` pairs, the same for all networks."""
+    source, previous, _ = (torch.from_numpy(part) for part in sequences.draw(np.random.default_rng(7), count))
+    encoding = network.encode(source.t(), np.full(count, source.shape[1]))
+    return encoding.h, network.states(previous.t(), encoding.start)[0]
+
+
+def mean_places(network: EncoderDecoder, sequences: Sequences) -> tuple[Tensor, Tensor]:
+    """The mean states h and s of a network at each place, centred, (L, H) each."""
+    h, s = (part.mean(0) for part in states_of(network, sequences, 200))
+    return h - h.mean(0), s - s.mean(0)
+
+
+def scrambled(places: tuple[Tensor, Tensor], seed: int) -> tuple[Tensor, Tensor]:
+    """The same vectors at other places, those of h and of s in orders of their own."""
+    generator = np.random.default_rng([seed, 5])
+    h, s = (part[generator.permutation(len(part))] for part in places)
+    return h, s
 
 
 def decoded_places(given: np.ndarray) -> float:
@@ -110,27 +164,10 @@ def decoded_places(given: np.ndarray) -> float:
     return float(1 - (errors**2).mean() / wanted.var())
 
 
-class _Bench(Bench):
-    def states(self, starts: Sequence[Parameters], count: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """h and s of all networks on the same ``count`` pairs."""
-        drawn = self.narrow.draw(np.random.default_rng(7), count)[:2]
-        with torch.no_grad():
-            return states(stack(starts), *(torch.from_numpy(part).expand(len(starts), -1, -1) for part in drawn))
-
-    def decoded(self, starts: Sequence[Parameters]) -> np.ndarray:
-        """float64 (2, seeds): :func:`decoded_places` from h and from s, where they have read a word."""
-        h, s = self.states(starts, 2 * self.settings.pairs)
-        return np.array([[decoded_places(each.numpy()) for each in part] for part in (h[:, :, :-1], s[:, :, 1:])])
-
-    def places(self, networks: Sequence[Parameters], scrambled: bool = False) -> list[Parameters]:
-        """The mean states of each network at each place, centred; scrambled, in an order of their own."""
-        found = []
-        means = [part.mean(1) for part in self.states(networks, 200)]
-        for seed, *tables in zip(self.seeds, *(mean - mean.mean(1, keepdim=True) for mean in means), strict=True):
-            draw = np.random.default_rng([seed, 5])
-            orders = [draw.permutation(len(table)) if scrambled else slice(None) for table in tables]
-            found.append({name: t[None, order] for name, t, order in zip(PLACES, tables, orders, strict=True)})
-        return found
+def decoded(networks: Sequence[EncoderDecoder], sequences: Sequences, count: int) -> np.ndarray:
+    """float64 (2, seeds): :func:`decoded_places` from h and from s, where they have read a word."""
+    both = [states_of(network, sequences, count) for network in networks]
+    return np.array([[decoded_places(h[:, :-1].numpy()), decoded_places(s[:, 1:].numpy())] for h, s in both]).T
 
 
 def run_attention_without_lexicon(
@@ -138,27 +175,31 @@ def run_attention_without_lexicon(
 ) -> Result:
     """Transplants parts of flat-trained networks, and finds when attention emerges and what predicts it."""
     seeds = range(FIRST_SEED, FIRST_SEED + settings.seeds)
-    lab = _Bench(settings, progress, settings.length, seeds, len(SUBSETS) + 9)  # 6 conditions, 3 before
+    lab = Bench(settings, progress, settings.length, seeds, len(SUBSETS) + 9)  # 6 conditions, 3 before
     task, before = ("permutation", settings.length, settings.length), settings.before
     flat = lab.trained_uniformly(lab.narrow, before)
-    both = list(zip(lab.starts, flat, lab.places(flat), lab.places(flat, scrambled=True), strict=True))
-    starts = {
-        name: [transplant(fresh, trained, subset) for fresh, trained, *_ in both]
-        for name, subset in zip(NAMES, SUBSETS, strict=True)
-    } | {
-        "places written": [fresh | places for fresh, _, places, _ in both],
-        "places scrambled": [fresh | scrambled for fresh, *_, scrambled in both],
-        "places erased": [trained | {n: -x for n, x in places.items()} for _, trained, places, _ in both],
+    places = [mean_places(network, lab.narrow) for network in flat]
+    moved = [[transplant(*pair, subset) for pair in zip(lab.starts, flat, strict=True)] for subset in SUBSETS]
+    starts = dict(zip(NAMES, moved, strict=True))
+    readout = starts["readout"]
+    starts |= {
+        "places written": lab.starts,
+        "places scrambled": lab.starts,
+        "places erased": flat,
         "other order": lab.trained_uniformly(OtherOrder(*task), before),
         "noise": lab.trained_uniformly(Noise(*task), before),
-        "readout, erased": [
-            with_words_erased(transplant(*pair[:2], ("readout",)), seed)
-            for seed, pair in zip(seeds, both, strict=True)
-        ],
+        "readout, erased": [with_words_erased(*pair) for pair in zip(readout, seeds, strict=True)],
+    }
+    added = {
+        "places written": places,
+        "places scrambled": [scrambled(*pair) for pair in zip(places, seeds, strict=True)],
+        "places erased": [(-h, -s) for h, s in places],
     }
     table, rows = [], []
-    for name, given in starts.items():
-        each, (h, s) = lab.condition(name, np.nan, given, PLACES), lab.decoded(given)
+    for name, plain in starts.items():
+        networks = list(map(with_places, plain, added[name])) if name in added else plain
+        each = lab.condition(name, np.nan, networks, known=plain)
+        h, s = decoded(networks, lab.narrow, 2 * settings.pairs)
         table.append(each.row(settings) | {"place in h": h.mean(), "place in s": s.mean()})
         last = [run.attention[-1] for run in each.runs]
         rows.append(each.seeds(settings).assign(h=h, s=s, attention=last))
@@ -167,7 +208,7 @@ def run_attention_without_lexicon(
     seen = group_effects(steps) | {
         "rank correlation with known words": rank_slopes(by_subset(raw, "known"), steps)
     }
-    told = [
+    effects = [
         f"{name} {value:.2f} [{low:.2f}, {high:.2f}]"
         for name, each in seen.items()
         for value, (low, high) in [averaged(each)]
@@ -175,10 +216,21 @@ def run_attention_without_lexicon(
     remarks = (
         "place in h, in s: R2 of a linear decoder on other sequences, before the main training. known, emerged, "
         "attention: as in written-lexicon; known is measured without the added places.",
-        f"Not predicted: effects on the step of emergence within seeds, across the subsets: {', '.join(told)}.",
+        f"Not predicted: effects on the step of emergence within seeds, across the subsets: {', '.join(effects)}.",
     )
-    found = attention_without_lexicon_claims(raw, settings.steps)
-    return Result(pd.DataFrame(table), found, {"seeds": raw.round(5)}, lambda figure: _draw(figure, raw), remarks)
+
+    def draw(figure: Figure) -> None:
+        """Mean step of emergence of each condition, against places decoded from h and from s, and known words."""
+        means = raw.groupby("condition", sort=False)[["h", "s", "known", "emerged"]].mean()
+        labels = {"h": "R² of the place from h", "s": "R² of the place from s", "known": "share of known words"}
+        for axis, (name, label) in zip(figure.subplots(1, 3, sharey=True), labels.items(), strict=True):
+            axis.scatter(means[name], means.emerged, c=["tab:blue"] * len(SUBSETS) + ["tab:orange"] * 6, s=12)
+            axis.set(xlabel=label, ylabel=f"mean {UNIT}" if name == "h" else "")
+        for condition, x, y in zip(means.index, means.known, means.emerged, strict=True):
+            axis.annotate(condition, (x, y), fontsize=4)
+
+    claims = attention_without_lexicon_claims(raw, settings.steps)
+    return Result(pd.DataFrame(table), claims, {"seeds": raw.round(5)}, draw, remarks)
 
 
 def by_subset(raw: pd.DataFrame, column: str) -> np.ndarray:
@@ -263,14 +315,3 @@ def attention_without_lexicon_claims(raw: pd.DataFrame, last: int) -> tuple[Clai
         gap("Training on noise does not serve: at most 30 steps earlier", "noise", NONE, above=-30.0),
         gap("Added later: the readout does less when its words are erased", "readout", "readout, erased"),
     )
-
-
-def _draw(figure: Figure, raw: pd.DataFrame) -> None:
-    """Mean step of emergence of each condition, against places decoded from h and from s, and known words."""
-    means = raw.groupby("condition", sort=False)[["h", "s", "known", "emerged"]].mean()
-    labels = {"h": "R² of the place from h", "s": "R² of the place from s", "known": "share of known words"}
-    for axis, (name, label) in zip(figure.subplots(1, 3, sharey=True), labels.items(), strict=True):
-        axis.scatter(means[name], means.emerged, c=["tab:blue"] * len(SUBSETS) + ["tab:orange"] * 6, s=12)
-        axis.set(xlabel=label, ylabel=f"mean {UNIT}" if name == "h" else "")
-    for condition, x, y in zip(means.index, means.known, means.emerged, strict=True):
-        axis.annotate(condition, (x, y), fontsize=4)

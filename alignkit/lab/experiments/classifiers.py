@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from alignkit.errors import AlignkitError
+from alignkit.lab.experiments import ExperimentSettings
 from alignkit.lab.experiments.curves import follow
 from alignkit.lab.experiments.networks import bitext_lines
-from alignkit.lab.experiments.protocol import ExperimentSettings
 from alignkit.metrics.intervals import ratio
 from alignkit.metrics.kendall import sum_tau
 from alignkit.neural.aligners import ClassifierAligner

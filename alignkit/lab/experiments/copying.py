@@ -9,31 +9,81 @@ two flat blocks: it determines the set but not the word.
 Our choices: sequences end with EOS on both sides; "fails" means a token accuracy below ``learned`` at the last
 step. Without the source, at most :meth:`Sequences.chance` is possible (0.13 for permutations of 40), and a network
 that copies has nearly 1, so any bound well between the two gives almost the same count.
+
+The sequences, and how networks are trained on them, serve the other experiments on copying, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
+from dataclasses import dataclass, field
+from itertools import permutations
+from typing import get_args
 
 import numpy as np
 import pandas as pd
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
 
-from alignkit.lab.experiments.ensemble import MemberRun, SequencePlan
-from alignkit.lab.experiments.protocol import Claim, Figure, Result
-from alignkit.lab.experiments.sequences import (
-    Sequences,
-    color_of,
-    contrast,
-    count_table,
-    curves,
-    exact_count_table,
-    failure_claim,
-    summary,
-    train_networks,
-)
+from alignkit.classical.cooccurrence import cooccurrence
+from alignkit.errors import AlignkitError, check_known
+from alignkit.lab.experiments import Claim, ExperimentSettings, Figure, Result, claim, share_claim
+from alignkit.metrics.intervals import share_difference
+from alignkit.neural.devices import Products, one_thread, rounded
+from alignkit.neural.networks.encoder_decoder import EncoderDecoder
+from alignkit.neural.scoring.translation import network_scores
+from alignkit.neural.settings import LstmSettings
+from alignkit.neural.training.loop import CPU, adam, descend
 from alignkit.support.stages import named_progress, no_progress
+from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.tokenization import BOS, EOS
+from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import Progress
+
+FIRST = EOS + 1  #: the id of the first word
+KINDS = ("permutation", "subset", "independent", "mixture", "text")
+CONFIRMED = 2  #: consecutive measurements at which a network must have solved the task to stop
+#: (generator, B) -> int64 source (B, L), previous (B, T) and target (B, T)
+Draw = Callable[[np.random.Generator, int], tuple[np.ndarray, np.ndarray, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class SequencePlan(ExperimentSettings):
+    """Settings that the experiments on sequences share, with the paper's values for copying (section 3.3).
+
+    Attributes:
+        hidden: size of embeddings, LSTMs and the output layer.
+        batch: sequences per step.
+        steps: of Adam.
+        every: steps between measurements.
+        learning_rate: of Adam.
+        products: precision of the factors of matrix products, see :func:`alignkit.neural.devices.rounded`. With
+            bfloat16, results depend on whether the processor has units for it, but not on the number of threads.
+        solved: a network stops once its accuracy was at least this at two consecutive measurements; never if
+            above 1.
+        attended: it stops, too, once its attention to own tokens was so many times what it was before the first
+            step; never if above the length.
+        learned: a network with a lower accuracy at its last step has failed.
+    """
+
+    hidden: int = 256
+    batch: int = 128
+    steps: int = 300
+    every: int = 10
+    learning_rate: float = 1e-3
+    products: Products = "float32"
+    solved: float = 0.99
+    attended: float = 1e6
+    learned: float = 0.9
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.products not in get_args(Products):
+            raise AlignkitError(f"products must be one of {', '.join(get_args(Products))}, not {self.products!r}")
 
 
 @dataclass(frozen=True)
@@ -42,7 +92,7 @@ class CopyingSettings(SequencePlan):
 
     Attributes (others are those of :class:`SequencePlan`):
         seeds: networks per kind of sequences.
-        kinds: of sequences, see :class:`alignkit.lab.experiments.sequences.Sequences`.
+        kinds: of sequences, see :class:`Sequences`.
         length: tokens of a sequence; also the number of types of ``permutation`` and ``independent``.
         subset_types: number of types of ``subset``.
         pairs: sequences that C is counted on.
@@ -60,36 +110,400 @@ EXAMPLES = (("permutation", 3, 3), ("subset", 5, 3))
 QUICK = CopyingSettings(seeds=6, length=20, subset_types=30, hidden=64, batch=64, pairs=1000)
 
 
-def sequences_of(kind: str, settings: CopyingSettings) -> Sequences:
-    """The sequences of a kind at this size."""
-    types = {"subset": settings.subset_types, "mixture": 2 * settings.length}
-    return Sequences(kind, types.get(kind, settings.length), settings.length)
+@dataclass(frozen=True)
+class Sequences:
+    """A distribution of sequences of one length.
+
+    Attributes:
+        kind: ``permutation``, all types in random order; ``subset``, ``length`` of them without repetition;
+            ``independent``, tokens drawn independently; ``mixture``, a permutation of the first or of the second
+            half of the types, with equal probability; ``text``, one of the sentences.
+        types: the number of different tokens.
+        length: of a sequence.
+        order: int64 (length,): the target's t-th token is the source's order[t]-th; None copies.
+        sentences: int64 (M, length), those of a text, of words numbered from 0.
+    """
+
+    kind: str
+    types: int
+    length: int
+    order: np.ndarray | None = None
+    sentences: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        check_known(self.kind, KINDS, "kind of sequences")
+        fits = {
+            "permutation": self.types == self.length,
+            "subset": self.types >= self.length,
+            "independent": True,
+            "mixture": self.types == 2 * self.length,
+            "text": self.sentences is not None and len(self.sentences) > 0,
+        }
+        if self.length < 1 or self.types < 1 or not fits[self.kind]:
+            raise AlignkitError(f"no {self.kind} sequences of {self.length} tokens from {self.types} types")
+
+    @property
+    def vocabulary(self) -> int:
+        """V: padding, which never occurs, BOS and EOS, then the types."""
+        return FIRST + self.types
+
+    def sources(self, generator: np.random.Generator, count: int) -> np.ndarray:
+        """Draws sources, int64 (count, length), without EOS."""
+        if self.kind == "independent":
+            return generator.integers(0, self.types, (count, self.length))
+        if self.sentences is not None:
+            return generator.choice(self.sentences, count)
+        pool = self.length if self.kind == "mixture" else self.types
+        drawn = generator.permuted(np.tile(np.arange(pool), (count, 1)), axis=1)[:, : self.length]
+        if self.kind == "mixture":
+            drawn = drawn + self.length * generator.integers(0, 2, (count, 1))
+        return drawn
+
+    def targets(self, sources: np.ndarray) -> np.ndarray:
+        """The targets of sources (count, length)."""
+        return sources if self.order is None else sources[:, self.order]
+
+    def draw(self, generator: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Draws sources with EOS, the decoder's input, which begins with BOS, and targets with EOS.
+
+        Each is int64 (count, length + 1), word i having the id FIRST + i; see :data:`Draw`.
+        """
+        sources = self.sources(generator, count)
+        targets = self.targets(sources) + FIRST
+        end = np.full((count, 1), EOS)
+        source, target = np.hstack([sources + FIRST, end]), np.hstack([targets, end])
+        return source, np.hstack([np.full((count, 1), BOS), targets]), target
+
+    def bitext(self, generator: np.random.Generator, count: int) -> Bitext:
+        """``count`` pairs as :meth:`draw` draws them, for the probes of a network; words are numerals."""
+        source, _, target = self.draw(generator, count)
+        vocabulary = Vocabulary.from_tokens(["<pad>", "<s>", "</s>", *map(str, range(self.types))])
+        return Bitext(_corpus(source, vocabulary), _corpus(target, vocabulary))
+
+    def counts(self, generator: np.random.Generator, count: int) -> np.ndarray:
+        """The co-occurrence table C (types, types) of ``count`` drawn pairs, without EOS."""
+        sources = self.sources(generator, count)
+        vocabulary = Vocabulary.from_tokens(map(str, range(self.types)))
+        sides = (_corpus(words, vocabulary) for words in (sources, self.targets(sources)))
+        return cooccurrence(Bitext(*sides)).to_dense()
+
+    def gold(self, t: np.ndarray) -> np.ndarray:
+        """The source places of target places t in [0, length]; EOS is aligned with EOS."""
+        order = np.arange(self.length) if self.order is None else self.order
+        return np.append(order, self.length)[t]
+
+    def chance(self) -> float:
+        """The highest expected token accuracy without the source, EOS included.
+
+        Without repetition, the best guess for the t-th token is one that has not occurred yet. In a mixture, the
+        first token decides the half.
+        """
+        t = np.arange(self.length)
+        if self.kind == "independent":
+            guesses = np.full(self.length, 1 / self.types)
+        elif self.kind == "mixture":
+            guesses = 1 / (self.length - t)
+            guesses[0] = 1 / self.types
+        else:
+            guesses = 1 / (self.types - t)
+        return float((guesses.sum() + 1) / (self.length + 1))
+
+
+def _corpus(tokens: np.ndarray, vocabulary: Vocabulary) -> Corpus:
+    offsets = np.arange(len(tokens) + 1, dtype=np.int64) * tokens.shape[1]
+    return Corpus(tokens.astype(np.int32).ravel(), offsets, vocabulary)
+
+
+def exact_count_table(sequences: Sequences) -> np.ndarray:
+    """The expected C (types, types) of one copied pair, over all sequences without repetition of a tiny task."""
+    table = np.zeros((sequences.types, sequences.types))
+    drawn = list(permutations(range(sequences.types), sequences.length))
+    for words in drawn:
+        table[np.ix_(words, words)] += 1 / sequences.length
+    return table / len(drawn)
+
+
+def contrast(table: np.ndarray) -> float:
+    """The mean of the diagonal of C over the mean of its other non-zero entries.
+
+    How much more often a word co-occurs with itself than with another word. At 1, C says nothing about which
+    word translates to which.
+    """
+    others = table[~np.eye(len(table), dtype=bool)]
+    return float(np.diag(table).mean() / others[others > 0].mean())
+
+
+def copying_settings(vocabulary: int, hidden: int = 256, attention: str = "general") -> LstmSettings:
+    """The copying network of the paper (section 3.3): one layer each, the encoder one way, no dropout."""
+    return LstmSettings(
+        vocabulary=vocabulary,
+        embedding=hidden,
+        hidden=hidden,
+        layers=1,
+        bidirectional=False,
+        attention=attention,
+        dropout=0.0,
+    )
+
+
+def copying_network(settings: LstmSettings, seed: int) -> EncoderDecoder:
+    """A network with initial weights drawn from this seed."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return EncoderDecoder(settings)
+
+
+@dataclass(frozen=True, eq=False)
+class SequenceRun:
+    """The training run of one network.
+
+    Attributes:
+        steps: int64 (N,), the steps at which it was measured, from 0; fewer if it stopped early.
+        accuracy: float64 (N,), token accuracy under teacher forcing, on new sequences.
+        loss: float64 (N,), nats per token, on the same sequences.
+        attention: float64 (N,), :func:`own_attention` on the same sequences; empty if that was not measured.
+        network: after the last step; not kept by all experiments.
+    """
+
+    steps: np.ndarray
+    accuracy: np.ndarray
+    loss: np.ndarray
+    attention: np.ndarray = field(default_factory=lambda: np.empty(0))
+    network: EncoderDecoder = field(default=None)  # type: ignore[assignment]
+
+
+def own_attention(weights: Tensor, source: Tensor, target: Tensor) -> float:
+    """The mean attention, over target tokens, to source tokens that are the same.
+
+    Args:
+        weights: (B, T, L).
+        source: int64 (B, L).
+        target: int64 (B, T).
+    """
+    same = (target[:, :, None] == source[:, None, :]).double()
+    return float((weights.detach().double() * same).sum(-1).mean())
+
+
+def train_on_sequences(
+    starts: Sequence[EncoderDecoder],
+    seeds: Sequence[int],
+    draw: Draw,
+    plan: SequencePlan,
+    progress: Progress = no_progress,
+    *,
+    frozen: Sequence[str] = (),
+    uniform: bool = False,
+) -> list[SequenceRun]:
+    """Trains a copy of each of these networks by Adam, on batches of its own, one network per thread.
+
+    Args:
+        starts: the networks as they are before.
+        seeds: of each network's sequences.
+        draw: draws a batch.
+        plan: of the training; the networks' sizes are those of ``starts``.
+        progress: called with the steps done by all networks together.
+        frozen: parts of the networks that keep their weights.
+        uniform: use uniform attention, 1/L, in place of the learned one.
+
+    Returns:
+        the runs, in the order of ``starts``; they do not depend on the number of threads.
+    """
+    done, lock, stopped = [0] * len(starts), threading.Lock(), threading.Event()
+
+    def train(k: int) -> SequenceRun:
+        network = deepcopy(starts[k]).requires_grad_(True)
+        for name in frozen:
+            network.get_submodule(name).requires_grad_(False)
+        generator = np.random.default_rng(seeds[k])
+        measured: list[tuple[int, float, float, float]] = []
+        solved = False
+
+        def loss(step: int) -> Tensor:
+            nonlocal solved
+            source, previous, target = (torch.from_numpy(part) for part in draw(generator, plan.batch))
+            encoding = network.encode(source.t(), np.full(plan.batch, source.shape[1]))
+            decoded = network.decode(previous.t(), encoding, encoding.start, uniform)
+            logits = network.output(decoded.features)  # (B, T, V)
+            nats = cross_entropy(logits.flatten(0, 1), target.flatten())
+            # A batch is measured before the network is trained on it, so always on new sequences.
+            if step % plan.every == 0 or step == plan.steps:
+                accuracy = float((logits.argmax(-1) == target).double().mean())
+                attention = own_attention(decoded.weights, source, target)
+                measured.append((step, accuracy, float(nats.detach()), attention))
+                latest, level = measured[-CONFIRMED:], plan.attended * measured[0][3]
+                enough = all(one[1] >= plan.solved for one in latest) or all(one[3] >= level for one in latest)
+                solved = len(latest) == CONFIRMED and enough
+            return nats
+
+        @torch.no_grad()
+        def measure(step: int) -> bool:
+            if step == plan.steps and not solved:
+                loss(step)
+            return solved
+
+        def report(step: int, *_: object) -> None:
+            if stopped.is_set():
+                raise AlignkitError("stopped")
+            with lock:
+                done[k] = step
+                progress(sum(done), len(starts) * plan.steps, "")
+
+        optimiser = adam(network.parameters(), plan.learning_rate)
+        with one_thread(CPU):  # torch counts threads per thread
+            descend(optimiser, loss, plan.steps, measure=measure, progress=report)
+        report(plan.steps)  # a network that stopped has no more steps to take
+        steps, accuracies, losses, attentions = map(np.array, zip(*measured, strict=True))
+        return SequenceRun(steps, accuracies, losses, attentions, network)
+
+    with rounded(plan.products), ThreadPoolExecutor(min(torch.get_num_threads(), len(starts))) as pool:
+        try:
+            return list(pool.map(train, range(len(starts))))
+        except BaseException:  # Ctrl-C too: without this the threads would go on for minutes
+            stopped.set()
+            raise
+
+
+def train_networks(
+    sequences: Sequences, plan: SequencePlan, seeds: int, progress: Progress, *, attention: str = "general"
+) -> list[SequenceRun]:
+    """Trains a network from each of the seeds 0, 1, ...; they share no sequences and no initial weights."""
+    shape = copying_settings(sequences.vocabulary, plan.hidden, attention)
+    starts = [copying_network(shape, seed) for seed in range(seeds)]
+    return train_on_sequences(starts, range(seeds), sequences.draw, plan, progress)
+
+
+def known_words(sequences: Sequences, networks: Sequence[EncoderDecoder], pairs: Bitext) -> np.ndarray:
+    """float64: per network, the share of target words for which beta is largest at their translation.
+
+    Args:
+        sequences: those of the pairs.
+        networks: those to probe.
+        pairs: of :meth:`Sequences.bitext`.
+    """
+    gold = sequences.gold(np.arange(sequences.length))
+    betas = [network_scores(network, pairs, "beta") for network in networks]
+    return np.array([np.mean([(matrix.argmax(1)[:-1] == gold).mean() for matrix in beta]) for beta in betas])
+
+
+def failures(runs: Sequence[SequenceRun], learned: float) -> int:
+    """The number of networks with an accuracy below ``learned`` at the last step."""
+    return sum(bool(run.accuracy[-1] < learned) for run in runs)
+
+
+def reached(steps: np.ndarray, curve: np.ndarray, level: float) -> float:
+    """The first of the steps at which a curve is at least ``level``, NaN if there is none."""
+    above = np.nonzero(curve >= level)[0]
+    return float(steps[above[0]]) if len(above) else float("nan")
+
+
+def left_uniform(run: SequenceRun, level: float) -> float:
+    """The first measured step from which on attention to the own word is at least ``level``, or NaN."""
+    below = np.nonzero(run.attention < level)[0]
+    first = below[-1] + 1 if len(below) else 0
+    return float(run.steps[first]) if first < len(run.steps) else float("nan")
+
+
+def summary(runs: Sequence[SequenceRun], learned: float) -> dict[str, object]:
+    """Columns of a table: the failures among some networks, and when the others have learned."""
+    failed = failures(runs, learned)
+    steps = [reached(run.steps, run.accuracy, learned) for run in runs if run.accuracy[-1] >= learned]
+    return {
+        "runs": len(runs),
+        "failed": failed,
+        "share": failed / len(runs),
+        "mean accuracy": float(np.mean([run.accuracy[-1] for run in runs])),
+        "median step learned": float(np.median(steps)) if steps else float("nan"),
+    }
+
+
+def failure_claim(text: str, runs: Sequence[SequenceRun], plan: SequencePlan, **bounds: float) -> Claim:
+    """A claim about the share of networks that fail."""
+    statistic = f"share of {len(runs)} seeds with a token accuracy below {plan.learned} at step {plan.steps}"
+    return share_claim(text, statistic, failures(runs, plan.learned), len(runs), **bounds)
+
+
+def failure_difference(
+    text: str,
+    groups: Mapping[str, Sequence[SequenceRun]],
+    one: str,
+    other: str,
+    plan: SequencePlan,
+    **bounds: float,
+) -> Claim:
+    """A claim about the difference of the shares of failures in two groups of networks."""
+    counts = [
+        number for name in (one, other) for number in (failures(groups[name], plan.learned), len(groups[name]))
+    ]
+    value, low, high = share_difference(*counts)
+    statistic = f"share with an accuracy below {plan.learned} at step {plan.steps}, difference {one} - {other}"
+    return claim(text, statistic, value, (low, high), **bounds)
+
+
+def color_of(run: SequenceRun, plan: SequencePlan) -> str:
+    """The color of a network's curve: red if it has failed."""
+    return "tab:red" if run.accuracy[-1] < plan.learned else "tab:blue"
+
+
+def curves(runs: Sequence[SequenceRun], **labels: object) -> pd.DataFrame:
+    """Raw rows: labels, run, step, accuracy, loss; a network that stopped early has no further rows."""
+    frames = []
+    for number, run in enumerate(runs):
+        columns = {"step": run.steps.astype(int), "accuracy": run.accuracy.round(4), "loss": run.loss.round(4)}
+        frames.append(pd.DataFrame({**labels, "run": number, **columns}))
+    return pd.concat(frames, ignore_index=True)
 
 
 def run_copying(settings: CopyingSettings, progress: Progress = no_progress) -> Result:
     """Trains all networks and counts the failures."""
-    found: dict[str, list[MemberRun]] = {}
+    types = {"subset": settings.subset_types, "mixture": 2 * settings.length}
+    tasks = {kind: Sequences(kind, types.get(kind, settings.length), settings.length) for kind in settings.kinds}
+    runs: dict[str, list[SequenceRun]] = {}
     tables: dict[str, np.ndarray] = {}
-    for number, kind in enumerate(settings.kinds):
-        sequences = sequences_of(kind, settings)
-        tables[kind] = count_table(sequences, settings.pairs, seed=0)
-        part = named_progress(progress, kind, number, len(settings.kinds))
-        found[kind] = train_networks(sequences, settings, settings.seeds, part)
-    rows = pd.concat([curves(runs, kind=kind) for kind, runs in found.items()], ignore_index=True)
-    table = []
-    for kind, runs in found.items():
-        sequences = sequences_of(kind, settings)
-        row = {"setting": kind, "types": sequences.types, "diagonal of C / rest": contrast(tables[kind])}
-        table.append({**row, "chance": sequences.chance(), **summary(runs, settings.learned)})
+    counts, table = [], []
+    for number, (kind, sequences) in enumerate(tasks.items()):
+        C = tables[kind] = sequences.counts(np.random.default_rng(0), settings.pairs) / settings.pairs
+        part = named_progress(progress, kind, number, len(tasks))
+        runs[kind] = train_networks(sequences, settings, settings.seeds, part)
+        row = {"setting": kind, "types": sequences.types, "diagonal of C / rest": contrast(C)}
+        table.append({**row, "chance": sequences.chance(), **summary(runs[kind], settings.learned)})
+        source, target = np.triu_indices(len(C))  # C is symmetric
+        columns = {"source": source, "target": target, "count": C[source, target].round(5)}
+        counts.append(pd.DataFrame({"kind": kind, **columns}))
+    rows = [curves(part, kind=kind) for kind, part in runs.items()]
+
+    def draw(figure: Figure) -> None:
+        """Accuracy of every seed above, C below, and the smallest example at the bottom."""
+        axes = figure.subplots(3, max(len(runs), len(EXAMPLES)), squeeze=False, height_ratios=[2, 2, 1])
+        top = max(float(C.max()) for C in tables.values())
+        for column, (kind, part) in enumerate(runs.items()):
+            above, below = axes[0, column], axes[1, column]
+            for run in part:
+                above.plot(run.steps, run.accuracy, color=color_of(run, settings), lw=0.8, alpha=0.7)
+                if run.steps[-1] < settings.steps:
+                    rest = [run.steps[-1], settings.steps], [run.accuracy[-1]] * 2  # after a network stopped
+                    above.plot(*rest, color="tab:blue", lw=0.8, alpha=0.3, ls=":")
+            above.set(title=kind, ylim=(0, 1.02), xlim=(0, settings.steps), xlabel="step")
+            above.axhline(tasks[kind].chance(), color="gray", lw=0.6, ls="--")
+            picture = below.imshow(tables[kind], vmin=0, vmax=top, cmap="viridis")
+            below.set(xticks=[], yticks=[], xlabel="output word")
+        axes[0, 0].set_ylabel("token accuracy")
+        axes[1, 0].set_ylabel("input word")
+        figure.colorbar(picture, ax=list(axes[1]), label="C per pair", shrink=0.8)
+        for axis in (*axes[0, len(runs) :], *axes[1, len(runs) :], *axes[2, len(EXAMPLES) :]):
+            axis.axis("off")
+        for axis, (kind, types, length) in zip(axes[2], EXAMPLES, strict=False):
+            axis.imshow(exact_count_table(Sequences(kind, types, length)), vmin=0, vmax=1 / length, cmap="viridis")
+            axis.set(xticks=[], yticks=[], title=f"C of {length} of {types}")
+
     return Result(
         pd.DataFrame(table),
-        tuple(copying_claims(found, settings)),
-        {"accuracy": rows, "counts": _count_rows(tables)},
-        lambda figure: _draw(figure, found, tables, settings),
+        tuple(copying_claims(runs, settings)),
+        {"accuracy": pd.concat(rows, ignore_index=True), "counts": pd.concat(counts, ignore_index=True)},
+        draw,
     )
 
 
-def copying_claims(found: Mapping[str, list[MemberRun]], settings: CopyingSettings) -> Iterator[Claim]:
+def copying_claims(found: Mapping[str, list[SequenceRun]], settings: CopyingSettings) -> Iterator[Claim]:
     """The claims about the kinds of sequences that were trained on."""
     length, rarely = settings.length, "judged as: for less than a fifth of the seeds"
     if runs := found.get("permutation"):
@@ -106,44 +520,3 @@ def copying_claims(found: Mapping[str, list[MemberRun]], settings: CopyingSettin
     if runs := found.get("mixture"):
         text = "permutations of two disjoint sets sometimes fail, since C is flat within a set (appendix A.3)"
         yield failure_claim(text, runs, settings, above=0.0)
-
-
-def _count_rows(tables: Mapping[str, np.ndarray]) -> pd.DataFrame:
-    """The upper triangle of C, which is symmetric, as rows."""
-    frames = []
-    for kind, table in tables.items():
-        source, target = np.triu_indices(len(table))
-        counts = np.round(table[source, target], 5)
-        frames.append(pd.DataFrame({"kind": kind, "source": source, "target": target, "count": counts}))
-    return pd.concat(frames, ignore_index=True)
-
-
-def _draw(
-    figure: Figure,
-    found: Mapping[str, list[MemberRun]],
-    tables: Mapping[str, np.ndarray],
-    settings: CopyingSettings,
-) -> None:
-    """Accuracy of every seed above, C below, and the smallest example at the bottom."""
-    axes = figure.subplots(3, max(len(found), len(EXAMPLES)), squeeze=False, height_ratios=[2, 2, 1])
-    top = max(float(table.max()) for table in tables.values())
-    for column, (kind, runs) in enumerate(found.items()):
-        above, below = axes[0, column], axes[1, column]
-        for run in runs:
-            above.plot(run.steps, run.accuracy, color=color_of(run, settings), lw=0.8, alpha=0.7)
-            if run.steps[-1] < settings.steps:
-                rest = [run.steps[-1], settings.steps], [run.accuracy[-1]] * 2  # after a network stopped
-                above.plot(*rest, color="tab:blue", lw=0.8, alpha=0.3, ls=":")
-        above.set(title=kind, ylim=(0, 1.02), xlim=(0, settings.steps), xlabel="step")
-        above.axhline(sequences_of(kind, settings).chance(), color="gray", lw=0.6, ls="--")
-        picture = below.imshow(tables[kind], vmin=0, vmax=top, cmap="viridis")
-        below.set(xticks=[], yticks=[], xlabel="output word")
-    axes[0, 0].set_ylabel("token accuracy")
-    axes[1, 0].set_ylabel("input word")
-    figure.colorbar(picture, ax=list(axes[1]), label="C per pair", shrink=0.8)
-    for axis in (*axes[0, len(found) :], *axes[1, len(found) :], *axes[2, len(EXAMPLES) :]):
-        axis.axis("off")
-    for axis, (kind, types, length) in zip(axes[2], EXAMPLES, strict=False):
-        table = exact_count_table(Sequences(kind, types, length))
-        axis.imshow(table, vmin=0, vmax=1 / length, cmap="viridis")
-        axis.set(xticks=[], yticks=[], title=f"C of {length} of {types}")

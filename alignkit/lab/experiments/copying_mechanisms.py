@@ -15,25 +15,33 @@ seed. "Fails" is as in ``copying``: a token accuracy below ``learned`` at the la
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
 
-from alignkit.lab.experiments.ensemble import CONFIRMED, MemberRun, Parameters, SequencePlan, copying_settings
-from alignkit.lab.experiments.protocol import Claim, Figure, Result
-from alignkit.lab.experiments.sequences import Sequences, color_of, curves, failure_difference, summary
+from alignkit.lab.experiments import Claim, Figure, Result
+from alignkit.lab.experiments.copying import (
+    CONFIRMED,
+    SequencePlan,
+    SequenceRun,
+    Sequences,
+    color_of,
+    copying_network,
+    copying_settings,
+    curves,
+    failure_difference,
+    summary,
+)
 from alignkit.neural.devices import Batch, one_thread
-from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.neural.settings import SOFTMAX, parse_attention
-from alignkit.neural.training.loop import adam, descend
+from alignkit.neural.training.loop import CPU, adam, descend
 from alignkit.neural.training.translation import TokenLoss, batch_loss
 from alignkit.support.stages import no_progress
 from alignkit.types import Progress
 
-_CPU = torch.device("cpu")
 #: what the theory says of normalizers: the sparse ones, and the hard ones by how they are trained
 SPARSE, HARD = ("entmax15", "sparsemax", "entmax"), ("straight-through", "gumbel", "reinforce")
 
@@ -69,54 +77,50 @@ QUICK = CopyingMechanismsSettings(seeds=4, length=10, hidden=32, batch=32)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class AttentionRun(MemberRun):
+class AttentionRun(SequenceRun):
     """A network's training, and what its attention left out.
 
-    Attributes (others are those of :class:`MemberRun`; the parameters are not kept):
+    Attributes (others are those of :class:`SequenceRun`; the network is not kept):
         outside: (N,), per measured step the share of target tokens whose own source token has a weight of 0.
         support: (N,), the mean number of source tokens with a weight above 0.
     """
 
-    parameters: Parameters = field(default_factory=dict)
     outside: np.ndarray
     support: np.ndarray
-
-
-def run_copying_mechanisms(settings: CopyingMechanismsSettings, progress: Progress = no_progress) -> Result:
-    """Trains a network per mechanism and seed, and compares the failures."""
-    found: dict[str, list[AttentionRun]] = {name: [] for name in settings.mechanisms}
-    total = len(found) * settings.seeds
-    with one_thread(_CPU):
-        for name, runs in found.items():
-            for seed in range(settings.seeds):
-                runs.append(train_mechanism(name, seed, settings))
-                progress(sum(map(len, found.values())), total, name)
-    rows = pd.concat([_rows(name, runs) for name, runs in found.items()], ignore_index=True)
-    return Result(
-        pd.DataFrame([_row(name, runs, settings) for name, runs in found.items()]),
-        tuple(copying_mechanisms_claims(found, settings)),
-        {"accuracy": rows},
-        lambda figure: _draw(figure, found, settings),
-    )
 
 
 def train_mechanism(name: str, seed: int, settings: CopyingMechanismsSettings) -> AttentionRun:
     """Trains one network; it is measured, in evaluation mode, on the sequences of a step before that step."""
     sequences = Sequences("permutation", settings.length, settings.length)
-    shape = replace(copying_settings(sequences.vocabulary, settings.hidden), attention=f"general+{name}")
-    with torch.random.fork_rng(devices=[]):  # as in the experiment ``copying``
-        torch.manual_seed(seed)
-        network = EncoderDecoder(shape)
+    network = copying_network(copying_settings(sequences.vocabulary, settings.hidden, f"general+{name}"), seed)
     generator, measured = np.random.default_rng(seed), []
-    batch = _batch(sequences, generator, settings.batch)
+    lengths = np.full(settings.batch, settings.length + 1)
 
+    def draw() -> Batch:
+        drawn = sequences.draw(generator, settings.batch)
+        source, previous, target = (torch.from_numpy(np.ascontiguousarray(part.T)) for part in drawn)
+        every = torch.arange(target.numel())
+        return Batch(np.arange(settings.batch), source, lengths, target, previous, lengths, every)
+
+    batch = draw()
+
+    @torch.no_grad()
     def measure(step: int) -> bool:
         nonlocal batch
         if step:
-            batch = _batch(sequences, generator, settings.batch)
+            batch = draw()
         if step % settings.every and step != settings.steps:
             return False
-        measured.append((step, *_measure(network, batch)))
+        network.eval()
+        encoding = network.encode(batch.source, batch.source_lengths)
+        decoded = network.decode(batch.previous, encoding, encoding.start)
+        x, output = decoded.features.flatten(0, 1), network.output
+        right: Tensor = output(x).argmax(1) == batch.targets
+        nats = TokenLoss.apply(x, output.weight, output.bias, batch.targets, 0.0)
+        held = decoded.weights > 0  # (B, T, L); the t-th target token is the t-th source token
+        outside = 1 - held.diagonal(dim1=1, dim2=2).double().mean()
+        numbers = (right.double().mean(), nats, outside, held.double().sum(2).mean())
+        measured.append((step, *map(float, numbers)))
         return len(measured) >= CONFIRMED and all(one[1] >= settings.solved for one in measured[-CONFIRMED:])
 
     optimiser = adam(network.parameters(), settings.learning_rate)
@@ -125,49 +129,44 @@ def train_mechanism(name: str, seed: int, settings: CopyingMechanismsSettings) -
     return AttentionRun(steps, accuracy, loss, outside=outside, support=support)
 
 
-def _batch(sequences: Sequences, generator: np.random.Generator, count: int) -> Batch:
-    source, previous, target = sequences.draw(generator, count)
-    lengths = np.full(count, source.shape[1])
-    x, y, before = (torch.from_numpy(np.ascontiguousarray(part.T)) for part in (source, target, previous))
-    return Batch(np.arange(count), x, lengths, y, before, lengths, torch.arange(target.size))
+def run_copying_mechanisms(settings: CopyingMechanismsSettings, progress: Progress = no_progress) -> Result:
+    """Trains a network per mechanism and seed, and compares the failures."""
+    found: dict[str, list[AttentionRun]] = {name: [] for name in settings.mechanisms}
+    with one_thread(CPU):
+        for number, (name, runs) in enumerate(found.items()):
+            for seed in range(settings.seeds):
+                runs.append(train_mechanism(name, seed, settings))
+                progress(number * settings.seeds + seed + 1, len(found) * settings.seeds, name)
+    rows, table = [], []
+    for name, runs in found.items():
+        frame = curves(runs, mechanism=name)
+        frame["outside"] = np.concatenate([one.outside for one in runs]).round(4)
+        frame["support"] = np.concatenate([one.support for one in runs]).round(2)
+        rows.append(frame)
+        start = [one.outside[np.searchsorted(one.steps, min(20, settings.steps))] for one in runs]
+        row = {"mechanism": name, **summary(runs, settings.learned)}
+        row["own token outside at step 20"] = float(np.mean(start))
+        row["at the end"] = float(np.mean([one.outside[-1] for one in runs]))
+        table.append(row | {"support at the end": float(np.mean([one.support[-1] for one in runs]))})
 
+    def draw(figure: Figure) -> None:
+        """Accuracy of every network above, the share of own tokens outside of the support below."""
+        axes = figure.subplots(2, len(found), sharex=True, sharey=True, squeeze=False)
+        for column, (name, runs) in enumerate(found.items()):
+            for one in runs:
+                for row, values in enumerate((one.accuracy, one.outside)):
+                    axes[row, column].plot(one.steps, values, color=color_of(one, settings), lw=0.8, alpha=0.7)
+            axes[0, column].set(title=name, xlim=(0, settings.steps), ylim=(0, 1.02))
+            axes[1, column].set_xlabel("step")
+        axes[0, 0].set_ylabel("token accuracy")
+        axes[1, 0].set_ylabel("own token has weight 0")
 
-def _measure(network: EncoderDecoder, batch: Batch) -> tuple[float, float, float, float]:
-    """Token accuracy, loss in nats per token, share of own source tokens outside of the support, its size."""
-    network.eval()
-    with torch.no_grad():
-        encoding = network.encode(batch.source, batch.source_lengths)
-        decoded = network.decode(batch.previous, encoding, encoding.start)
-        x, output = decoded.features.flatten(0, 1), network.output
-        right: Tensor = output(x).argmax(1) == batch.targets
-        loss = TokenLoss.apply(x, output.weight, output.bias, batch.targets, 0.0)
-        held = decoded.weights > 0  # (B, T, L); the t-th target token is the t-th source token
-        own = held.diagonal(dim1=1, dim2=2)
-    numbers = (right.double().mean(), loss, 1 - own.double().mean(), held.double().sum(2).mean())
-    accuracy, nats, outside, support = (float(number) for number in numbers)
-    return accuracy, nats, outside, support
-
-
-def _rows(name: str, runs: Sequence[AttentionRun]) -> pd.DataFrame:
-    frame = curves(runs, mechanism=name)
-    frame["outside"] = np.concatenate([one.outside for one in runs]).round(4)
-    frame["support"] = np.concatenate([one.support for one in runs]).round(2)
-    return frame
-
-
-def _row(name: str, runs: Sequence[AttentionRun], settings: CopyingMechanismsSettings) -> dict[str, object]:
-    start = [one.outside[np.searchsorted(one.steps, min(20, settings.steps))] for one in runs]
-    return {
-        "mechanism": name,
-        **summary(runs, settings.learned),
-        "own token outside at step 20": float(np.mean(start)),
-        "at the end": float(np.mean([one.outside[-1] for one in runs])),
-        "support at the end": float(np.mean([one.support[-1] for one in runs])),
-    }
+    claims = tuple(copying_mechanisms_claims(found, settings))
+    return Result(pd.DataFrame(table), claims, {"accuracy": pd.concat(rows, ignore_index=True)}, draw)
 
 
 def copying_mechanisms_claims(
-    found: Mapping[str, Sequence[MemberRun]], settings: CopyingMechanismsSettings
+    found: Mapping[str, Sequence[SequenceRun]], settings: CopyingMechanismsSettings
 ) -> Iterator[Claim]:
     """That each other mechanism fails more often than softmax; none if softmax was not trained."""
     why = {
@@ -181,18 +180,3 @@ def copying_mechanisms_claims(
             reason = why.get(name.partition(":")[0])
             text = f"{name}{f' ({reason})' if reason else ''} fails on permutations more often than softmax"
             yield failure_difference(text, found, name, SOFTMAX, settings, above=0.0)
-
-
-def _draw(
-    figure: Figure, found: Mapping[str, Sequence[AttentionRun]], settings: CopyingMechanismsSettings
-) -> None:
-    """Accuracy of every network above, the share of own tokens outside of the support below."""
-    axes = figure.subplots(2, len(found), sharex=True, sharey=True, squeeze=False)
-    for column, (name, runs) in enumerate(found.items()):
-        for one in runs:
-            for row, values in enumerate((one.accuracy, one.outside)):
-                axes[row, column].plot(one.steps, values, color=color_of(one, settings), lw=0.8, alpha=0.7)
-        axes[0, column].set(title=name, xlim=(0, settings.steps), ylim=(0, 1.02))
-        axes[1, column].set_xlabel("step")
-    axes[0, 0].set_ylabel("token accuracy")
-    axes[1, 0].set_ylabel("own token has weight 0")

@@ -25,6 +25,7 @@ import pandas as pd
 from scipy.special import expit
 
 from alignkit.errors import AlignkitError
+from alignkit.lab.experiments import Claim, Figure, Result, averaged, claim
 from alignkit.lab.experiments.classifiers import (
     ClassifierPlan,
     Split,
@@ -33,7 +34,6 @@ from alignkit.lab.experiments.classifiers import (
     sentence_taus,
     train_in_memory,
 )
-from alignkit.lab.experiments.protocol import Claim, Figure, Result, averaged, claim
 from alignkit.metrics.divergence import jensen_shannon
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores

@@ -24,7 +24,7 @@ A and T_0 are fitted on one half of the cells of a grid and tested on the other,
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -33,11 +33,17 @@ from scipy.optimize import least_squares
 from scipy.stats import rankdata
 
 from alignkit.errors import AlignkitError
-from alignkit.lab.experiments.ensemble import MemberRun, SequencePlan
+from alignkit.lab.experiments import Claim, ExperimentSettings, Figure, Result, averaged, claim
+from alignkit.lab.experiments.copying import (
+    SequencePlan,
+    SequenceRun,
+    Sequences,
+    left_uniform,
+    reached,
+    train_networks,
+)
 from alignkit.lab.experiments.initial_gradient import frequent_words
 from alignkit.lab.experiments.networks import bitext_lines
-from alignkit.lab.experiments.protocol import Claim, ExperimentSettings, Figure, Result, averaged, claim
-from alignkit.lab.experiments.sequences import Sequences, left_uniform, reached, train_networks
 from alignkit.metrics.intervals import RESAMPLES, percentile_interval
 from alignkit.support.stages import named_progress, no_progress
 from alignkit.types import Progress
@@ -163,10 +169,10 @@ def predictions(cells: pd.DataFrame, steps: pd.Series) -> tuple[pd.DataFrame, np
     return pd.DataFrame(found), constants
 
 
-def median_steps(runs: Sequence[MemberRun]) -> dict[str, float]:
+def median_steps(runs: Sequence[SequenceRun]) -> dict[str, float]:
     """The median step of each of the outcomes; infinite if half of the networks do not get there."""
     twice = [left_uniform(run, 2 * run.attention[0]) for run in runs]
-    first = [reached(replace(run, accuracy=run.attention), 1.25 * run.attention[0]) for run in runs]
+    first = [reached(run.steps, run.attention, 1.25 * run.attention[0]) for run in runs]
     medians = (float(np.median(np.nan_to_num(each, nan=np.inf))) for each in (twice, first))
     return dict(zip(OUTCOMES, medians, strict=True))
 
@@ -182,8 +188,8 @@ def run_emergence_law(settings: EmergenceLawSettings, progress: Progress = no_pr
     for at, (cell, sequences) in enumerate(zip(raw.itertuples(), kinds, strict=True)):
         last = round(settings.travel / (cell.rate * cell.width))
         plan = SequencePlan(cell.width, cell.batch, last, 1, cell.rate, solved=2.0, attended=STOP)
-        told = named_progress(progress, f"cell {at + 1} of {len(raw)}", at, len(raw))
-        steps.append(median_steps(train_networks(sequences, plan, settings.seeds, told)))
+        named = named_progress(progress, f"cell {at + 1} of {len(raw)}", at, len(raw))
+        steps.append(median_steps(train_networks(sequences, plan, settings.seeds, named)))
     raw = raw.join(pd.DataFrame(steps).replace(np.inf, np.nan))
     table, remarks = [], []
     claims: list[Claim] = []
@@ -196,8 +202,21 @@ def run_emergence_law(settings: EmergenceLawSettings, progress: Progress = no_pr
         remarks.append(
             f"{outcome}: T_0 = {delay:.2f}, A = {factor:.3f}; never in {raw[outcome].isna().sum()} cells."
         )
-    measured = {"cells": raw.round(5)}
-    return Result(pd.concat(table), tuple(claims), measured, lambda figure: _draw(figure, raw), tuple(remarks))
+
+    def draw(figure: Figure) -> None:
+        """Measured against predicted steps, for each outcome."""
+        for axes, outcome in zip(figure.subplots(1, 2), OUTCOMES, strict=True):
+            for part, marker in (("fit", "."), ("test", "o"), ("text", "^")):
+                some = raw[raw.part == part]
+                axes.plot(some[f"{outcome}: law"], some[outcome], marker, mfc="none", label=part)
+            ends = [raw[outcome].min(), raw[outcome].max()]
+            axes.plot(ends, ends, "k--", lw=1)
+            axes.set(xscale="log", yscale="log", xlabel="predicted step", ylabel="measured step", title=outcome)
+            axes.set(xticks=TICKS, xticklabels=TICKS, yticks=TICKS, yticklabels=TICKS)
+            axes.minorticks_off()
+            axes.legend()
+
+    return Result(pd.concat(table), tuple(claims), {"cells": raw.round(5)}, draw, tuple(remarks))
 
 
 def law_claims(raw: pd.DataFrame, outcome: str) -> Iterator[Claim]:
@@ -221,17 +240,3 @@ def _ordered(text: str, cells: pd.DataFrame, outcome: str, above: float) -> Clai
             found = [np.corrcoef(rankdata(pairs[at], axis=0).T)[0, 1] for at in (np.arange(len(pairs)), *draws)]
     interval = percentile_interval(np.array(found[1:]))
     return claim(text, f"rank correlation with the law's, {outcome}", found[0], interval, above=above)
-
-
-def _draw(figure: Figure, raw: pd.DataFrame) -> None:
-    """Measured against predicted steps, for each outcome."""
-    for axes, outcome in zip(figure.subplots(1, 2), OUTCOMES, strict=True):
-        for part, marker in (("fit", "."), ("test", "o"), ("text", "^")):
-            cells = raw[raw.part == part]
-            axes.plot(cells[f"{outcome}: law"], cells[outcome], marker, mfc="none", label=part)
-        ends = [raw[outcome].min(), raw[outcome].max()]
-        axes.plot(ends, ends, "k--", lw=1)
-        axes.set(xscale="log", yscale="log", xlabel="predicted step", ylabel="measured step", title=outcome)
-        axes.set(xticks=TICKS, xticklabels=TICKS, yticks=TICKS, yticklabels=TICKS)
-        axes.minorticks_off()
-        axes.legend()

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from alignkit.lab.experiments import Claim, Figure, Result, averaged, claim
 from alignkit.lab.experiments.classifiers import (
     ClassifierPlan,
     Split,
@@ -28,7 +29,6 @@ from alignkit.lab.experiments.classifiers import (
     train_in_memory,
 )
 from alignkit.lab.experiments.curves import half_way_rows
-from alignkit.lab.experiments.protocol import Claim, Figure, Result, averaged, claim
 from alignkit.metrics.agreement import agreement
 from alignkit.neural.aligners import ClassifierAligner
 from alignkit.neural.scoring.classifier import classifier_scores

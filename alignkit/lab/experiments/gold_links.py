@@ -22,9 +22,9 @@ import pandas as pd
 
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
+from alignkit.lab.experiments import Claim, Figure, Result, averaged, claim
 from alignkit.lab.experiments.curves import half_way_rows
 from alignkit.lab.experiments.networks import EncodedText, NetworkPlan, bitext_lines, train_network
-from alignkit.lab.experiments.protocol import Claim, Figure, Result, averaged, claim
 from alignkit.links.from_scores import best_links
 from alignkit.links.gold import read_gold
 from alignkit.links.links import GoldLinks

@@ -37,8 +37,8 @@ from torch.nn.functional import embedding_bag
 
 from alignkit.classical.cooccurrence import cooccurrence
 from alignkit.errors import AlignkitError
+from alignkit.lab.experiments import Claim, ExperimentSettings, Figure, Result, averaged, claim
 from alignkit.lab.experiments.networks import bitext_lines
-from alignkit.lab.experiments.protocol import Claim, ExperimentSettings, Figure, Result, averaged, claim
 from alignkit.neural.devices import usable
 from alignkit.support.stages import no_progress
 from alignkit.text.bitext import Bitext, Corpus

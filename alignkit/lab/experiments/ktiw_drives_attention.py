@@ -17,9 +17,9 @@ import pandas as pd
 
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
+from alignkit.lab.experiments import Claim, Figure, Result, claim
 from alignkit.lab.experiments.curves import LEARNED, AgreementCurves
 from alignkit.lab.experiments.networks import EncodedText, NetworkPlan, encode_plan, take_pairs, train_network
-from alignkit.lab.experiments.protocol import Claim, Figure, Result, claim
 from alignkit.metrics.intervals import bootstrap_ratio, ratio
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.training.run_directory import load_network, open_run

@@ -18,9 +18,9 @@ import numpy as np
 import pandas as pd
 
 from alignkit.classical.ibm1 import fit_ibm1
+from alignkit.lab.experiments import Claim, Figure, Result, claim
 from alignkit.lab.experiments.curves import LEARNED, AgreementCurves
 from alignkit.lab.experiments.networks import NetworkPlan, encode_plan, take_pairs, train_network
-from alignkit.lab.experiments.protocol import Claim, Figure, Result, claim
 from alignkit.metrics.intervals import percentile_interval
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.settings import Reading, RunSettings

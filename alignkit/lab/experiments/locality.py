@@ -23,20 +23,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from alignkit.errors import AlignkitError
-from alignkit.lab.experiments.ensemble import EnsembleLSTM
-from alignkit.lab.experiments.protocol import (
-    Claim,
-    ExperimentSettings,
-    Figure,
-    Result,
-    averaged,
-    claim,
-    share_claim,
-)
+from alignkit.lab.experiments import Claim, ExperimentSettings, Figure, Result, averaged, claim, share_claim
 from alignkit.neural.training.loop import adam, descend
 from alignkit.support.stages import named_progress, no_progress
 from alignkit.types import Progress
@@ -98,44 +89,26 @@ def draw_sequences(
     return words, place, positive
 
 
-class KeywordNetworks:
-    """S = 1 classifier with uniform attention."""
+class KeywordNetwork(nn.Module):
+    """A classifier with uniform attention over the states of an LSTM: p(positive) = sigma(W mean_l h_l + b)."""
 
-    def __init__(self, settings: LocalitySettings, seed: int) -> None:
-        self.p = {name: part[None].requires_grad_() for name, part in _initial(settings, seed).items()}
+    def __init__(self, settings: LocalitySettings) -> None:
+        super().__init__()
+        hidden = settings.hidden
+        self.embedding, self.lstm = nn.Embedding(settings.types, hidden), nn.LSTM(hidden, hidden, batch_first=True)
+        self.output = nn.Linear(hidden, 1)
+        # One bias, not torch's two, and its weights of the last two gates exchanged: as in the committed run.
+        with torch.no_grad():
+            *_, bias, other = weights = list(self.lstm.parameters())
+            bias.add_(other)
+            other.zero_().requires_grad_(False)
+            for weight in weights:
+                weight.copy_(torch.cat([weight.chunk(4)[gate] for gate in (0, 1, 3, 2)]))
 
-    def readout(self, words: np.ndarray) -> Tensor:
-        """W h_l (S, B, L) for words int64 (S, B, L), without the bias."""
-        p, tokens = self.p, torch.from_numpy(words).transpose(1, 2).contiguous()
-        table = torch.baddbmm(p["bias"].unsqueeze(1), p["embedding"], p["input"])
-        zero = p["state"].new_zeros(len(words), tokens.shape[2], p["state"].shape[1])
-        h, _ = EnsembleLSTM.apply(table, p["state"], tokens, zero, zero)
-        return torch.einsum("slbh,sh->sbl", h, p["weight"])
-
-    def loss(self, words: np.ndarray, positive: np.ndarray) -> Tensor:
-        """The sum over networks of their mean cross-entropy, in nats."""
-        logits = self.readout(words).mean(2) + self.p["offset"]
-        target = torch.from_numpy(positive).to(logits.dtype)
-        return binary_cross_entropy_with_logits(logits, target, reduction="none").mean(1).sum()
-
-
-def _initial(settings: LocalitySettings, seed: int) -> dict[str, Tensor]:
-    hidden = settings.hidden
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        embedding = torch.nn.Embedding(settings.types, hidden)
-        lstm, last = torch.nn.LSTM(hidden, hidden), torch.nn.Linear(hidden, 1)
-    # torch orders the gates differently than EnsembleLSTM does, which makes no difference to random weights.
-    own = dict(lstm.named_parameters())
-    parts = {
-        "embedding": embedding.weight,
-        "input": own["weight_ih_l0"].t(),
-        "state": own["weight_hh_l0"].t(),
-        "bias": own["bias_ih_l0"] + own["bias_hh_l0"],
-        "weight": last.weight[0],
-        "offset": last.bias,
-    }
-    return {name: value.detach().clone() for name, value in parts.items()}
+    def forward(self, words: Tensor) -> Tensor:
+        """The log-odds W h_l + b of each state (B, L), for words int64 (B, L)."""
+        log_odds: Tensor = self.output(self.lstm(self.embedding(words))[0]).squeeze(2)
+        return log_odds
 
 
 def gammas(log_odds: np.ndarray, place: np.ndarray) -> dict[str, float]:
@@ -155,31 +128,12 @@ def gammas(log_odds: np.ndarray, place: np.ndarray) -> dict[str, float]:
     }
 
 
-def run_locality(settings: LocalitySettings, progress: Progress = no_progress) -> Result:
-    """Trains under uniform attention and measures gamma."""
-    parts = [named_progress(progress, "", seed, settings.seeds) for seed in range(settings.seeds)]
-    found = [row for seed, part in enumerate(parts) for row in train(settings, seed, part)]
-    rows = pd.DataFrame(found).sort_values(["step", "run"], ignore_index=True)
-    curve = rows.groupby("step")[[*PLACES, "accuracy"]].mean()
-    early = early_steps(rows, settings)
-    at_early = rows.merge(early, on=["run", "step"])
-    at_end = rows[rows.step == rows.step.max()]
-    spread = spread_steps(rows)
-    moments = {"start": rows[rows.step == 0], "keyword known": at_early}
-    moments |= {"observation 3": rows.merge(spread, on=["run", "step"]), "end": at_end}
-    known = f"the keyword is known in {len(early)} of {settings.seeds} runs"
-    return Result(
-        _table(moments),
-        tuple(locality_claims(at_early, at_end, len(spread), settings.seeds)),
-        {"gamma": rows},
-        lambda figure: _draw(figure, curve, float(early.step.median())),
-        () if len(early) == settings.seeds else (known,),
-    )
-
-
 def train(settings: LocalitySettings, seed: int, progress: Progress = no_progress) -> list[dict[str, float]]:
     """A row (run, step, accuracy, loss, gamma at each of :data:`PLACES`) per measured step of one network."""
-    network, stream = KeywordNetworks(settings, seed), np.random.default_rng([seed, 0])
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = KeywordNetwork(settings)
+    stream = np.random.default_rng([seed, 0])
     words, place, positive = draw_sequences(np.random.default_rng([seed, 1]), settings.measured, settings)
     rows: list[dict[str, float]] = []
 
@@ -187,7 +141,7 @@ def train(settings: LocalitySettings, seed: int, progress: Progress = no_progres
     def measure(step: int) -> None:
         if step % settings.every and step != settings.steps:
             return
-        log_odds = (network.readout(words[None])[0].double() + network.p["offset"].double()).numpy()
+        log_odds = network(torch.from_numpy(words)).double().numpy()
         logits = log_odds.mean(1)
         found = {"accuracy": ((logits > 0) == positive).mean()}
         found["loss"] = np.logaddexp(0, np.where(positive, -logits, logits)).mean()
@@ -196,17 +150,55 @@ def train(settings: LocalitySettings, seed: int, progress: Progress = no_progres
 
     def loss(step: int) -> Tensor:
         drawn, _, keyword = draw_sequences(stream, settings.batch, settings)
-        return network.loss(drawn[None], keyword[None])
+        logits = network(torch.from_numpy(drawn)).mean(1)
+        return binary_cross_entropy_with_logits(logits, torch.from_numpy(keyword).to(logits.dtype))
 
-    optimiser = adam(network.p.values(), settings.learning_rate, fused=False)
-    descend(optimiser, loss, settings.steps, measure=measure, progress=progress)
+    descend(
+        adam(network.parameters(), settings.learning_rate),
+        loss,
+        settings.steps,
+        measure=measure,
+        progress=progress,
+    )
     return rows
 
 
-def early_steps(rows: pd.DataFrame, settings: LocalitySettings) -> pd.DataFrame:
-    """The first measured step of each run with gamma of at least ``known`` at the keyword."""
-    above = rows[rows.keyword >= settings.known]
-    return above.groupby("run", as_index=False)["step"].min()
+def run_locality(settings: LocalitySettings, progress: Progress = no_progress) -> Result:
+    """Trains under uniform attention and measures gamma."""
+    parts = [named_progress(progress, "", seed, settings.seeds) for seed in range(settings.seeds)]
+    found = [row for seed, part in enumerate(parts) for row in train(settings, seed, part)]
+    rows = pd.DataFrame(found).sort_values(["step", "run"], ignore_index=True)
+    # When the keyword is first known, and when observation 3 first holds, in each run where they do.
+    early = rows[rows.keyword >= settings.known].groupby("run", as_index=False)["step"].min()
+    spread = spread_steps(rows)
+    at_early, at_end = rows.merge(early, on=["run", "step"]), rows[rows.step == rows.step.max()]
+    moments = {"start": rows[rows.step == 0], "keyword known": at_early}
+    moments |= {"observation 3": rows.merge(spread, on=["run", "step"]), "end": at_end}
+    table = []
+    for name, part in moments.items():
+        means = part[["step", "accuracy", *PLACES]].mean().to_dict()
+        table.append({"moment": name, "mean step": means.pop("step"), **means})
+    known = f"the keyword is known in {len(early)} of {settings.seeds} runs"
+
+    def draw(figure: Figure) -> None:
+        """gamma over training, mean over the runs, in nats and relative to gamma at the keyword."""
+        curve = rows.groupby("step")[[*PLACES]].mean()
+        left, right = figure.subplots(1, 2)
+        for name in PLACES:
+            left.plot(curve.index, curve[name], label=name)
+            clear = curve[curve.keyword > 0.1 * curve.keyword.max()]
+            right.plot(clear.index, clear[name] / clear.keyword, label=name)
+        for axis in (left, right):
+            axis.axvline(float(early.step.median()), color="gray", ls=":", lw=0.8)
+            axis.axhline(0, color="gray", lw=0.5)
+            axis.set(xlabel="step", xlim=(0, curve.index.max()))
+        left.set_ylabel("gamma (nats of log odds)")
+        right.set(ylabel="gamma / gamma at the keyword", ylim=(-0.2, 3))
+        left.legend(fontsize="small")
+
+    claims = tuple(locality_claims(at_early, at_end, len(spread), settings.seeds))
+    remarks = () if len(early) == settings.seeds else (known,)
+    return Result(pd.DataFrame(table), claims, {"gamma": rows}, draw, remarks)
 
 
 def spread_steps(rows: pd.DataFrame) -> pd.DataFrame:
@@ -215,14 +207,6 @@ def spread_steps(rows: pd.DataFrame) -> pd.DataFrame:
     alike = (rows["mean"] - rows.keyword).abs() < ALIKE * largest
     held = rows[(rows["last"] > rows.after) & (rows.after > rows["mean"]) & alike & (rows.keyword > 0)]
     return held.groupby("run", as_index=False)["step"].min()
-
-
-def _table(moments: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    found = []
-    for name, rows in moments.items():
-        values = {place: rows[place].mean() for place in PLACES}
-        found.append({"moment": name, "mean step": rows.step.mean(), "accuracy": rows.accuracy.mean(), **values})
-    return pd.DataFrame(found)
 
 
 def locality_claims(early: pd.DataFrame, end: pd.DataFrame, spread: int, runs: int) -> Iterator[Claim]:
@@ -246,19 +230,3 @@ def locality_claims(early: pd.DataFrame, end: pd.DataFrame, spread: int, runs: i
     yield part("observation 3, late: the mean like the keyword's state", end, "mean", "keyword", alike=True)
     text = "observation 3 holds as a whole at some step, in more than half of the runs (section 6.1)"
     yield share_claim(text, "share of runs", spread, runs, above=0.5)
-
-
-def _draw(figure: Figure, curve: pd.DataFrame, early: float) -> None:
-    """gamma over training, mean over the runs, in nats and relative to gamma at the keyword."""
-    left, right = figure.subplots(1, 2)
-    for name in PLACES:
-        left.plot(curve.index, curve[name], label=name)
-        known = curve[curve.keyword > 0.1 * curve.keyword.max()]
-        right.plot(known.index, known[name] / known.keyword, label=name)
-    for axis in (left, right):
-        axis.axvline(early, color="gray", ls=":", lw=0.8)
-        axis.axhline(0, color="gray", lw=0.5)
-        axis.set(xlabel="step", xlim=(0, curve.index.max()))
-    left.set_ylabel("gamma (nats of log odds)")
-    right.set(ylabel="gamma / gamma at the keyword", ylim=(-0.2, 3))
-    left.legend(fontsize="small")

@@ -14,32 +14,31 @@ not used. Networks with several heads are trained on sequences by which no head 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+import torch
+from torch import Tensor, nn
 
 from alignkit.errors import AlignkitError
-from alignkit.lab.experiments.ensemble import (
-    MemberRun,
-    Parameters,
+from alignkit.lab.experiments import Claim, Figure, Result
+from alignkit.lab.experiments.copying import (
     SequencePlan,
-    copying_settings,
-    initial_parameters,
-    random_head,
-    replace_heads,
-    train_ensemble,
-)
-from alignkit.lab.experiments.protocol import Claim, Figure, Result
-from alignkit.lab.experiments.sequences import (
+    SequenceRun,
     Sequences,
     color_of,
+    copying_network,
+    copying_settings,
     curves,
     failure_difference,
-    final_accuracies,
     summary,
+    train_on_sequences,
 )
+from alignkit.neural.networks.attention import Attention, dot_product_attention
+from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.support.stages import named_progress, no_progress
 from alignkit.types import Progress
 
@@ -84,129 +83,157 @@ QUICK = MultiheadSettings(
 )
 
 
-@dataclass(eq=False)
-class Heads:
-    """The heads that were tried alone.
-
-    Attributes:
-        good, bad: those that were selected.
-        runs: all trials of all heads.
-        tried: the number of heads.
-    """
-
-    good: list[Parameters] = field(default_factory=list)
-    bad: list[Parameters] = field(default_factory=list)
-    runs: list[MemberRun] = field(default_factory=list)
-    tried: int = 0
-
-    def add(self, head: Parameters, runs: Sequence[MemberRun], settings: MultiheadSettings) -> None:
-        """Selects a head if its trials agree."""
-        last = final_accuracies(runs)
-        self.runs.extend(runs)
-        self.tried += 1
-        if last.min() >= settings.learned:
-            self.good.append(head)
-        elif last.max() < settings.bad:
-            self.bad.append(head)
+Head = tuple[nn.Linear, nn.Linear]  #: a query, and a projection of its context
 
 
-class HeadTraining:
-    """Trains networks that differ in their heads only."""
+class SeparateHeads(Attention):
+    """Heads with a query each, a_tl = h_l · (W s_t + b); their contexts stand side by side."""
 
-    def __init__(self, settings: MultiheadSettings, progress: Progress) -> None:
-        self.settings, self.progress = settings, progress
-        self.sequences = Sequences("permutation", settings.length, settings.length)
-        self.base = initial_parameters(copying_settings(self.sequences.vocabulary, settings.hidden), settings.seed)
+    def __init__(self, queries: Sequence[nn.Linear]) -> None:
+        super().__init__()
+        self.queries = nn.ModuleList(queries)
 
-    def head(self, number: int) -> Parameters:
-        """Random head ``number`` of this seed."""
-        return random_head(self.settings.hidden, _mix(self.settings.seed, 1, number))
-
-    def run(self, heads: Sequence[Sequence[Parameters]], streams: Sequence[int], message: str) -> list[MemberRun]:
-        """Trains a network with each of these sets of heads, on the sequences of these streams."""
-        settings = self.settings
-        starts = [replace_heads(self.base, parts) for parts in heads]
-        seeds = [_mix(settings.seed, 2, stream) for stream in streams]
-        return train_ensemble(starts, seeds, self.sequences.draw, settings, named_progress(self.progress, message))
+    def forward(self, s: Tensor, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        contexts, weights = zip(*(dot_product_attention(query(s), h, mask) for query in self.queries), strict=True)
+        return torch.cat(contexts, -1), torch.stack(weights).mean(0)
 
 
-def _mix(*numbers: int) -> int:
+class AddedContexts(nn.ModuleList):
+    """Projections of the contexts of as many heads, which are added."""
+
+    def forward(self, contexts: Tensor) -> Tensor:
+        parts = contexts.chunk(len(self), -1)
+        return torch.stack([project(part) for project, part in zip(self, parts, strict=True)]).sum(0)
+
+
+def random_head(hidden: int, seed: int) -> Head:
+    """A head drawn from this seed."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return nn.Linear(hidden, hidden), nn.Linear(hidden, hidden)
+
+
+def with_heads(network: EncoderDecoder, heads: Sequence[Head]) -> EncoderDecoder:
+    """The network with copies of these heads instead of its own."""
+    found = deepcopy(network)
+    queries, contexts = deepcopy(tuple(zip(*heads, strict=True)))
+    found.attention, found.context = SeparateHeads(queries), AddedContexts(contexts)  # type: ignore[assignment]
+    return found
+
+
+def mixed_seed(*numbers: int) -> int:
     """One seed from several numbers."""
     return int(np.random.SeedSequence(numbers).generate_state(1)[0])
 
 
-def find_heads(training: HeadTraining) -> Heads:
-    """Tries random heads until there are enough good and bad ones.
+def kind_of_head(runs: Sequence[SequenceRun], settings: MultiheadSettings) -> str:
+    """``good`` or ``bad`` if all trials of a head agree, else ``neither``."""
+    last = [run.accuracy[-1] for run in runs]
+    return "good" if min(last) >= settings.learned else "bad" if max(last) < settings.bad else "neither"
 
-    Raises:
-        AlignkitError: there are too few among all candidates.
+
+def choose_heads(
+    mix: str,
+    found: Mapping[str, Sequence[Head]],
+    head: Callable[[int], Head],
+    choose: np.random.Generator,
+    sample: int,
+    settings: MultiheadSettings,
+) -> list[Head]:
+    """The heads of one network with a mix of heads.
+
+    Args:
+        mix: one of :data:`MIXES`.
+        found: the good and the bad heads.
+        head: the random head of a number.
+        choose: draws from the good and the bad ones.
+        sample: numbers the networks of the mix.
+        settings: of the experiment.
     """
-    settings, found = training.settings, Heads()
-    while len(found.good) < settings.good_heads or len(found.bad) < settings.bad_heads:
-        numbers = range(found.tried, min(found.tried + AT_ONCE, settings.candidates))
-        if not numbers:
-            break
-        pairs = [(training.head(number), trial) for number in numbers for trial in range(settings.trials)]
-        message = f"{len(found.good)} good and {len(found.bad)} bad of {found.tried} heads"
-        runs = training.run([[head] for head, _ in pairs], [trial for _, trial in pairs], message)
-        for place in range(len(numbers)):
-            part = slice(place * settings.trials, (place + 1) * settings.trials)
-            found.add(pairs[part.start][0], runs[part], settings)
-    if not found.good or len(found.bad) < settings.heads:
-        raise AlignkitError(
-            f"of {found.tried} heads {len(found.good)} are good and {len(found.bad)} bad, but 1 and "
-            f"{settings.heads} are needed; raise candidates, or change steps or seed"
-        )
-    return found
+    if mix == "eight random":
+        first = settings.candidates + sample * settings.heads
+        return [head(number) for number in range(first, first + settings.heads)]
+    bad = [found["bad"][i] for i in choose.permutation(len(found["bad"]))[: settings.heads]]
+    return bad if mix == "eight bad" else [*bad[1:], found["good"][int(choose.integers(len(found["good"])))]]
 
 
 def run_multihead(settings: MultiheadSettings, progress: Progress = no_progress) -> Result:
-    """Finds heads, then trains networks with each mix of them."""
-    training = HeadTraining(settings, progress)
-    found = find_heads(training)
+    """Finds heads, then trains networks with each mix of them.
+
+    Raises:
+        AlignkitError: too few heads are good or bad among all candidates.
+    """
+    sequences = Sequences("permutation", settings.length, settings.length)
+    base = copying_network(copying_settings(sequences.vocabulary, settings.hidden), settings.seed)
+
+    def head(number: int) -> Head:
+        return random_head(settings.hidden, mixed_seed(settings.seed, 1, number))
+
+    def train(sets: Sequence[Sequence[Head]], streams: Sequence[int], message: str) -> list[SequenceRun]:
+        """Trains a network with each of these sets of heads, on the sequences of these streams."""
+        starts = [with_heads(base, heads) for heads in sets]
+        seeds = [mixed_seed(settings.seed, 2, stream) for stream in streams]
+        return train_on_sequences(starts, seeds, sequences.draw, settings, named_progress(progress, message))
+
+    found: dict[str, list[Head]] = {"good": [], "bad": [], "neither": []}
+    alone: list[SequenceRun] = []
+    tried = 0
+    while len(found["good"]) < settings.good_heads or len(found["bad"]) < settings.bad_heads:
+        heads = [head(number) for number in range(tried, min(tried + AT_ONCE, settings.candidates))]
+        if not heads:
+            break
+        message = f"{len(found['good'])} good and {len(found['bad'])} bad of {tried} heads"
+        trials = [*range(settings.trials)] * len(heads)
+        runs = train([[each] for each in heads for _ in range(settings.trials)], trials, message)
+        for place, each in enumerate(heads):
+            part = runs[place * settings.trials : (place + 1) * settings.trials]
+            found[kind_of_head(part, settings)].append(each)
+        alone += runs
+        tried += len(heads)
+    if not found["good"] or len(found["bad"]) < settings.heads:
+        raise AlignkitError(
+            f"of {tried} heads {len(found['good'])} are good and {len(found['bad'])} bad, but 1 and "
+            f"{settings.heads} are needed; raise candidates, or change steps or seed"
+        )
     choose = np.random.default_rng([settings.seed, 3])
-    runs: dict[str, list[MemberRun]] = {}
+    mixes: dict[str, list[SequenceRun]] = {}
     streams = range(settings.trials, settings.trials + settings.samples)  # by which no head was selected
     for mix in MIXES:
-        sets = [choose_heads(mix, found, training, choose, sample) for sample in range(settings.samples)]
-        runs[mix] = training.run(sets, streams, mix)
-    groups = {"one, tried": found.runs, **runs}
-    rows = [curves(part, heads=name) for name, part in groups.items()]
-    half, table = np.array([settings.steps // 2 // settings.every * settings.every]), []
+        samples = range(settings.samples)
+        mixes[mix] = train(
+            [choose_heads(mix, found, head, choose, sample, settings) for sample in samples], streams, mix
+        )
+    groups = {"one, tried": alone, **mixes}
+    half, table = settings.steps // 2 // settings.every * settings.every, []
     for name, part in groups.items():
         columns = summary(part, settings.learned)
-        head = {"heads": name, **{column: columns[column] for column in ("runs", "failed", "share")}}
-        head["mean accuracy halfway"] = float(np.mean([run.at(half) for run in part]))
-        table.append({**head, "mean accuracy": columns["mean accuracy"]})
+        halfway = [run.accuracy[np.searchsorted(run.steps, half, side="right") - 1] for run in part]
+        row = {"heads": name, **{column: columns[column] for column in ("runs", "failed", "share")}}
+        row["mean accuracy halfway"] = float(np.mean(halfway))
+        table.append(row | {"mean accuracy": columns["mean accuracy"]})
     remarks = [
-        f"{found.tried} heads tried alone: {len(found.good)} good, {len(found.bad)} bad.",
+        f"{tried} heads tried alone: {len(found['good'])} good, {len(found['bad'])} bad.",
         "Intervals are too narrow: the networks of a mix share all weights but their heads, and draw on the same.",
     ]
     if settings.heads != 8:
         remarks.append(f"'eight' in the names stands for {settings.heads}.")
-    return Result(
-        pd.DataFrame(table),
-        tuple(multihead_claims(found.runs, runs, settings)),
-        {"accuracy": pd.concat(rows, ignore_index=True)},
-        lambda figure: _draw(figure, groups, settings),
-        tuple(remarks),
-    )
 
+    def draw(figure: Figure) -> None:
+        """Accuracy of every network, a panel for each group."""
+        axes = figure.subplots(1, len(groups), sharey=True, squeeze=False)[0]
+        for axis, (name, part) in zip(axes, groups.items(), strict=True):
+            for run in part:
+                axis.plot(run.steps, run.accuracy, color=color_of(run, settings), lw=0.8, alpha=0.7)
+            axis.set(title=name, xlabel="step", xlim=(0, settings.steps), ylim=(0, 1.02))
+        axes[0].set_ylabel("token accuracy")
 
-def choose_heads(
-    mix: str, found: Heads, training: HeadTraining, choose: np.random.Generator, sample: int
-) -> list[Parameters]:
-    """The heads of one network with a mix of heads; ``sample`` numbers the networks of the mix."""
-    heads = training.settings.heads
-    if mix == "eight random":
-        first = training.settings.candidates + sample * heads
-        return [training.head(number) for number in range(first, first + heads)]
-    bad = [found.bad[i] for i in choose.permutation(len(found.bad))[:heads]]
-    return bad if mix == "eight bad" else [*bad[1:], found.good[choose.integers(len(found.good))]]
+    rows = pd.concat([curves(part, heads=name) for name, part in groups.items()], ignore_index=True)
+    claims = tuple(multihead_claims(alone, mixes, settings))
+    return Result(pd.DataFrame(table), claims, {"accuracy": rows}, draw, tuple(remarks))
 
 
 def multihead_claims(
-    single: Sequence[MemberRun], runs: Mapping[str, Sequence[MemberRun]], settings: MultiheadSettings
+    single: Sequence[SequenceRun], runs: Mapping[str, Sequence[SequenceRun]], settings: MultiheadSettings
 ) -> Iterator[Claim]:
     """The claims, from all trials of single heads and the networks with each mix of heads."""
     # The trials of one head are not independent, so only the first counts.
@@ -217,13 +244,3 @@ def multihead_claims(
     yield failure_difference(text, groups, "eight random", "eight bad", settings, below=0.0)
     text = "eight random heads fail less often than one (section 5.2)"
     yield failure_difference(text, groups, "eight random", "one", settings, below=0.0)
-
-
-def _draw(figure: Figure, groups: Mapping[str, Sequence[MemberRun]], settings: MultiheadSettings) -> None:
-    """Accuracy of every network, a panel for each group."""
-    axes = figure.subplots(1, len(groups), sharey=True, squeeze=False)[0]
-    for axis, (name, part) in zip(axes, groups.items(), strict=True):
-        for run in part:
-            axis.plot(run.steps, run.accuracy, color=color_of(run, settings), lw=0.8, alpha=0.7)
-        axis.set(title=name, xlabel="step", xlim=(0, settings.steps), ylim=(0, 1.02))
-    axes[0].set_ylabel("token accuracy")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from alignkit.errors import AlignkitError, find_known
+from alignkit.lab.experiments import ExperimentSettings
 from alignkit.lab.experiments.curves import follow
-from alignkit.lab.experiments.protocol import ExperimentSettings
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.settings import PRESETS, RunSettings
 from alignkit.neural.training.trainer import Trainer, learn_tokenizer

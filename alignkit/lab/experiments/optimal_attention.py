@@ -42,8 +42,8 @@ import torch
 from torch import Tensor
 
 from alignkit.errors import AlignkitError
+from alignkit.lab.experiments import Claim, Figure, Result, claim
 from alignkit.lab.experiments.networks import NetworkPlan, encode_plan, take_pairs, train_network
-from alignkit.lab.experiments.protocol import Claim, Figure, Result, claim
 from alignkit.metrics.agreement import Agreement, agreement
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.devices import Batch, Batcher, BatchSizes, device_of, evaluation_mode, scoring_batches

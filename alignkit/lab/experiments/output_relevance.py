@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from alignkit.classical.cooccurrence import cooccurrence
+from alignkit.lab.experiments import Claim, Figure, Result, averaged, claim
 from alignkit.lab.experiments.classifiers import (
     ClassifierPlan,
     Split,
@@ -25,7 +26,6 @@ from alignkit.lab.experiments.classifiers import (
     sentence_taus,
     train_in_memory,
 )
-from alignkit.lab.experiments.protocol import Claim, Figure, Result, averaged, claim
 from alignkit.metrics.agreement import agreement
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores, judge_logits

@@ -19,15 +19,14 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from alignkit.classical.cooccurrence import cooccurrence
-from alignkit.lab.experiments.ensemble import MemberRun, SequencePlan, copying_settings
-from alignkit.lab.experiments.protocol import Claim, Figure, Result, averaged, claim
-from alignkit.lab.experiments.sequences import (
+from alignkit.lab.experiments import Claim, Figure, Result, averaged, claim
+from alignkit.lab.experiments.copying import (
+    SequencePlan,
+    SequenceRun,
     Sequences,
     curves,
     failure_claim,
     failures,
-    final_accuracies,
     known_words,
     train_networks,
 )
@@ -37,7 +36,7 @@ from alignkit.types import Progress
 TASKS = ("copy", "reorder")
 ATTENTIONS = ("general", "uniform")
 MARGIN = 0.05  #: shares that differ by less count as equal
-Runs = dict[tuple[str, str], list[MemberRun]]  #: by task and attention
+Runs = dict[tuple[str, str], list[SequenceRun]]  #: by task and attention
 
 
 @dataclass(frozen=True)
@@ -77,51 +76,45 @@ def run_permutation_function(settings: PermutationFunctionSettings, progress: Pr
     distributions = tasks(settings)
     runs: Runs = {}
     for number, (task, attention) in enumerate((task, a) for task in TASKS for a in ATTENTIONS):
-        told = named_progress(progress, f"{task}, {attention}", number, len(TASKS) * len(ATTENTIONS))
+        part = named_progress(progress, f"{task}, {attention}", number, len(TASKS) * len(ATTENTIONS))
         sequences = distributions[task]
-        runs[task, attention] = train_networks(sequences, settings, settings.seeds, told, attention=attention)
+        runs[task, attention] = train_networks(sequences, settings, settings.seeds, part, attention=attention)
     known = {task: learned_words(distributions[task], runs[task, "uniform"], settings) for task in TASKS}
-    difference = count_difference(distributions, settings)
+    accuracy = {key: float(np.mean([run.accuracy[-1] for run in part])) for key, part in runs.items()}
+    table = [
+        {
+            "task": task,
+            "runs": settings.seeds,
+            "failed": failures(runs[task, "general"], settings.learned),
+            "mean accuracy": accuracy[task, "general"],
+            "mean accuracy, uniform": accuracy[task, "uniform"],
+            "beta_uf largest at the translation": float(known[task].mean()),
+            "chance": 1 / (settings.length + 1),
+        }
+        for task in TASKS
+    ]
     rows = pd.concat([curves(part, task=t, attention=a) for (t, a), part in runs.items()], ignore_index=True)
-    frames = [pd.DataFrame({"task": t, "run": range(len(s)), "known": np.round(s, 5)}) for t, s in known.items()]
-    probes = pd.concat(frames, ignore_index=True)
+    probes = [pd.DataFrame({"task": t, "run": range(len(s)), "known": np.round(s, 5)}) for t, s in known.items()]
     return Result(
-        pd.DataFrame([_row(task, runs, known[task], settings) for task in TASKS]),
-        tuple(permutation_function_claims(runs, known, difference, settings)),
-        {"accuracy": rows, "known": probes},
+        pd.DataFrame(table),
+        tuple(permutation_function_claims(runs, known, count_difference(distributions, settings), settings)),
+        {"accuracy": rows, "known": pd.concat(probes, ignore_index=True)},
         lambda figure: _draw(figure, runs, known, settings),
     )
 
 
 def learned_words(
-    sequences: Sequences, runs: list[MemberRun], settings: PermutationFunctionSettings
+    sequences: Sequences, runs: list[SequenceRun], settings: PermutationFunctionSettings
 ) -> np.ndarray:
     """Per network with uniform attention, the share of words that beta_uf knows, on new pairs."""
-    shape = copying_settings(sequences.vocabulary, settings.hidden, "uniform")
     pairs = sequences.bitext(np.random.default_rng([settings.order_seed, settings.seeds]), settings.pairs)
-    return known_words(sequences, [run.parameters for run in runs], shape, pairs)
+    return known_words(sequences, [run.network for run in runs], pairs)
 
 
 def count_difference(distributions: dict[str, Sequences], settings: PermutationFunctionSettings) -> float:
     """The largest difference between entries of the tasks' tables C on the same 1000 sources; exact."""
-    tables = [
-        cooccurrence(sequences.words(np.random.default_rng(settings.order_seed), 1000)).to_dense()
-        for sequences in distributions.values()
-    ]
-    return float(np.abs(tables[0] - tables[1]).max())
-
-
-def _row(task: str, runs: Runs, known: np.ndarray, settings: PermutationFunctionSettings) -> dict[str, object]:
-    learned = runs[task, "general"]
-    return {
-        "task": task,
-        "runs": len(learned),
-        "failed": failures(learned, settings.learned),
-        "mean accuracy": float(final_accuracies(learned).mean()),
-        "mean accuracy, uniform": float(final_accuracies(runs[task, "uniform"]).mean()),
-        "beta_uf largest at the translation": float(known.mean()),
-        "chance": 1 / (settings.length + 1),
-    }
+    one, other = (each.counts(np.random.default_rng(settings.order_seed), 1000) for each in distributions.values())
+    return float(np.abs(one - other).max())
 
 
 def permutation_function_claims(

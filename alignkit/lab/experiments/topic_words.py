@@ -37,8 +37,7 @@ import torch
 from scipy.special import wrightomega
 from torch import Tensor
 
-from alignkit.lab.experiments.classifiers import labelled_lines
-from alignkit.lab.experiments.protocol import (
+from alignkit.lab.experiments import (
     Claim,
     ExperimentSettings,
     Figure,
@@ -47,6 +46,7 @@ from alignkit.lab.experiments.protocol import (
     claim,
     share_claim,
 )
+from alignkit.lab.experiments.classifiers import labelled_lines
 from alignkit.neural.devices import DeviceCorpus
 from alignkit.support.stages import named_progress, no_progress
 from alignkit.text.labelled import LabelledText

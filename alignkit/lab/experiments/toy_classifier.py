@@ -40,7 +40,7 @@ import pandas as pd
 from scipy.special import expit, wrightomega
 
 from alignkit.errors import AlignkitError
-from alignkit.lab.experiments.protocol import Claim, ExperimentSettings, Figure, Result, claim
+from alignkit.lab.experiments import Claim, ExperimentSettings, Figure, Result, claim
 from alignkit.support.stages import no_progress
 from alignkit.types import Progress
 

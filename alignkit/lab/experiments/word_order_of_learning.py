@@ -28,8 +28,8 @@ from scipy.stats import rankdata, spearmanr
 
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
+from alignkit.lab.experiments import Claim, Figure, Result, averaged, claim
 from alignkit.lab.experiments.networks import EncodedText, NetworkPlan, take_pairs, train_network
-from alignkit.lab.experiments.protocol import Claim, Figure, Result, averaged, claim
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.scores import Scores, flat_offsets, tokens_of_elements
 from alignkit.support.stages import named_progress, no_progress

@@ -11,10 +11,8 @@ import torch
 from scipy.stats import spearmanr
 from sklearn.linear_model import LinearRegression
 
+from alignkit.lab.experiments import Verdict, written_lexicon
 from alignkit.lab.experiments import attention_without_lexicon as experiment
-from alignkit.lab.experiments import emergence
-from alignkit.lab.experiments.ensemble import PLACES, stack, states
-from alignkit.lab.experiments.protocol import Verdict
 from alignkit.text.tokenization import BOS, EOS
 
 SMALL = replace(experiment.QUICK, length=5, hidden=8, steps=2, before=3, pairs=4)
@@ -24,7 +22,7 @@ TASK = "permutation", 5, 5
 @pytest.fixture(scope="module")
 def bench():
     torch.set_num_threads(1)
-    return experiment._Bench(SMALL, lambda *what: None, 5, range(100, 102), 1)
+    return written_lexicon.Bench(SMALL, lambda *what: None, 5, range(100, 102), 1)
 
 
 @pytest.fixture(scope="module")
@@ -33,63 +31,82 @@ def flat(bench):
 
 
 def same(one, other):
-    return {name for name in one if torch.equal(one[name], other[name])}
+    """The parts of two networks whose weights are all the same."""
+    after = other.state_dict()
+    differ = {name.split(".")[0] for name, x in one.state_dict().items() if not torch.equal(x, after[name])}
+    return {name.split(".")[0] for name in after} - differ
 
 
-def test_the_groups_are_all_parameters_but_the_query(bench):
+def test_the_groups_are_all_parts_but_the_attention(bench):
     grouped = [name for names in experiment.GROUPS.values() for name in names]
-    assert sorted([*grouped, *emergence.QUERY]) == sorted(bench.starts[0])
+    assert sorted([*grouped, "attention"]) == sorted(name for name, _ in bench.starts[0].named_children())
     assert len(set(experiment.SUBSETS)) == 16
 
 
 def test_a_transplant_changes_its_groups_and_no_others(bench, flat):
     fresh, trained = bench.starts[0], flat[0]
-    assert same(fresh, trained) == set(emergence.QUERY)
+    every = same(fresh, fresh)
+    assert same(fresh, trained) == {"attention"}
     for subset in experiment.SUBSETS:
         mixed = experiment.transplant(fresh, trained, subset)
         moved = {name for group in subset for name in experiment.GROUPS[group]}
-        assert same(mixed, trained) == moved | set(emergence.QUERY), subset
-        assert same(mixed, fresh) == set(fresh) - moved, subset
-    assert same(experiment.transplant(fresh, trained, ()), fresh) == set(fresh)
-    assert same(experiment.transplant(fresh, trained, experiment.GROUPS), trained) == set(trained)
+        assert same(mixed, trained) == moved | {"attention"}, subset
+        assert same(mixed, fresh) == every - moved, subset
+    assert same(experiment.transplant(fresh, trained, ()), fresh) == every
+    assert same(experiment.transplant(fresh, trained, experiment.GROUPS), trained) == every
+    assert same(fresh, trained) == {"attention"}  # neither has changed
 
 
 def added(networks, places, sign=1.0):
-    return [one | {name: sign * x for name, x in own.items()} for one, own in zip(networks, places, strict=True)]
+    return [
+        experiment.with_places(one, (sign * h, sign * s)) for one, (h, s) in zip(networks, places, strict=True)
+    ]
 
 
-def test_places_are_the_mean_states_and_only_they_are_added(bench, flat):
-    places, plain = bench.places(flat), bench.states(bench.starts, 200)
-    means = [part.mean(1) - part.mean((1, 2))[:, None] for part in bench.states(flat, 200)]
-    for after, before, mean in zip(bench.states(added(bench.starts, places), 200), plain, means, strict=True):
-        torch.testing.assert_close(after - before, mean[:, None].expand_as(after), atol=1e-5, rtol=0)
-    erased = bench.states(added(flat, places, -1.0), 200)
-    assert all(part.mean(1).var(1).max() < 1e-10 for part in erased)
+@pytest.fixture(scope="module")
+def places(bench, flat):
+    return [experiment.mean_places(network, bench.narrow) for network in flat]
 
 
-def test_scrambled_places_are_the_same_vectors_in_orders_of_their_own(bench, flat):
-    for straight, mixed in zip(bench.places(flat), bench.places(flat, scrambled=True), strict=True):
+def test_places_are_the_mean_states_and_only_they_are_added(bench, flat, places):
+    for one, trained, written in zip(bench.starts, flat, added(bench.starts, places), strict=True):
+        states = [experiment.states_of(each, bench.narrow, 200) for each in (written, one, trained)]
+        for after, before, of_flat in zip(*states, strict=True):
+            mean = of_flat.mean(0) - of_flat.mean((0, 1))
+            torch.testing.assert_close(after - before, mean.expand_as(after), atol=1e-5, rtol=0)
+    for erased in added(flat, places, -1.0):
+        parts = experiment.states_of(erased, bench.narrow, 200)
+        assert all(part.mean(0).var(0).max() < 1e-10 for part in parts)
+
+
+def test_scrambled_places_are_the_same_vectors_in_orders_of_their_own(bench, places):
+    for seed, straight in zip(bench.seeds, places, strict=True):
         orders = []
-        for name in PLACES:
-            distances = torch.cdist(mixed[name][0], straight[name][0])
+        for mixed, table in zip(experiment.scrambled(straight, seed), straight, strict=True):
+            distances = torch.cdist(mixed, table)
             assert distances.min(1).values.max() < 1e-6
             orders.append(distances.argmin(1).tolist())
             assert sorted(orders[-1]) == list(range(6)) != orders[-1]
         assert orders[0] != orders[1]
 
 
-def test_added_places_are_not_trained(bench, flat):
-    starts = added(bench.starts, bench.places(flat))
-    for start, run in zip(starts, bench.condition("x", 0, starts, PLACES).runs, strict=True):
-        assert same(start, run.parameters) == set(PLACES)
+def test_added_places_are_not_trained_and_known_words_are_those_without(bench, places):
+    starts = added(bench.starts, places)
+    found = bench.condition("x", 0, starts, known=bench.starts)
+    for start, run in zip(starts, found.runs, strict=True):
+        assert same(start, run.network) == set()
+        assert all(map(torch.equal, start.places, run.network.places))
+    plain = bench.condition("x", 0, bench.starts)
+    assert found.known.tolist() == plain.known.tolist()
+    assert found.runs[0].loss.tolist() != plain.runs[0].loss.tolist()
 
 
-def test_erasing_moves_words_and_their_biases_together(bench, flat):
-    erased = emergence.with_words_erased(flat[0], 3)
-    assert same(erased, flat[0]) == set(flat[0]) - {"output", "output_bias"}
-    columns = [torch.cat([p["output"], p["output_bias"][:, None]], 1)[0].T for p in (erased, flat[0])]
-    order = torch.cdist(*columns).argmin(1)
-    assert torch.equal(columns[0], columns[1][order])
+def test_erasing_moves_words_and_their_biases_together(flat):
+    erased = written_lexicon.with_words_erased(flat[0], 3)
+    assert same(erased, flat[0]) == same(flat[0], flat[0]) - {"output"}
+    rows = [torch.cat([p.output.weight, p.output.bias[:, None]], 1) for p in (erased, flat[0])]
+    order = torch.cdist(*rows).argmin(1)
+    assert torch.equal(rows[0], rows[1][order])
     assert sorted(order.tolist()) == list(range(len(order))) != order.tolist()
     assert order[: EOS + 1].tolist() == list(range(EOS + 1))
 
@@ -123,14 +140,11 @@ def test_places_are_decoded_as_by_scikit_learn():
 
 
 def test_only_states_that_have_read_a_word_are_decoded(bench, flat):
-    source, previous, _ = bench.narrow.draw(np.random.default_rng(7), 8)
-    tokens = (torch.from_numpy(part).expand(2, -1, -1) for part in (source, previous))
-    h, s = states(stack(flat), *tokens)
-    expected = [
-        [experiment.decoded_places(each[:, cut].detach().numpy()) for each in part]
-        for part, cut in ((h, slice(0, 5)), (s, slice(1, 6)))
-    ]
-    assert bench.decoded(flat) == pytest.approx(np.array(expected))
+    expected = np.zeros((2, 2))
+    for number, network in enumerate(flat):
+        h, s = experiment.states_of(network, bench.narrow, 8)
+        expected[:, number] = [experiment.decoded_places(part.numpy()) for part in (h[:, 0:5], s[:, 1:6])]
+    assert experiment.decoded(flat, bench.narrow, 8) == pytest.approx(expected)
 
 
 def planted(seeds=40):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
@@ -9,11 +10,8 @@ import pytest
 import torch
 
 from alignkit.errors import AlignkitError
-from alignkit.lab.experiments import copying, multihead, permutation_function
-from alignkit.lab.experiments import sequences as module
-from alignkit.lab.experiments.ensemble import HEAD, MemberRun, random_head
-from alignkit.lab.experiments.protocol import Verdict
-from alignkit.lab.experiments.sequences import failures, train_networks
+from alignkit.lab.experiments import Verdict, copying, multihead, permutation_function
+from alignkit.lab.experiments.copying import SequenceRun, Sequences, failures, train_networks
 from alignkit.metrics.intervals import share_difference
 from alignkit.scores import Scores
 from alignkit.support.stages import no_progress
@@ -22,7 +20,7 @@ TINY = {"hidden": 8, "batch": 4, "steps": 4, "every": 2}
 
 
 def member(*accuracy):
-    return MemberRun(np.arange(len(accuracy)) * 10, np.array(accuracy), np.ones(len(accuracy)), {})
+    return SequenceRun(np.arange(len(accuracy)) * 10, np.array(accuracy), np.ones(len(accuracy)))
 
 
 def test_failures_are_counted_at_the_last_step():
@@ -78,7 +76,7 @@ def test_a_diagonal_in_c_makes_copying_easy(reordering):
     rows = reordering.rows["accuracy"]
     assert rows[(rows.task == "copy") & (rows.attention == "general")].accuracy.iloc[-1] > 0.9
     settings = copying.CopyingSettings(**SECONDS, subset_types=16)
-    (run,) = train_networks(copying.sequences_of("mixture", settings), settings, 1, no_progress)
+    (run,) = train_networks(Sequences("mixture", 16, 8), settings, 1, no_progress)
     assert run.accuracy[-1] < 0.7
 
 
@@ -101,7 +99,7 @@ def test_known_words_are_those_where_beta_is_largest_at_the_translation(monkeypa
     matrix[[0, 1, 2], sequences.order[:3]] = 0.9  # three of four words, and not the end
     matrix[3, (sequences.order[3] + 1) % 4] = 0.9
     planted = Scores(np.tile(matrix.ravel(), 3), np.arange(4) * 25, np.full((3, 2), 5, np.int32))
-    monkeypatch.setattr(module, "network_scores", lambda network, pairs, kind: planted)
+    monkeypatch.setattr(copying, "network_scores", lambda network, pairs, kind: planted)
     runs = train_networks(sequences, replace(settings, **TINY), 2, no_progress, attention="uniform")
     assert permutation_function.learned_words(sequences, runs, settings) == pytest.approx([0.75, 0.75])
 
@@ -117,43 +115,61 @@ def test_reordering_is_not_learned_where_copying_is(reordering):
 
 def test_heads_are_kept_by_what_they_do_alone():
     settings = multihead.MultiheadSettings(learned=0.9, bad=0.6)
-    found = multihead.Heads()
-    for accuracies in [(0.95, 0.99), (0.95, 0.7), (0.2, 0.5), (0.2, 0.6)]:
-        found.add({"accuracies": accuracies}, [member(0, a) for a in accuracies], settings)
-    assert [head["accuracies"] for head in found.good] == [(0.95, 0.99)]
-    assert [head["accuracies"] for head in found.bad] == [(0.2, 0.5)]
-    assert len(found.runs) == 8
+    trials = [(0.95, 0.99), (0.95, 0.7), (0.2, 0.5), (0.2, 0.6)]
+    kinds = [multihead.kind_of_head([member(0, a) for a in each], settings) for each in trials]
+    assert kinds == ["good", "neither", "bad", "neither"]
 
 
 def test_mixes_hold_the_heads_that_they_name():
     settings = multihead.MultiheadSettings(heads=3, length=4, hidden=8)
-    training = multihead.HeadTraining(settings, no_progress)
-    found = multihead.Heads(good=[random_head(8, 1)], bad=[random_head(8, seed) for seed in range(2, 7)])
+    heads = {number: multihead.random_head(8, number) for number in range(200)}
+    found = {"good": [heads[1]], "bad": [heads[number] for number in range(2, 7)]}
+    choose, numbers = np.random.default_rng(0), []
 
-    def same(one, other):
-        return all(torch.equal(one[name], other[name]) for name in HEAD)
+    def head(number):
+        numbers.append(number)
+        return heads[number]
 
-    def count(heads, pool):
-        return sum(any(same(head, other) for other in pool) for head in heads)
+    def count(some, pool):
+        return sum(any(each is other for other in pool) for each in some)
 
-    choose = np.random.default_rng(0)
-    mixes = {mix: multihead.choose_heads(mix, found, training, choose, 2) for mix in multihead.MIXES}
-    assert {mix: (count(h, found.good), count(h, found.bad), len(h)) for mix, h in mixes.items()} == {
+    mixes = {mix: multihead.choose_heads(mix, found, head, choose, 2, settings) for mix in multihead.MIXES}
+    assert {mix: (count(h, found["good"]), count(h, found["bad"]), len(h)) for mix, h in mixes.items()} == {
         "eight bad": (0, 3, 3),
         "one good": (1, 2, 3),
         "eight random": (0, 0, 3),
     }
-    assert len({head["query"].sum().item() for head in mixes["eight bad"]}) == 3  # none twice
+    assert len({id(each) for each in mixes["eight bad"]}) == 3  # none twice
+    assert numbers == [106, 107, 108]  # none of the candidates, and of the third network
+
+
+def test_contexts_of_heads_are_added():
+    """Two heads that look alike are one head whose projection is the sum of theirs."""
+    start = copying.copying_network(copying.copying_settings(12, 8), 1)
+    query, other = start.attention.score.query, multihead.random_head(8, 2)[1]
+    two = multihead.with_heads(start, [(query, start.context), (query, other)])
+    summed = deepcopy(start)
+    with torch.no_grad():
+        summed.context.weight += other.weight
+        summed.context.bias += other.bias
+    source, previous = torch.randint(12, (7, 5)), torch.randint(12, (6, 5))
+    with torch.no_grad():
+        one, found = (
+            net.decode(previous, encoding := net.encode(source, np.full(5, 7)), encoding.start)
+            for net in (summed, two)
+        )
+    torch.testing.assert_close(found.features, one.features, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(found.weights, one.weights)
 
 
 def test_networks_differ_in_their_heads_only():
-    settings = multihead.MultiheadSettings(length=4, **TINY)
-    training = multihead.HeadTraining(replace(settings, steps=1, learning_rate=1e-12), no_progress)
-    runs = training.run([[training.head(0)], [training.head(1)]], [0, 1], "")
-    one, other = (run.parameters for run in runs)
+    start = copying.copying_network(copying.copying_settings(12, 8), 1)
+    heads = [multihead.random_head(8, seed) for seed in (3, 4)]
+    one, other = (multihead.with_heads(start, [head]).state_dict() for head in heads)
     for name, value in one.items():
-        alike = torch.allclose(value, other[name], atol=1e-6)
-        assert alike == (name not in HEAD), name
+        assert torch.equal(value, other[name]) == (name.split(".")[0] not in ("attention", "context")), name
+    assert torch.equal(one["attention.queries.0.weight"], heads[0][0].weight)
+    assert torch.equal(other["context.0.weight"], heads[1][1].weight)
 
 
 def test_too_few_heads_are_an_error():
@@ -195,7 +211,7 @@ def test_the_picture_of_the_permutation_function_tells_attention_from_none():
     from matplotlib.figure import Figure
 
     settings = permutation_function.PermutationFunctionSettings(seeds=1)
-    run = MemberRun(np.array([0, 10]), np.array([0.1, 0.9]), np.array([3.0, 0.1]), {})
+    run = SequenceRun(np.array([0, 10]), np.array([0.1, 0.9]), np.array([3.0, 0.1]))
     runs = {(task, a): [run] for task in ("copy", "reorder") for a in permutation_function.ATTENTIONS}
     figure = Figure()
     permutation_function._draw(figure, runs, {"copy": np.array([0.9]), "reorder": np.array([0.9])}, settings)

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from alignkit.errors import AlignkitError
+from alignkit.lab.experiments import Verdict
 from alignkit.lab.experiments import copying_mechanisms as experiment
-from alignkit.lab.experiments.ensemble import MemberRun
-from alignkit.lab.experiments.protocol import Verdict
-from alignkit.lab.experiments.sequences import Sequences, train_networks
+from alignkit.lab.experiments.copying import SequenceRun, Sequences, train_networks
 from alignkit.support.stages import no_progress
 
 SMALL = experiment.CopyingMechanismsSettings(
@@ -18,7 +17,7 @@ SMALL = experiment.CopyingMechanismsSettings(
 
 
 def test_the_softmax_network_is_that_of_copying():
-    """The batched ensemble is an independent implementation of the same network and the same sequences."""
+    """Two loops train the same network on the same sequences."""
     expected = train_networks(Sequences("permutation", 5, 5), SMALL, 2, no_progress)
     for seed, other in enumerate(expected):
         found = experiment.train_mechanism("softmax", seed, SMALL)
@@ -50,7 +49,7 @@ def test_a_network_that_copies_stops():
 
 def test_claims_compare_with_softmax():
     def runs(accuracies):
-        return [MemberRun(np.array([0, 300]), np.array([0.1, last]), np.zeros(2), {}) for last in accuracies]
+        return [SequenceRun(np.array([0, 300]), np.array([0.1, last]), np.zeros(2)) for last in accuracies]
 
     settings = experiment.CopyingMechanismsSettings()
     good, bad = [1.0] * 19 + [0.5], [0.5] * 17 + [1.0] * 3

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from alignkit.errors import AlignkitError
+from alignkit.lab.experiments import Verdict
 from alignkit.lab.experiments import deceptive_attention as experiment
 from alignkit.lab.experiments.classifiers import (
     ClassifierPlan,
@@ -17,7 +18,6 @@ from alignkit.lab.experiments.classifiers import (
     read_split,
     train_in_memory,
 )
-from alignkit.lab.experiments.protocol import Verdict
 from alignkit.neural.training.classification import Judged, adversarial_loss, copy_but_attention, divergence
 from alignkit.scores import Scores
 from alignkit.support.stages import no_progress

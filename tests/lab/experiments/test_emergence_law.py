@@ -10,10 +10,9 @@ import pytest
 import torch
 
 from alignkit.errors import AlignkitError
+from alignkit.lab.experiments import Verdict
 from alignkit.lab.experiments import emergence_law as experiment
-from alignkit.lab.experiments.ensemble import MemberRun
-from alignkit.lab.experiments.protocol import Verdict
-from alignkit.lab.experiments.sequences import Sequences, contrast, count_table, exact_count_table
+from alignkit.lab.experiments.copying import SequenceRun, Sequences, contrast, exact_count_table
 
 SMALL = experiment.EmergenceLawSettings(
     contrasts=(2.0, 3.0),
@@ -45,7 +44,7 @@ def test_gain_counted_is_its_closed_form():
         assert experiment.gain(sources, cell.types) == pytest.approx(cell.gain, rel=0.03)
         few = [experiment.gain(sources[at : at + 4000], cell.types) for at in range(0, 20000, 4000)]
         assert np.mean(few) == pytest.approx(cell.gain, rel=0.03)  # no bias of few
-        assert contrast(count_table(sequences, 5000, 0)) == pytest.approx(cell.contrast, rel=0.03)
+        assert contrast(sequences.counts(np.random.default_rng(0), 5000)) == pytest.approx(cell.contrast, rel=0.03)
     short = Sequences("independent", 3, 1).sources(np.random.default_rng(0), 20000)
     assert experiment.gain(short, 3) == pytest.approx(1 / 3, rel=0.03)
 
@@ -110,7 +109,7 @@ def test_a_power_of_the_factors_is_the_regressions():
 
 def test_the_outcomes_are_medians_over_networks():
     shares = ([0.1, 0.13, 0.2, 0.1, 0.3], [0.1, 0.1, 0.1, 0.13, 0.2], [0.1, 0.1, 0.1, 0.1, 0.1])
-    runs = [MemberRun(np.arange(5), np.zeros(5), np.zeros(5), {}, np.array(share)) for share in shares]
+    runs = [SequenceRun(np.arange(5), np.zeros(5), np.zeros(5), np.array(share)) for share in shares]
     assert list(experiment.median_steps(runs).values()) == [4, 3]
     assert list(experiment.median_steps(runs[1:]).values()) == [np.inf, np.inf]
 

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 import torch
 
+from alignkit.lab.experiments import Verdict
 from alignkit.lab.experiments import gated_classifier as experiment
 from alignkit.lab.experiments.classifiers import classifier_settings, read_split
 from alignkit.lab.experiments.curves import half_way_rows
-from alignkit.lab.experiments.protocol import Verdict
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.scores import Scores
 from alignkit.support.stages import no_progress

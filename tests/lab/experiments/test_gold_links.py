@@ -9,8 +9,8 @@ import torch
 from planted import permuted_copy
 
 from alignkit.errors import AlignkitError
+from alignkit.lab.experiments import Verdict
 from alignkit.lab.experiments import gold_links as experiment
-from alignkit.lab.experiments.protocol import Verdict
 from alignkit.links.gold import read_gold
 from alignkit.links.links import GoldLinks, Links
 from alignkit.neural.settings import TextSettings

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from alignkit.lab.experiments import Verdict
 from alignkit.lab.experiments import initial_gradient as experiment
-from alignkit.lab.experiments.protocol import Verdict
 from alignkit.text.bitext import Bitext
 
 SOURCE = [["a", "b", "a"], ["b", "c"], ["d"], ["a", "d", "c", "b"]]

@@ -9,9 +9,9 @@ from planted import permuted_copy
 
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
+from alignkit.lab.experiments import Verdict
 from alignkit.lab.experiments import ktiw_drives_attention as experiment
 from alignkit.lab.experiments.curves import AgreementCurves, half_way
-from alignkit.lab.experiments.protocol import Verdict
 from alignkit.metrics.agreement import agreement
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from alignkit.lab.experiments import Verdict
 from alignkit.lab.experiments import ktiw_per_head as experiment
 from alignkit.lab.experiments.curves import AgreementCurves
-from alignkit.lab.experiments.protocol import Verdict
 from alignkit.neural.settings import TransformerSettings
 
 from .test_ktiw_drives_attention import texts  # noqa: F401  (a fixture)

@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from alignkit.errors import AlignkitError
-from alignkit.lab.experiments import locality
-from alignkit.lab.experiments.protocol import Verdict
+from alignkit.lab.experiments import Verdict, locality
 
 SETTINGS = locality.LocalitySettings(
     seeds=2, length=12, types=10, hidden=16, batch=32, steps=4, every=2, measured=20
@@ -43,46 +42,62 @@ def test_observation_3_is_found_where_all_its_parts_hold():
     assert locality.spread_steps(pd.DataFrame(rows, columns=columns)).values.tolist() == [[0, 5], [2, 10]]
 
 
-def test_readout_is_that_of_torchs_lstm():
-    networks = locality.KeywordNetworks(SETTINGS, 1)
-    words = np.random.default_rng(1).integers(0, 10, (1, 5, 12))
-    found = networks.readout(words)
-    p = {name: value.detach()[0] for name, value in networks.p.items()}
-    lstm = torch.nn.LSTM(16, 16)
-    order = [0, 1, 3, 2]  # ours has the candidate last
+def new_network():
+    torch.manual_seed(1)
+    return locality.KeywordNetwork(SETTINGS)
 
-    def gates(value):
-        return value.view(4, 16, *value.shape[1:])[order].flatten(0, 1)
 
+def test_the_log_odds_are_those_of_an_lstm_with_one_bias():
+    network, words = new_network(), torch.from_numpy(np.random.default_rng(1).integers(0, 10, (5, 12)))
+    p = {name: value.detach() for name, value in network.lstm.named_parameters()}
+    h, c, expected = torch.zeros(5, 16), torch.zeros(5, 16), []
     with torch.no_grad():
-        lstm.weight_ih_l0.copy_(gates(p["input"].t()))
-        lstm.weight_hh_l0.copy_(gates(p["state"].t()))
-        lstm.bias_ih_l0.copy_(gates(p["bias"]))
-        lstm.bias_hh_l0.zero_()
-        h, _ = lstm(p["embedding"][torch.from_numpy(words[0]).t()])
-    torch.testing.assert_close(found[0], (h @ p["weight"]).t(), atol=1e-5, rtol=1e-4)
+        for x in network.embedding(words).unbind(1):
+            gates = x @ p["weight_ih_l0"].T + h @ p["weight_hh_l0"].T + p["bias_ih_l0"]
+            i, f, u, o = gates.chunk(4, 1)
+            c = f.sigmoid() * c + i.sigmoid() * u.tanh()
+            h = o.sigmoid() * c.tanh()
+            expected.append(h @ network.output.weight[0] + network.output.bias)
+        torch.testing.assert_close(network(words), torch.stack(expected, 1), atol=1e-5, rtol=1e-4)
+    assert [name for name, value in network.named_parameters() if not value.requires_grad] == ["lstm.bias_hh_l0"]
 
 
 def test_states_before_the_keyword_do_not_know_it():
-    networks = locality.KeywordNetworks(SETTINGS, 1)
-    words = np.random.default_rng(0).integers(0, 9, (1, 6, 12))
-    marked = words.copy()
-    marked[:, :, 5] = 9
+    network, words = new_network(), torch.from_numpy(np.random.default_rng(0).integers(0, 9, (6, 12)))
+    marked = words.clone()
+    marked[:, 5] = 9
     with torch.no_grad():
-        plain, with_keyword = networks.readout(words), networks.readout(marked)
-    assert torch.equal(plain[:, :, :5], with_keyword[:, :, :5])
-    assert (plain[:, :, 5] != with_keyword[:, :, 5]).all()
+        plain, with_keyword = network(words), network(marked)
+    assert torch.equal(plain[:, :5], with_keyword[:, :5])
+    assert (plain[:, 5] != with_keyword[:, 5]).all()
 
 
 def test_the_loss_is_binary_cross_entropy():
-    networks = locality.KeywordNetworks(SETTINGS, 1)
-    words, _, positive = locality.draw_sequences(np.random.default_rng(0), 9, SETTINGS)
-    both, truth = words[None], positive[None]
+    """Of the mean log-odds: measured before any step, as it is of the first weights."""
+    first = locality.train(SETTINGS, 1)[0]
+    words, _, positive = locality.draw_sequences(np.random.default_rng([1, 1]), SETTINGS.measured, SETTINGS)
     with torch.no_grad():
-        z = (networks.readout(both).mean(2) + networks.p["offset"]).double().numpy()
-        loss = networks.loss(both, truth).item()
+        z = new_network()(torch.from_numpy(words)).mean(1).double().numpy()
     p = 1 / (1 + np.exp(-z))
-    assert loss == pytest.approx(-np.log(np.where(truth, p, 1 - p)).mean(1).sum(), rel=1e-5)
+    assert first["loss"] == pytest.approx(-np.log(np.where(positive, p, 1 - p)).mean(), abs=2e-5)
+    assert first["accuracy"] == pytest.approx(((p > 0.5) == positive).mean(), abs=2e-5)
+
+
+def test_training_is_that_of_a_plain_loop():
+    network, stream = new_network(), np.random.default_rng([1, 0])
+    adam = torch.optim.Adam([p for p in network.parameters() if p.requires_grad], SETTINGS.learning_rate)
+    for _ in range(SETTINGS.steps):
+        words, _, positive = locality.draw_sequences(stream, SETTINGS.batch, SETTINGS)
+        p = torch.sigmoid(network(torch.from_numpy(words)).mean(1))
+        adam.zero_grad()
+        (-torch.log(torch.where(torch.from_numpy(positive), p, 1 - p)).mean()).backward()
+        adam.step()
+    words, place, positive = locality.draw_sequences(np.random.default_rng([1, 1]), SETTINGS.measured, SETTINGS)
+    with torch.no_grad():
+        found = network(torch.from_numpy(words)).double().numpy()
+    expected = locality.gammas(found[positive], place[positive])
+    last = locality.train(SETTINGS, 1)[-1]
+    assert {name: last[name] for name in expected} == pytest.approx(expected, abs=1e-4)
 
 
 def test_early_at_the_keyword_and_late_everywhere():

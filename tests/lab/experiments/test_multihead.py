@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from alignkit.lab.experiments import multihead as experiment
-from alignkit.lab.experiments.ensemble import MemberRun
+from alignkit.lab.experiments.copying import SequenceRun
 
 SETTINGS = experiment.MultiheadSettings(
     heads=2, samples=3, good_heads=1, bad_heads=2, candidates=8, trials=2, length=4, hidden=4, steps=10
@@ -20,12 +20,9 @@ def test_no_stream_of_sequences_chooses_and_judges(monkeypatch):
         calls.append(list(seeds))
         steps = np.array([0, 10])
         accuracy = [1.0 if len(calls) == 1 and k < SETTINGS.trials else 0.1 for k in range(len(starts))]
-        return [
-            MemberRun(steps, np.array([0.1, last]), np.zeros(2), start)
-            for start, last in zip(starts, accuracy, strict=True)
-        ]
+        return [SequenceRun(steps, np.array([0.1, last]), np.zeros(2)) for last in accuracy]
 
-    monkeypatch.setattr(experiment, "train_ensemble", train)
+    monkeypatch.setattr(experiment, "train_on_sequences", train)
     result = experiment.run_multihead(SETTINGS)
     tried, *judged = calls
     assert len(set(tried)) == SETTINGS.trials

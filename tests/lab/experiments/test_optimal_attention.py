@@ -10,6 +10,7 @@ import torch
 from scipy.optimize import minimize
 
 from alignkit.errors import AlignkitError
+from alignkit.lab.experiments import Verdict
 from alignkit.lab.experiments import optimal_attention as experiment
 from alignkit.lab.experiments.networks import encode_plan, take_pairs, train_network
 from alignkit.lab.experiments.optimal_attention import (
@@ -19,7 +20,6 @@ from alignkit.lab.experiments.optimal_attention import (
     maximise_quadratic,
     project,
 )
-from alignkit.lab.experiments.protocol import Verdict
 from alignkit.metrics.agreement import Agreement
 from alignkit.support.stages import no_progress
 

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 import torch
 
+from alignkit.lab.experiments import Verdict
 from alignkit.lab.experiments import topic_words as experiment
-from alignkit.lab.experiments.protocol import Verdict
 from alignkit.text.bitext import Corpus
 from alignkit.text.labelled import LabelledText
 

@@ -8,8 +8,8 @@ from scipy.integrate import quad, solve_ivp
 from scipy.optimize import brentq
 
 from alignkit.errors import AlignkitError
+from alignkit.lab.experiments import Verdict
 from alignkit.lab.experiments import toy_classifier as experiment
-from alignkit.lab.experiments.protocol import Verdict
 
 
 def state_at(start):

@@ -13,8 +13,8 @@ from scipy.stats import spearmanr
 
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
+from alignkit.lab.experiments import Verdict
 from alignkit.lab.experiments import word_order_of_learning as experiment
-from alignkit.lab.experiments.protocol import Verdict
 from alignkit.text.bitext import Bitext
 
 

@@ -10,10 +10,9 @@ import torch
 from scipy.stats import spearmanr
 
 from alignkit.errors import AlignkitError
-from alignkit.lab.experiments import emergence
+from alignkit.lab.experiments import Verdict
 from alignkit.lab.experiments import written_lexicon as experiment
-from alignkit.lab.experiments.ensemble import MemberRun
-from alignkit.lab.experiments.protocol import Verdict
+from alignkit.lab.experiments.copying import SequenceRun
 
 SMALL = experiment.WrittenLexiconSettings(
     seeds=2,
@@ -54,30 +53,28 @@ def test_the_lexicon_is_written_and_erased(found):
     assert len(result.claims) == 8
 
 
-def test_what_is_frozen_stays_and_writing_leaves_the_queries(monkeypatch):
-    starts, kept = [], emergence.train_ensemble
+def test_what_is_frozen_stays_and_writing_leaves_the_attention(monkeypatch):
+    trainings, kept = [], experiment.train_on_sequences
 
-    def spy(given, seeds, draw, plan, told, frozen):
-        runs = kept(given, seeds, draw, plan, told, frozen=frozen)
-        starts.append((given, frozen, runs))
+    def spy(given, seeds, draw, plan, progress, frozen=(), uniform=False):
+        runs = kept(given, seeds, draw, plan, progress, frozen=frozen, uniform=uniform)
+        trainings.append((given, frozen, uniform, runs))
         return runs
 
-    monkeypatch.setattr(emergence, "train_ensemble", spy)
+    def changed(start, run):
+        after = run.network.state_dict()
+        return {name.split(".")[0] for name, x in start.state_dict().items() if not torch.equal(x, after[name])}
+
+    monkeypatch.setattr(experiment, "train_on_sequences", spy)
     experiment.run_written_lexicon(replace(SMALL, steps=3, doses=(0, 2), contrasts=(6,)))
-    frozen = [part for part in starts if part[1]]
-    assert len(frozen) == 2
-    for given, names, runs in frozen:
+    assert [uniform for *_, uniform, _ in trainings] == [False, True, False, True, *[False] * 5]
+    everything = {"embedding", "encoder", "decoder", "attention", "context", "combine", "output"}
+    assert sum(bool(frozen) for _, frozen, *_ in trainings) == 2
+    for given, frozen, uniform, runs in trainings:
         for start, run in zip(given, runs, strict=True):
-            same = {name for name in start if torch.equal(start[name], run.parameters[name])}
-            assert same == set(names)
-    assert {name for name in frozen[0][0][0] if not name.startswith("decoder")} - set(frozen[0][1]) == set(
-        emergence.QUERY
-    )
-    plain = starts[0][0]  # of dose 0: as drawn
-    written = next(given for given, names, _ in starts[1:] if not names and "query" in given[0])
-    for before, after in zip(plain, written, strict=True):
-        assert all(torch.equal(before[name], after[name]) for name in emergence.QUERY)
-        assert not torch.equal(before["output"], after["output"])
+            left = {"attention"} if uniform else set(frozen)
+            assert changed(start, run) == everything - left
+    assert everything - set(experiment.LEXICAL) == {"decoder", "attention"}
 
 
 def condition(name, dose, steps):
@@ -85,7 +82,7 @@ def condition(name, dose, steps):
     runs = []
     for step in steps:
         at = np.arange(0, 40, 10)
-        runs.append(MemberRun(at, np.zeros(4), np.zeros(4), {}, (at >= step).astype(float)))
+        runs.append(SequenceRun(at, np.zeros(4), np.zeros(4), (at >= step).astype(float)))
     return experiment.Condition(name, dose, np.zeros(len(steps)), runs)
 
 

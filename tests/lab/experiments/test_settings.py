@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from alignkit.errors import AlignkitError, find_known
+from alignkit.lab.experiments import EXPERIMENTS
 from alignkit.lab.experiments.copying import QUICK, CopyingSettings
-from alignkit.lab.experiments.registry import EXPERIMENTS
 
 
 def test_settings_come_as_text():

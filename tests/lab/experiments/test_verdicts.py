@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from alignkit.lab.experiments.protocol import Verdict, averaged, claim, judge
+from alignkit.lab.experiments import Verdict, averaged, claim, judge
 from alignkit.lab.report.tables import finite
 from alignkit.metrics.intervals import mean_interval, wilson
 from alignkit.support.stages import named_progress

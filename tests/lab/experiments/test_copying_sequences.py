@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from alignkit.errors import AlignkitError
-from alignkit.lab.experiments.ensemble import MemberRun
-from alignkit.lab.experiments.sequences import (
+from alignkit.lab.experiments.copying import (
+    SequenceRun,
     Sequences,
     contrast,
-    count_table,
     curves,
     exact_count_table,
     left_uniform,
@@ -31,6 +30,10 @@ ALL = [
 
 def rng():
     return np.random.default_rng(0)
+
+
+def count_table(sequences, count, seed):
+    return sequences.counts(np.random.default_rng(seed), count) / count
 
 
 @pytest.mark.parametrize("sequences", ALL, ids=lambda s: s.kind)
@@ -109,15 +112,15 @@ def test_impossible_sequences(kind, types, length):
 
 
 def test_leaving_uniform_is_for_good():
-    run = MemberRun(np.arange(5), np.zeros(5), np.zeros(5), {}, np.array([0.1, 0.4, 0.1, 0.3, 0.9]))
+    run = SequenceRun(np.arange(5), np.zeros(5), np.zeros(5), np.array([0.1, 0.4, 0.1, 0.3, 0.9]))
     assert [left_uniform(run, level) for level in (0.05, 0.3, 0.5)] == [0, 3, 4]
     assert np.isnan(left_uniform(run, 0.95))
 
 
 def test_rows_and_first_step():
-    run = MemberRun(np.array([0, 10, 20]), np.array([0.1, 0.95, 0.5]), np.array([3.0, 1.0, 2.0]), {})
-    assert reached(run, 0.9) == 10
-    assert np.isnan(reached(run, 0.96))
+    run = SequenceRun(np.array([0, 10, 20]), np.array([0.1, 0.95, 0.5]), np.array([3.0, 1.0, 2.0]))
+    assert reached(run.steps, run.accuracy, 0.9) == 10
+    assert np.isnan(reached(run.steps, run.accuracy, 0.96))
     rows = curves([run, run], kind="x")
     assert rows.columns.tolist() == ["kind", "run", "step", "accuracy", "loss"]
     assert rows.run.tolist() == [0, 0, 0, 1, 1, 1]
