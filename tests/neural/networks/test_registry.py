@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from dataclasses import asdict, dataclass, field
@@ -80,6 +81,7 @@ class BagNetwork(TranslationNetwork):
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
+    importlib.import_module("alignkit_cli.train")  # whose choices are those of the registry when it is imported
     monkeypatch.setitem(NETWORKS, "bag", BagSettings)
 
 
