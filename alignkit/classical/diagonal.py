@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from alignkit.classical.lexical_model import (
     normalise_rows,
     read_parts,
 )
-from alignkit.classical.settings import TENSION_RANGE, DiagonalSettings
+from alignkit.classical.settings import TENSION_RANGE, DiagonalOptions, DiagonalSettings
 from alignkit.kernels import diagonal as kernels
 from alignkit.kernels import hmm_m_step, translation_table
 from alignkit.kernels.diagonal import Exponentials, NullRow, PositionTotals, Shapes, TargetTokens, Weights
@@ -104,7 +104,7 @@ def fit_diagonal(
     *,
     threads: int | None = None,
     progress: Progress | None = None,
-    **options: Any,
+    **options: Unpack[DiagonalOptions],
 ) -> Diagonal:
     """Fit the diagonal-favouring model by EM from uniform translation probabilities.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar, Unpack
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from alignkit.classical.lexical_model import (
     read_parts,
 )
 from alignkit.classical.priors import LexiconPrior, start_null, start_values
-from alignkit.classical.settings import IBM1Settings
+from alignkit.classical.settings import IBM1Options, IBM1Settings
 from alignkit.errors import AlignkitError
 from alignkit.kernels import inverted_index
 from alignkit.kernels import translation_table as kernels
@@ -45,7 +45,7 @@ def fit_ibm1(
     progress: Progress | None = None,
     prior: LexiconPrior | None = None,
     start: IBM1 | None = None,
-    **options: Any,
+    **options: Unpack[IBM1Options],
 ) -> IBM1:
     """Fit IBM Model 1 by EM, from uniform parameters or from those of another model.
 

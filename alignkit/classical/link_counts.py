@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -34,18 +33,18 @@ class LinkedWords:
     __repr__ = brief_repr
 
     @classmethod
-    def read(cls, source: PathLike, target: PathLike | None, links: PathLike, **reading: Any) -> LinkedWords:
+    def read(cls, source: PathLike, target: PathLike | None, links: PathLike) -> LinkedWords:
         """Read a text and its links.
 
         Args:
-            source, target, reading: as in :func:`alignkit.text.pairs.read_bitext`.
+            source, target: as in :func:`alignkit.text.pairs.read_bitext`.
             links: zero-based, a line for each pair.
 
         Raises:
             InputError: a file cannot be read, there is not a line of links for each pair, or a link is outside its
                 pair.
         """
-        bitext, found = read_bitext(source, target, **reading), read_links(links)
+        bitext, found = read_bitext(source, target), read_links(links)
         check_range(links, found, bitext.shapes, whole=True)
         return cls(bitext, found)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypedDict
 
 from alignkit.errors import AlignkitError
 
@@ -64,6 +64,17 @@ class IBM1Settings:
         check_estimation(self)
 
 
+class IBM1Options(TypedDict, total=False):
+    """The fields of :class:`IBM1Settings`, as options of a function."""
+
+    iterations: int
+    null: bool
+    null_probability: float | None
+    dirichlet: float | None
+    tolerance: float
+    prune: float
+
+
 @dataclass(frozen=True)
 class DiagonalSettings:
     """Settings of the diagonal-favouring model.
@@ -97,6 +108,19 @@ class DiagonalSettings:
         if not low <= self.tension <= high:
             raise AlignkitError(f"the tension must lie in [{low}, {high}], not {self.tension}")
         check_estimation(self)
+
+
+class DiagonalOptions(TypedDict, total=False):
+    """The fields of :class:`DiagonalSettings`, as options of a function."""
+
+    iterations: int
+    null: bool
+    null_probability: float
+    dirichlet: float | None
+    tension: float
+    optimize_tension: bool
+    tolerance: float
+    prune: float
 
 
 def check_estimation(settings: IBM1Settings | DiagonalSettings) -> None:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from alignkit.aligner import Aligner
 from alignkit.classical.settings import IBM1Settings
 from alignkit.errors import AlignkitError
 from alignkit.lab.interop.other_systems import read_scores
 from alignkit.lab.interop.projection import is_between_tokens, project_scores, scores_without_specials, word_shapes
-from alignkit.metrics.protocol import MetricSettings
+from alignkit.metrics.protocol import MetricOptions, MetricSettings
 from alignkit.metrics.registry import MAIN, compare, find_metric
 from alignkit.scores import Scores
 from alignkit.support.settings import with_options
@@ -61,6 +61,15 @@ class CompareSettings(MetricSettings):
         find_metric(self.metric)
 
 
+class CompareOptions(MetricOptions, total=False):
+    """The fields of :class:`CompareSettings`, as options of a function."""
+
+    metric: str
+    iterations: int
+    also: tuple[str, ...]
+    device: str
+
+
 @dataclass(frozen=True)
 class Comparison:
     """Scores of several aligners on one text, measured against each other.
@@ -87,7 +96,7 @@ def compare_networks(
     others: Mapping[str, PathLike] | None = None,
     settings: CompareSettings | None = None,
     progress: Progress = no_progress,
-    **options: Any,
+    **options: Unpack[CompareOptions],
 ) -> Comparison:
     """Load networks, fit IBM 1 and the proxy on the text they were trained on, and compare all of them.
 
@@ -176,7 +185,7 @@ def compare_classical(
     training: LinePairs | None = None,
     settings: CompareSettings | None = None,
     progress: Progress | None = None,
-    **options: Any,
+    **options: Unpack[CompareOptions],
 ) -> Comparison:
     """Compare IBM Model 1, the aligner of :func:`alignkit.align` and scores of other systems, between words.
 

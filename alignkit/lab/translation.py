@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from alignkit.lab.time_course import (
     time_course,
 )
 from alignkit.metrics.contextual import contextualised
-from alignkit.metrics.protocol import MetricSettings
+from alignkit.metrics.protocol import MetricOptions, MetricSettings
 from alignkit.metrics.registry import MAIN, SCORE_METRICS, prefixed
 from alignkit.scores import Scores
 from alignkit.support.settings import with_options
@@ -86,6 +86,19 @@ class LabSettings(MetricSettings):
     proxy_bias: bool = False
 
 
+class LabOptions(MetricOptions, total=False):
+    """The fields of :class:`LabSettings`, as options of a function."""
+
+    on: Part
+    limit: int | None
+    bleu: bool
+    all_steps: bool
+    alpha_by: BestBy
+    largest: bool
+    both_directions: bool
+    proxy_bias: bool
+
+
 @dataclass(frozen=True)
 class Lab:
     """The result of :func:`lab`.
@@ -123,7 +136,7 @@ def lab(
     progress: Progress | None = None,
     *,
     score: Scorer = scores_of,
-    **options: Any,
+    **options: Unpack[LabOptions],
 ) -> Lab:
     """Measure a network with attention against the scores that may explain it.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 
@@ -67,6 +67,15 @@ class MetricSettings:
     def metric_options(self) -> dict[str, Any]:
         """The fields of this class alone, by name, for other settings that have them too."""
         return {each.name: getattr(self, each.name) for each in fields(MetricSettings)}
+
+
+class MetricOptions(TypedDict, total=False):
+    """The fields of :class:`MetricSettings`, as options of a function."""
+
+    percent: Percent
+    resamples: int
+    seed: int
+    threads: int | None
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import permutations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from alignkit.errors import check_type, find_known
 from alignkit.metrics.aer import AER
 from alignkit.metrics.agreement import AGREEMENT
 from alignkit.metrics.kendall import TAU
-from alignkit.metrics.protocol import Metric, MetricSettings
+from alignkit.metrics.protocol import Metric, MetricOptions, MetricSettings
 from alignkit.scores import Scores, ScoresLike, as_scores
 from alignkit.support.settings import with_options
 
@@ -53,7 +53,7 @@ def compare(
     scores: Mapping[str, ScoresLike],
     metric: Metric | str = MAIN,
     settings: MetricSettings | None = None,
-    **options: Any,
+    **options: Unpack[MetricOptions],
 ) -> pd.DataFrame:
     """A metric of every ordered pair of different score sets.
 

@@ -338,13 +338,19 @@ class RunSettings(Settings):
     network: NetworkSettings = field(default_factory=LstmSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
 
-    def change(self: R, **parts: Mapping[str, Any] | None) -> R:
+    def change(
+        self: R,
+        *,
+        text: Mapping[str, Any] | None = None,
+        network: Mapping[str, Any] | None = None,
+        training: Mapping[str, Any] | None = None,
+    ) -> R:
         """These settings with some fields of their parts replaced; values of None are ignored.
 
         If the ``architecture`` of the network changes, its other settings start from their defaults.
         """
         new = {}
-        for name, values in parts.items():
+        for name, values in (("text", text), ("network", network), ("training", training)):
             part, given = getattr(self, name), {k: v for k, v in (values or {}).items() if v is not None}
             architecture = given.pop("architecture", None)
             if architecture is not None and architecture != part.architecture:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from io import TextIOBase
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, Unpack, cast
 
 import numpy as np
 
@@ -17,8 +17,10 @@ from alignkit.classical.hmm.joint import JointHMM
 from alignkit.errors import AlignkitError, abbreviated, check_list, check_type, counted, of_file
 from alignkit.links.gold import read_gold
 from alignkit.links.links import GoldLinks
-from alignkit.pipeline.settings import METHODS, AlignSettings, FitSettings, LinkSettings, ReadSettings
-from alignkit.support.settings import naming_options
+from alignkit.pipeline.aligned_text import BLOCK, AlignedText
+from alignkit.pipeline.fitting import Fit
+from alignkit.pipeline.linking import ADAPTED_ELEMENTS, Linker, Model
+from alignkit.pipeline.settings import METHODS, AlignOptions, AlignSettings, LinkSettings, StreamOptions
 from alignkit.support.threads import thread_count
 from alignkit.text.bitext import Bitext
 from alignkit.text.blocks import (
@@ -32,12 +34,6 @@ from alignkit.text.blocks import (
 from alignkit.text.pairs import PairFiles, Side, read_text
 from alignkit.text.reading import read_chunks
 from alignkit.types import PathLike, Progress
-
-if TYPE_CHECKING:
-    pass
-from alignkit.pipeline.aligned_text import BLOCK, AlignedText
-from alignkit.pipeline.fitting import Fit
-from alignkit.pipeline.linking import ADAPTED_ELEMENTS, Linker, Model
 
 log = logging.getLogger("alignkit.pipeline")
 
@@ -63,7 +59,6 @@ class AlignedBlocks:
     pairs: int
 
 
-@naming_options(ReadSettings, FitSettings, LinkSettings)
 def align(
     source: Bitext | Side,
     target: Side | None = None,
@@ -72,7 +67,7 @@ def align(
     model: Model | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
-    **options: Any,
+    **options: Unpack[AlignOptions],
 ) -> AlignedText:
     """Align a text by a fitted model, or by one that is fitted on it.
 
@@ -87,8 +82,11 @@ def align(
             symmetrized. None: one is fitted. With a model, settings of a fit are refused.
         threads: all there are by default; no result depends on it.
         progress: called after each iteration.
-        **options: the options below, fields of the parts of :class:`AlignSettings`, instead of those of
-            ``settings``.
+        **options: fields of the parts of :class:`AlignSettings`, instead of those of ``settings``. Of
+            :class:`~alignkit.pipeline.settings.ReadSettings`: encoding_errors, lowercase, tokenize. Of
+            :class:`~alignkit.pipeline.settings.FitSettings`: method, estimation, iterations, quality, keep_case,
+            reverse, prior, prior_weight, embeddings, start. Of
+            :class:`~alignkit.pipeline.settings.LinkSettings`: symmetrization, threshold, adapt, gold.
 
     Raises:
         AlignkitError: the text, a file or a setting is not valid, or the settings do not go together.
@@ -144,7 +142,6 @@ def _check_whole(linking: LinkSettings) -> None:
         raise AlignkitError(f"{problem}; align its first pairs with them, save the model, and use it for the rest")
 
 
-@naming_options(ReadSettings, FitSettings, LinkSettings)
 def align_blocks(
     source: PathLike,
     target: PathLike | None = None,
@@ -156,7 +153,7 @@ def align_blocks(
     settings: AlignSettings | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
-    **options: Any,
+    **options: Unpack[AlignOptions],
 ) -> AlignedBlocks:
     """Align files of any size in bounded memory: by a fitted model, or by one that is fitted on a sample of them.
 
@@ -224,7 +221,6 @@ def _linked_blocks(
         yield linker.linked_block(block, counted)
 
 
-@naming_options(ReadSettings, LinkSettings)
 def align_stream(
     stream: IO[bytes] | Iterable[str | bytes],
     model: Model,
@@ -232,7 +228,7 @@ def align_stream(
     settings: AlignSettings | None = None,
     threads: int | None = 1,
     skip: bool = False,
-    **options: Any,
+    **options: Unpack[StreamOptions],
 ) -> Iterator[AlignedText]:
     """Align the pairs of a stream by a fitted model as soon as they come, in bounded memory.
 
@@ -241,7 +237,7 @@ def align_stream(
     Args:
         stream: lines ``source ||| target``, source TAB target, or JSON, whose field ``id`` is kept: a stream of
             bytes, or any iterable of lines.
-        model, settings, **options: as in :func:`align`.
+        model, settings, **options: as in :func:`align`, without those of a fit.
         threads: one by default: batches are small, and more threads would cost more than they gain.
         skip: go on after a malformed line: its pair is blank, and the error is among the ``errors`` of its
             :class:`AlignedText`.

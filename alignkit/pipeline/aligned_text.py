@@ -136,12 +136,11 @@ class AlignedText:
             return aligner.fitted_probabilities
         return aligner.score(self.bitext, kind)
 
-    def alignments(self, **wanted: bool) -> Iterator[Alignment]:
-        """The alignments of blocks of pairs, in their order.
-
-        Args:
-            **wanted: as in :func:`alignkit.aligner.Aligner.alignment`.
-        """
+    def alignments(
+        self, *, probabilities: bool = False, scored: bool = False, words: bool = False
+    ) -> Iterator[Alignment]:
+        """The alignments of blocks of pairs, in their order; arguments as :meth:`Aligner.alignment`."""
+        wanted = {"probabilities": probabilities, "scored": scored, "words": words}
         size, (links, known) = len(self.bitext), self.fitted or (None, None)
         step = BLOCK if any(wanted.values()) else size if links is None else WRITTEN_BLOCK
         step = max(self.block or step, 1)

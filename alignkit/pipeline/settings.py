@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, QUALITIES, HMMSettings
 from alignkit.classical.settings import PRIOR_WEIGHT, DiagonalSettings, IBM1Settings
@@ -76,6 +76,14 @@ class ReadSettings:
     tokenize: bool | None = None
 
 
+class ReadOptions(TypedDict, total=False):
+    """The fields of :class:`ReadSettings`, as options of a function."""
+
+    encoding_errors: str
+    lowercase: bool
+    tokenize: bool | None
+
+
 @dataclass(frozen=True)
 class FitSettings:
     """What to fit on a text.
@@ -143,6 +151,21 @@ class FitSettings:
         return isinstance(estimation, HMMSettings) and estimation.fold_case and not self.keep_case
 
 
+class FitOptions(TypedDict, total=False):
+    """The fields of :class:`FitSettings`, as options of a function."""
+
+    method: str
+    estimation: Estimation | None
+    iterations: int | None
+    quality: str
+    keep_case: bool
+    reverse: bool
+    prior: LexiconPrior | PathLike | None
+    prior_weight: float
+    embeddings: Embeddings | str | None
+    start: Aligner | PathLike | None
+
+
 @dataclass(frozen=True)
 class LinkSettings:
     """How to link a text by a fitted aligner.
@@ -175,6 +198,23 @@ class LinkSettings:
             raise AlignkitError("a model of gold links cannot be adapted; leave out --gold or --adapt")
 
 
+class LinkOptions(TypedDict, total=False):
+    """The fields of :class:`LinkSettings`, as options of a function."""
+
+    symmetrization: str | None
+    threshold: float | None
+    adapt: bool
+    gold: GoldLinks | PathLike | None
+
+
+class AlignOptions(ReadOptions, FitOptions, LinkOptions, total=False):
+    """The fields of all parts of :class:`AlignSettings`, as options of a function."""
+
+
+class StreamOptions(ReadOptions, LinkOptions, total=False):
+    """The same without those of a fit, for a model that is there."""
+
+
 @dataclass(frozen=True)
 class AlignSettings:
     """Settings of :func:`alignkit.align`: how to read a text, what to fit on it, how to link it."""
@@ -184,7 +224,7 @@ class AlignSettings:
     linking: LinkSettings = LinkSettings()
 
     @classmethod
-    def of(cls, settings: AlignSettings | None = None, /, **options: Any) -> AlignSettings:
+    def of(cls, settings: AlignSettings | None = None, /, **options: Unpack[AlignOptions]) -> AlignSettings:
         """The settings (by default the defaults) with fields of any of the three parts replaced.
 
         Raises:

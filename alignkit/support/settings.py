@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
-from inspect import Parameter, getdoc, signature
 from math import isfinite
 from numbers import Integral, Real
-from textwrap import indent
 from types import NoneType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -21,7 +19,6 @@ SCORE_ENDINGS = (".npz", ".parquet")
 GREATEST_THREAD_COUNT = 1024
 
 Settings = TypeVar("Settings")
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 #: Type of a setting -> the types that stand for it; others are not checked.
 _TYPES = {"int": Integral, "float": Real, "bool": bool, "str": str, "None": NoneType}
@@ -39,7 +36,7 @@ def check_values(settings: Any, values: Mapping[str, Any]) -> None:
             check_type(values[each.name], kinds, f"{each.name} must be {each.type}")
 
 
-def with_options(settings: Settings, options: dict[str, Any]) -> Settings:
+def with_options(settings: Settings, options: Mapping[str, Any]) -> Settings:
     """The settings, a frozen dataclass, with some of their fields replaced.
 
     Raises:
@@ -55,25 +52,6 @@ def with_options(settings: Settings, options: dict[str, Any]) -> Settings:
             raise AlignkitError(f"{type(settings).__name__} has no option {name!r}; it has {', '.join(known)}")
     check_values(settings, options)
     return replace(settings, **options)
-
-
-def naming_options(*parts: type[Any]) -> Callable[[Function], Function]:
-    """Decorate a function that takes fields of settings as ``**options``: its signature and its help name them.
-
-    Args:
-        *parts: dataclasses, in whose docstrings ``Attributes`` are explained.
-    """
-
-    def named(function: Function) -> Function:
-        whole, kind = signature(function), Parameter.KEYWORD_ONLY
-        own = [each for each in whole.parameters.values() if each.kind is not each.VAR_KEYWORD]
-        own += [Parameter(f.name, kind, default=f.default, annotation=f.type) for p in parts for f in fields(p)]
-        function.__signature__ = whole.replace(parameters=own)  # type: ignore[attr-defined]
-        texts = ((getdoc(part) or "").partition("Attributes:\n")[2].partition("\n\n")[0] for part in parts)
-        function.__doc__ = f"{function.__doc__}\n    Options:\n" + indent("\n".join(texts), "    ") + "\n"
-        return function
-
-    return named
 
 
 def assigned(settings: Settings, assignments: Iterable[str]) -> Settings:

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -290,8 +289,10 @@ def read_training_texts(
     valid: PathLike | None,
     labels: Sequence[str] | None = None,
     *,
+    columns: tuple[str, str] | None = None,
+    encoding_errors: str = "strict",
+    lowercase: bool = False,
     split_punctuation: bool = False,
-    **reading: Any,
 ) -> tuple[LabelledLines, LabelledLines, tuple[str, str]]:
     """Read the training and the validation texts of a classifier, and the names of its two labels.
 
@@ -299,19 +300,20 @@ def read_training_texts(
         data: labelled texts; a file or folder of :func:`read_labelled`.
         valid: the same of the validation texts. None: one text in ten, at most 1,000, is held out.
         labels: keep only the texts with these two labels.
+        columns, encoding_errors, lowercase: as in :func:`read_labelled`.
         split_punctuation: make every punctuation mark a word.
-        **reading: options of :func:`read_labelled`.
 
     Raises:
         AlignkitError: a file cannot be read or is malformed, or there are not two labels.
     """
     with of_file(data):
-        text, names = two_labels(read_labelled(data, **reading), labels)
+        lines = read_labelled(data, columns=columns, encoding_errors=encoding_errors, lowercase=lowercase)
+        text, names = two_labels(lines, labels)
     if valid is None:
         text, held = hold_out(text)
         log.info("no validation text: %s held out as one", counted(len(held), "text"))
     else:
-        held = read_labelled(valid, **reading)
+        held = read_labelled(valid, columns=columns, encoding_errors=encoding_errors, lowercase=lowercase)
         held = held.keep(names) if labels is not None else held
     if split_punctuation:
         text, held = text.split_punctuation(), held.split_punctuation()

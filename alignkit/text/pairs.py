@@ -209,21 +209,23 @@ def _words(name: str, sentence: str | Sequence[str], lowercase: bool) -> list[st
     return [word.lower() for word in words] if lowercase else words
 
 
-def read_training_pairs(text: Files, valid: Files | None, **reading: Any) -> tuple[LinePairs, LinePairs]:
+def read_training_pairs(
+    text: Files, valid: Files | None, *, encoding_errors: str = "strict", lowercase: bool = False
+) -> tuple[LinePairs, LinePairs]:
     """Read a training and a validation text.
 
     Args:
         text: source and target file; or one file with both sides, and None.
         valid: the same of a validation text. None: the last 1,000 pairs of the text, or one in twenty if that is
             fewer, are held out.
-        **reading: ``encoding_errors`` and ``lowercase`` of :func:`read_line_pairs`.
+        encoding_errors, lowercase: as in :func:`read_line_pairs`.
 
     Raises:
         AlignkitError: a file cannot be read, or has no pair with words on both sides.
     """
-    lines = read_line_pairs(*text, **reading)
+    lines = read_line_pairs(*text, encoding_errors=encoding_errors, lowercase=lowercase)
     if valid is not None:
-        held = read_line_pairs(*valid, **reading)
+        held = read_line_pairs(*valid, encoding_errors=encoding_errors, lowercase=lowercase)
     else:
         lines, held = hold_out_pairs(lines)
     check_has_words(lines, "train on")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Unpack
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from alignkit.classical.hmm.model import (
     values_of,
 )
 from alignkit.classical.hmm.pseudo_counts import LevelRatios, PairCounts
-from alignkit.classical.hmm.settings import HMMSettings
+from alignkit.classical.hmm.settings import HMMOptions, HMMSettings
 from alignkit.classical.hmm.views import (
     Linked,
     linked_in_blocks,
@@ -554,7 +554,7 @@ def fit_hmm(
     progress: Progress | None = None,
     prior: LexiconPrior | None = None,
     start: HMM | None = None,
-    **options: Any,
+    **options: Unpack[HMMOptions],
 ) -> HMM:
     """Fit a hidden Markov model of one direction by EM.
 

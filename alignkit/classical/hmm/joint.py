@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial, reduce
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -54,7 +54,14 @@ from alignkit.classical.hmm.model import (
     pair_probabilities,
     unpack_hmm,
 )
-from alignkit.classical.hmm.settings import FAST_SETTINGS, JOINT_SETTINGS, JOINT_THRESHOLD, QUALITIES, HMMSettings
+from alignkit.classical.hmm.settings import (
+    FAST_SETTINGS,
+    JOINT_SETTINGS,
+    JOINT_THRESHOLD,
+    QUALITIES,
+    HMMOptions,
+    HMMSettings,
+)
 from alignkit.classical.hmm.views import (
     FEW_WORDS_VIEWS,
     SMALL_VIEWS,
@@ -473,7 +480,7 @@ def fit_joint(
     embeddings: Embeddings | None = None,
     start: JointHMM | None = None,
     share_of_text: float = 1.0,
-    **options: Any,
+    **options: Unpack[HMMOptions],
 ) -> JointHMM:
     """Fit hidden Markov models of both directions jointly: EM shares their expected links.
 
@@ -642,7 +649,7 @@ def plan_views(
     start: JointHMM | None,
     has_lexicon: bool,
     share_of_text: float,
-    options: dict[str, Any],
+    options: HMMOptions,
 ) -> list[tuple[View, HMMSettings]]:
     """Decide what is fitted: the views of the text, and the settings of each one's estimation.
 

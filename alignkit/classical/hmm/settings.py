@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from math import isfinite
+from typing import TypedDict
 
 from alignkit.errors import AlignkitError
 
@@ -108,6 +109,31 @@ class HMMSettings:
             raise AlignkitError(f"the least link that is taken out must lie in [0, 1], not {self.least_own}")
         if not 0 < self.punctuation <= 1:
             raise AlignkitError(f"the factor for punctuation must lie in (0, 1], not {self.punctuation}")
+
+
+class HMMOptions(TypedDict, total=False):
+    """The fields of :class:`HMMSettings`, as options of a function."""
+
+    lexical_iterations: int
+    iterations: int
+    null_probability: float
+    dirichlet: float
+    null_prior: float
+    transition_prior: float
+    back_off: float
+    affixes: tuple[int, ...]
+    fertility: float
+    fertility_prior: float
+    leave_one_out: bool
+    least_own: float
+    spelling: float
+    punctuation: float
+    tolerance: float
+    reach: float
+    fold_case: bool
+    ends: bool
+    likeness: float
+    co_training: float
 
 
 #: Of the joint aligner (:mod:`alignkit.classical.hmm.joint`).

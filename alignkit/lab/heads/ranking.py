@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import warnings
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from alignkit.links.links import GoldLinks, check_range
 from alignkit.metrics.aer import AER, LinkCounts
 from alignkit.metrics.agreement import AGREEMENT
 from alignkit.metrics.intervals import adjusted_p, percentile_interval, ratio, resampled_sums
-from alignkit.metrics.protocol import MetricSettings
+from alignkit.metrics.protocol import MetricOptions, MetricSettings
 from alignkit.pipeline.align import align
 from alignkit.pipeline.settings import ReadSettings
 from alignkit.scores import Scores
@@ -163,7 +163,7 @@ def rank_heads(
     reference: Scores | AttentionHeads | None = None,
     settings: MetricSettings | None = None,
     progress: Progress | None = None,
-    **options: Any,
+    **options: Unpack[MetricOptions],
 ) -> HeadRanking:
     """Rank every layer and head, shifted and not, by how often it is right about the links of a target word.
 

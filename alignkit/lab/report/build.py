@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from alignkit.lab.time_course import TimeCourseSettings, time_course
 from alignkit.links.gold import read_gold
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.error_classes import WordFacts, occurrences
-from alignkit.metrics.protocol import PERCENT, MetricSettings, Percent
+from alignkit.metrics.protocol import PERCENT, MetricOptions, MetricSettings, Percent
 from alignkit.metrics.registry import MAIN, SCORE_METRICS, compare
 from alignkit.scores import Grouping, Scores
 from alignkit.support.settings import with_options
@@ -190,7 +190,23 @@ class ReportInputs(MetricSettings):
     device: str = "auto"
 
 
-def build_report(inputs: ReportInputs | None = None, progress: Progress | None = None, **options: Any) -> Report:
+class ReportOptions(MetricOptions, total=False):
+    """The fields of :class:`ReportInputs`, as options of a function."""
+
+    runs: Sequence[PathLike]
+    models: Sequence[PathLike]
+    text: Sides | None
+    training: Sides | None
+    scores: Mapping[str, PathLike]
+    gold: PathLike | None
+    heads: PathLike | None
+    proxy: bool
+    device: str
+
+
+def build_report(
+    inputs: ReportInputs | None = None, progress: Progress | None = None, **options: Unpack[ReportOptions]
+) -> Report:
     """Score one text with all the inputs and put the report together.
 
     Args:

@@ -12,7 +12,7 @@ import logging
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from alignkit.metrics.error_classes import (
     probability_partition,
     text_partitions,
 )
-from alignkit.pipeline.settings import ReadSettings
+from alignkit.pipeline.settings import ReadOptions, ReadSettings
 from alignkit.support.arrays import brief_repr, places_of
 from alignkit.support.settings import with_options
 from alignkit.support.threads import thread_count
@@ -119,7 +119,7 @@ def diagnose_links(
     calibration: Calibration = CALIBRATION,
     threads: int | None = None,
     progress: Progress | None = None,
-    **options: Any,
+    **options: Unpack[ReadOptions],
 ) -> LinkDiagnosis:
     """Estimate how good an alignment is, and find where it is bad, without gold links.
 

@@ -120,7 +120,9 @@ class PhraseText:
         links: PathLike | None = None,
         longest: int = PHRASE_LENGTH,
         fitting: Mapping[str, Any] | None = None,
-        **reading: Any,
+        *,
+        lowercase: bool = False,
+        encoding_errors: str = "strict",
     ) -> PhraseText:
         """Read a text and its links, or link it.
 
@@ -129,15 +131,16 @@ class PhraseText:
             links: of its links; None: they are those of :func:`alignkit.align`.
             longest: the most words of a phrase.
             fitting: further arguments for that.
-            reading: ``lowercase`` and ``encoding_errors``, as :func:`alignkit.read_bitext` takes them.
+            lowercase, encoding_errors: as :func:`alignkit.read_bitext` takes them.
 
         Raises:
             AlignkitError: a file cannot be read, or is not of the same text as the others.
         """
         if links is None:
-            aligned = align(source, target, **(fitting or {}), **reading)
+            more = fitting or {}
+            aligned = align(source, target, lowercase=lowercase, encoding_errors=encoding_errors, **more)
             return cls(LinkedWords(aligned.bitext, aligned.links), aligned.probabilities, longest)
-        bitext = read_bitext(source, target, **reading)
+        bitext = read_bitext(source, target, lowercase=lowercase, encoding_errors=encoding_errors)
         found, probabilities = read_links_of(links, bitext.shapes)
         return cls(LinkedWords(bitext, found), probabilities, longest)
 
