@@ -7,8 +7,8 @@ from dataclasses import asdict
 import pytest
 
 from alignkit.lab.experiments import EXPERIMENTS
-from alignkit.lab.experiments.classifiers import ClassifierPlan
 from alignkit.lab.experiments.copying import CopyingSettings, copying_settings
+from alignkit.lab.experiments.networks import ClassifierPlan
 from alignkit.lab.experiments.optimal_attention import PUBLISHED
 from alignkit.lab.experiments.permutation_function import PermutationFunctionSettings
 from alignkit.metrics.protocol import MetricSettings, top_share

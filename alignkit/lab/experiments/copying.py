@@ -37,8 +37,8 @@ from alignkit.neural.devices import Products, one_thread, rounded
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.neural.scoring.translation import network_scores
 from alignkit.neural.settings import LstmSettings
-from alignkit.neural.training.loop import CPU, adam, descend
-from alignkit.support.stages import named_progress, no_progress
+from alignkit.neural.training.loop import CPU, adam, optimise
+from alignkit.support.stages import Stage, named_progress, no_progress
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.tokenization import BOS, EOS
 from alignkit.text.vocabulary import Vocabulary
@@ -335,27 +335,27 @@ def train_on_sequences(
                 solved = len(latest) == CONFIRMED and enough
             return nats
 
-        @torch.no_grad()
-        def measure(step: int) -> bool:
-            if step == plan.steps and not solved:
-                loss(step)
-            return solved
-
-        def report(step: int, *_: object) -> None:
+        def report(step: int) -> None:
             if stopped.is_set():
                 raise AlignkitError("stopped")
             with lock:
                 done[k] = step
-                progress(sum(done), len(starts) * plan.steps, "")
+                stage(sum(done), len(starts) * plan.steps)
 
-        optimiser = adam(network.parameters(), plan.learning_rate)
         with one_thread(CPU):  # torch counts threads per thread
-            descend(optimiser, loss, plan.steps, measure=measure, progress=report)
-        report(plan.steps)  # a network that stopped has no more steps to take
+            for step in optimise(adam(network.parameters(), plan.learning_rate), loss, plan.steps):
+                if step == plan.steps and not solved:
+                    with torch.no_grad():
+                        loss(step)
+                report(step)
+                if solved:
+                    report(plan.steps)  # it takes no more
+                    break
         steps, accuracies, losses, attentions = map(np.array, zip(*measured, strict=True))
         return SequenceRun(steps, accuracies, losses, attentions, network)
 
-    with rounded(plan.products), ThreadPoolExecutor(min(torch.get_num_threads(), len(starts))) as pool:
+    workers = min(torch.get_num_threads(), len(starts))
+    with rounded(plan.products), Stage("training", progress) as stage, ThreadPoolExecutor(workers) as pool:
         try:
             return list(pool.map(train, range(len(starts))))
         except BaseException:  # Ctrl-C too: without this the threads would go on for minutes

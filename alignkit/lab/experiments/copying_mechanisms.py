@@ -37,9 +37,9 @@ from alignkit.lab.experiments.copying import (
 )
 from alignkit.neural.devices import Batch, one_thread
 from alignkit.neural.settings import SOFTMAX, parse_attention
-from alignkit.neural.training.loop import CPU, adam, descend
+from alignkit.neural.training.loop import CPU, adam, optimise
 from alignkit.neural.training.translation import TokenLoss, batch_loss
-from alignkit.support.stages import no_progress
+from alignkit.support.stages import Stage, no_progress
 from alignkit.types import Progress
 
 #: what the theory says of normalizers: the sparse ones, and the hard ones by how they are trained
@@ -104,39 +104,40 @@ def train_mechanism(name: str, seed: int, settings: CopyingMechanismsSettings) -
 
     batch = draw()
 
-    @torch.no_grad()
-    def measure(step: int) -> bool:
-        nonlocal batch
+    def loss(_: int) -> Tensor:
+        return batch_loss(network.train(), batch)
+
+    optimiser = adam(network.parameters(), settings.learning_rate)
+    for step in optimise(optimiser, loss, settings.steps, seed=seed):
         if step:
             batch = draw()
         if step % settings.every and step != settings.steps:
-            return False
+            continue
         network.eval()
-        encoding = network.encode(batch.source, batch.source_lengths)
-        decoded = network.decode(batch.previous, encoding, encoding.start)
-        x, output = decoded.features.flatten(0, 1), network.output
-        right: Tensor = output(x).argmax(1) == batch.targets
-        nats = TokenLoss.apply(x, output.weight, output.bias, batch.targets, 0.0)
+        with torch.no_grad():
+            encoding = network.encode(batch.source, batch.source_lengths)
+            decoded = network.decode(batch.previous, encoding, encoding.start)
+            x, output = decoded.features.flatten(0, 1), network.output
+            right: Tensor = output(x).argmax(1) == batch.targets
+            nats = TokenLoss.apply(x, output.weight, output.bias, batch.targets, 0.0)
         held = decoded.weights > 0  # (B, T, L); the t-th target token is the t-th source token
         outside = 1 - held.diagonal(dim1=1, dim2=2).double().mean()
         numbers = (right.double().mean(), nats, outside, held.double().sum(2).mean())
         measured.append((step, *map(float, numbers)))
-        return len(measured) >= CONFIRMED and all(one[1] >= settings.solved for one in measured[-CONFIRMED:])
-
-    optimiser = adam(network.parameters(), settings.learning_rate)
-    descend(optimiser, lambda _: batch_loss(network.train(), batch), settings.steps, measure=measure, seed=seed)
-    steps, accuracy, loss, outside, support = map(np.array, zip(*measured, strict=True))
-    return AttentionRun(steps, accuracy, loss, outside=outside, support=support)
+        if len(measured) >= CONFIRMED and all(one[1] >= settings.solved for one in measured[-CONFIRMED:]):
+            break
+    steps, accuracy, losses, outsides, supports = map(np.array, zip(*measured, strict=True))
+    return AttentionRun(steps, accuracy, losses, outside=outsides, support=supports)
 
 
 def run_copying_mechanisms(settings: CopyingMechanismsSettings, progress: Progress = no_progress) -> Result:
     """Trains a network per mechanism and seed, and compares the failures."""
     found: dict[str, list[AttentionRun]] = {name: [] for name in settings.mechanisms}
-    with one_thread(CPU):
+    with one_thread(CPU), Stage("training", progress) as stage:
         for number, (name, runs) in enumerate(found.items()):
             for seed in range(settings.seeds):
                 runs.append(train_mechanism(name, seed, settings))
-                progress(number * settings.seeds + seed + 1, len(found) * settings.seeds, name)
+                stage(number * settings.seeds + seed + 1, len(found) * settings.seeds, name)
     rows, table = [], []
     for name, runs in found.items():
         frame = curves(runs, mechanism=name)

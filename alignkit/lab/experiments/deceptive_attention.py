@@ -26,7 +26,7 @@ from scipy.special import expit
 
 from alignkit.errors import AlignkitError
 from alignkit.lab.experiments import Claim, Figure, Result, averaged, claim
-from alignkit.lab.experiments.classifiers import (
+from alignkit.lab.experiments.networks import (
     ClassifierPlan,
     Split,
     classifier_settings,
@@ -108,11 +108,29 @@ def run_deceptive_attention(settings: DeceptiveAttentionSettings, progress: Prog
         "attention and leave-one-out influence.",
         f"{len(split.training)} sentences for training, {len(split.held)} scored.",
     )
+
+    def draw(figure: Figure) -> None:
+        left, right = figure.subplots(1, 2)
+        part = table[~table["lambda"].isin(["P", OTHER, ANEW])]
+        for column in ("right", "same", "TVD"):
+            (line,) = left.plot(part["lambda"], part[column], marker="o", label=column)
+            other = table[table["lambda"] == OTHER][column].iloc[0]
+            left.axhline(other, color=line.get_color(), ls=":", lw=1, label=f"{column}, other seed")
+        left.set_ylim(0, 1.02)
+        for column, label in (("JSD", "JSD to P's attention"), ("tau influence", "tau, attention and influence")):
+            right.plot(part["lambda"], part[column], marker="o", label=label)
+        own = table[table["lambda"] == "P"]["tau influence"].iloc[0]
+        right.axhline(own, color="C1", ls="--", lw=1, label="the same tau of P")
+        right.axhline(0, color="k", lw=0.8)
+        for axes in (left, right):
+            axes.set_xlabel("lambda")
+            axes.legend()
+
     return Result(
         table,
         tuple(deceptive_attention_claims(raw)),
         {"sentences": raw.round(5)},
-        lambda figure: _draw(figure, table),
+        draw,
         remarks,
     )
 
@@ -178,21 +196,3 @@ def deceptive_attention_claims(raw: pd.DataFrame) -> Iterator[Claim]:
         statistic = "Kendall's tau of Q's attention and its influence, mean over sentences and seeds"
         taus = averaged(_per_seed(raw, name, "tau influence"))
         yield claim("... and anti-correlated with influence", statistic, *taus, below=0.0)
-
-
-def _draw(figure: Figure, table: pd.DataFrame) -> None:
-    left, right = figure.subplots(1, 2)
-    part = table[~table["lambda"].isin(["P", OTHER, ANEW])]
-    for column in ("right", "same", "TVD"):
-        (line,) = left.plot(part["lambda"], part[column], marker="o", label=column)
-        other = table[table["lambda"] == OTHER][column].iloc[0]
-        left.axhline(other, color=line.get_color(), ls=":", lw=1, label=f"{column}, other seed")
-    left.set_ylim(0, 1.02)
-    for column, label in (("JSD", "JSD to P's attention"), ("tau influence", "tau, attention and influence")):
-        right.plot(part["lambda"], part[column], marker="o", label=label)
-    own = table[table["lambda"] == "P"]["tau influence"].iloc[0]
-    right.axhline(own, color="C1", ls="--", lw=1, label="the same tau of P")
-    right.axhline(0, color="k", lw=0.8)
-    for axes in (left, right):
-        axes.set_xlabel("lambda")
-        axes.legend()

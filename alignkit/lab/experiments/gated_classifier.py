@@ -21,14 +21,14 @@ import numpy as np
 import pandas as pd
 
 from alignkit.lab.experiments import Claim, Figure, Result, averaged, claim
-from alignkit.lab.experiments.classifiers import (
+from alignkit.lab.experiments.networks import (
     ClassifierPlan,
     Split,
     classifier_settings,
+    half_way_rows,
     read_split,
     train_in_memory,
 )
-from alignkit.lab.experiments.curves import half_way_rows
 from alignkit.metrics.agreement import agreement
 from alignkit.neural.aligners import ClassifierAligner
 from alignkit.neural.scoring.classifier import classifier_scores
@@ -93,11 +93,21 @@ def run_gated_classifier(settings: GatedClassifierSettings, progress: Progress =
         "Half-way steps:\n" + halves.round(1).to_string(index=False),
         f"{len(split.training)} texts for training, {len(split.held)} scored.",
     )
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        for number, name in enumerate((*CURVES, "from uniform")):
+            for place, (_, part) in enumerate(raw.groupby("seed")):
+                axes.plot(part.step + 1, part[name], color=f"C{number}", marker=".", label=None if place else name)
+        axes.set(xscale="log", ylim=(0, 1.02), xlabel="training step + 1")
+        axes.set_ylabel("agreement with the last step; distance from uniform")
+        axes.legend()
+
     return Result(
         raw.drop(columns="seed").groupby("step", as_index=False).mean(),
         tuple(gated_classifier_claims(raw, halves)),
         {"steps": raw.round(5), "halves": halves.round(3)},
-        lambda figure: _draw(figure, raw),
+        draw,
         remarks,
     )
 
@@ -116,13 +126,3 @@ def gated_classifier_claims(raw: pd.DataFrame, halves: pd.DataFrame) -> Iterator
             shares.append((np.interp(half, part.step, far) - far[0]) / (far[-1] - far[0]))
     text = "When relevance is half-way, attention has hardly left uniform: less than half of its final distance"
     yield claim(text, "share of the final distance from uniform, mean over seeds", *averaged(shares), below=0.5)
-
-
-def _draw(figure: Figure, raw: pd.DataFrame) -> None:
-    axes = figure.subplots()
-    for number, name in enumerate((*CURVES, "from uniform")):
-        for place, (_, part) in enumerate(raw.groupby("seed")):
-            axes.plot(part.step + 1, part[name], color=f"C{number}", marker=".", label=None if place else name)
-    axes.set(xscale="log", ylim=(0, 1.02), xlabel="training step + 1")
-    axes.set_ylabel("agreement with the last step; distance from uniform")
-    axes.legend()

@@ -23,8 +23,7 @@ import pandas as pd
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.lab.experiments import Claim, Figure, Result, averaged, claim
-from alignkit.lab.experiments.curves import half_way_rows
-from alignkit.lab.experiments.networks import EncodedText, NetworkPlan, bitext_lines, train_network
+from alignkit.lab.experiments.networks import EncodedText, NetworkPlan, bitext_lines, half_way_rows, train_network
 from alignkit.links.from_scores import best_links
 from alignkit.links.gold import read_gold
 from alignkit.links.links import GoldLinks
@@ -157,16 +156,42 @@ def run_gold_links(settings: GoldLinksSettings, progress: Progress = no_progress
                 rows += _measured_run(each, unit, replace(settings, seed=settings.seed + seed), part)
     raw = pd.DataFrame(rows)
     halves = half_way_errors(raw)
+    table = []
+    for (name, unit), some in raw.groupby(["set", "unit"], sort=False):
+        row: dict[str, Any] = {"set": name, "unit": unit, "IBM 1": 100 * some.ibm1.mean()}
+        last = some[some.step == some.step.max()]
+        for kind in KINDS:
+            best = some.loc[some.groupby("seed")[kind].idxmin()]
+            row |= {f"{kind} best": 100 * best[kind].mean(), f"{kind} step": best.step.mean()}
+            row[f"{kind} last"] = 100 * last[kind].mean()
+        table.append(row)
     remarks = (
         "AER in per cent. best: the lowest of the logged steps; step: of the best, the mean over seeds. IBM 1 is "
         f"fitted on the same tokens, {settings.iterations} iterations.",
         *(f"{each.name}: {len(each.lines.source)} pairs, {len(each.gold)} judged by gold links." for each in sets),
     )
+
+    def draw(figure: Figure) -> None:
+        names = list(raw["set"].unique())
+        grid = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
+        styles = {"words": "-", "subwords": "--"}
+        for axes, name in zip(grid, names, strict=True):
+            part = raw[raw["set"] == name]
+            for unit in UNITS:
+                some = part[part.unit == unit]
+                for number, kind in enumerate(KINDS):
+                    mean = some.groupby("step")[kind].mean()
+                    axes.plot(mean.index + 1, mean, styles[unit], color=f"C{number}", label=f"{kind}, {unit}")
+                axes.axhline(some.ibm1.mean(), color="gray", ls=styles[unit], lw=1, label=f"IBM 1, {unit}")
+            axes.set(title=name, xscale="log", xlabel="training step + 1", ylim=(0, 1))
+        grid[0].set_ylabel("AER")
+        grid[-1].legend(fontsize=7)
+
     return Result(
-        _table(raw),
+        pd.DataFrame(table),
         tuple(gold_links_claims(raw, halves, settings.warmup)),
         {"steps": raw.round(5), "halves": halves.round(3)},
-        lambda figure: _draw(figure, raw),
+        draw,
         remarks,
     )
 
@@ -202,19 +227,6 @@ def half_way_errors(raw: pd.DataFrame) -> pd.DataFrame:
     return half_way_rows(right, ("set", "unit", "seed"), KINDS)
 
 
-def _table(raw: pd.DataFrame) -> pd.DataFrame:
-    rows = []
-    for (name, unit), part in raw.groupby(["set", "unit"], sort=False):
-        row: dict[str, Any] = {"set": name, "unit": unit, "IBM 1": 100 * part.ibm1.mean()}
-        for kind in KINDS:
-            best = part.loc[part.groupby("seed")[kind].idxmin()]
-            last = part[part.step == part.step.max()]
-            row |= {f"{kind} best": 100 * best[kind].mean(), f"{kind} step": best.step.mean()}
-            row[f"{kind} last"] = 100 * last[kind].mean()
-        rows.append(row)
-    return pd.DataFrame(rows)
-
-
 def gold_links_claims(raw: pd.DataFrame, halves: pd.DataFrame, warmup: int) -> Iterator[Claim]:
     """The claims, from a row per step and from the half-way steps; intervals are over sets, whose networks are
     alike, but for what is learned first, where they are over networks.
@@ -244,20 +256,3 @@ def gold_links_claims(raw: pd.DataFrame, halves: pd.DataFrame, warmup: int) -> I
     text = "Attention over subwords ends with fewer errors than attention over words"
     statistic = "AER of alpha, subwords minus words, last step, mean over sets and seeds; interval over sets"
     yield claim(text, statistic, *over_sets(by_unit["subwords"] - by_unit["words"]), below=0.0)
-
-
-def _draw(figure: Figure, raw: pd.DataFrame) -> None:
-    names = list(raw["set"].unique())
-    grid = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
-    styles = {"words": "-", "subwords": "--"}
-    for axes, name in zip(grid, names, strict=True):
-        part = raw[raw["set"] == name]
-        for unit in UNITS:
-            some = part[part.unit == unit]
-            for number, kind in enumerate(KINDS):
-                mean = some.groupby("step")[kind].mean()
-                axes.plot(mean.index + 1, mean, styles[unit], color=f"C{number}", label=f"{kind}, {unit}")
-            axes.axhline(some.ibm1.mean(), color="gray", ls=styles[unit], lw=1, label=f"IBM 1, {unit}")
-        axes.set(title=name, xscale="log", xlabel="training step + 1", ylim=(0, 1))
-    grid[0].set_ylabel("AER")
-    grid[-1].legend(fontsize=7)

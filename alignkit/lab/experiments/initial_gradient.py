@@ -158,7 +158,25 @@ def run_initial_gradient(settings: InitialGradientSettings, progress: Progress =
         "statement is correct for logits (and log-probabilities); for probabilities it lacks the factor 1/O."
     )
     claims = tuple(initial_gradient_claims(raw))
-    return Result(means, claims, {"draws": raw}, lambda figure: _draw(figure, raw), (remark,))
+
+    def draw(figure: Figure) -> None:
+        left, right = figure.subplots(1, 2)
+        groups = raw.groupby("width")
+        series = ((left, "logit correlation", "logits"), (left, "theta correlation", "probabilities"))
+        for axes, name, label in (*series, (right, "logit error", "measured")):
+            mean, low, high = (getattr(groups[name], what)() for what in ("mean", "min", "max"))
+            spread = np.stack([mean - low, high - mean])
+            axes.errorbar(mean.index, mean, yerr=spread, marker="o", ms=4, capsize=3, label=label)
+            axes.set_xscale("log", base=2)
+            axes.set_xlabel("width d")
+        right.plot(groups["predicted error"].mean(), "k--", lw=1, label="predicted")
+        right.set_yscale("log")
+        left.set(ylim=(0, 1.02), ylabel="correlation with 2 (C - row mean)")
+        right.set_ylabel("relative error of d logit")
+        for axes in (left, right):
+            axes.legend()
+
+    return Result(means, claims, {"draws": raw}, draw, (remark,))
 
 
 def initial_gradient_claims(raw: pd.DataFrame) -> Iterator[Claim]:
@@ -188,21 +206,3 @@ def initial_gradient_claims(raw: pd.DataFrame) -> Iterator[Claim]:
     groups = [part for _, part in raw.groupby("seed") if len(part) > 1]
     slopes = [np.polyfit(np.log(part.width), np.log(part["logit error"]), 1)[0] for part in groups]
     yield claim(text, statistic, *averaged(slopes), above=-0.55, below=-0.45)
-
-
-def _draw(figure: Figure, raw: pd.DataFrame) -> None:
-    left, right = figure.subplots(1, 2)
-    groups = raw.groupby("width")
-    series = ((left, "logit correlation", "logits"), (left, "theta correlation", "probabilities"))
-    for axes, name, label in (*series, (right, "logit error", "measured")):
-        mean, low, high = (getattr(groups[name], what)() for what in ("mean", "min", "max"))
-        spread = np.stack([mean - low, high - mean])
-        axes.errorbar(mean.index, mean, yerr=spread, marker="o", ms=4, capsize=3, label=label)
-        axes.set_xscale("log", base=2)
-        axes.set_xlabel("width d")
-    right.plot(groups["predicted error"].mean(), "k--", lw=1, label="predicted")
-    right.set_yscale("log")
-    left.set(ylim=(0, 1.02), ylabel="correlation with 2 (C - row mean)")
-    right.set_ylabel("relative error of d logit")
-    for axes in (left, right):
-        axes.legend()

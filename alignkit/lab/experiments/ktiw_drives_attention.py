@@ -9,8 +9,8 @@ training and its highest, interpolated between measured steps; its interval is a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -18,9 +18,17 @@ import pandas as pd
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.lab.experiments import Claim, Figure, Result, claim
-from alignkit.lab.experiments.curves import LEARNED, AgreementCurves
-from alignkit.lab.experiments.networks import EncodedText, NetworkPlan, encode_plan, take_pairs, train_network
-from alignkit.metrics.intervals import bootstrap_ratio, ratio
+from alignkit.lab.experiments.networks import (
+    LEARNED,
+    EncodedText,
+    NetworkPlan,
+    encode_plan,
+    half_way,
+    take_pairs,
+    train_network,
+)
+from alignkit.metrics.agreement import count_agreement
+from alignkit.metrics.intervals import bootstrap_ratio, ratio, resampled_sums
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.training.run_directory import load_network, open_run
 from alignkit.scores import Scores
@@ -55,6 +63,47 @@ class KtiwSettings(NetworkPlan):
 QUICK = KtiwSettings(epochs=10, scored=60)
 
 
+@dataclass(eq=False)
+class AgreementCurves:
+    """C agreements of one training run at its K measured steps, counted per sentence pair for the bootstrap.
+
+    Attributes:
+        name: of the run.
+        steps, accuracy: of each measurement; the token accuracy is of all held-out text.
+        hits, expected: per step, (C, M) agreeing rows, and their number by chance.
+        rows: (M,), rows of each pair.
+    """
+
+    name: str
+    steps: list[int] = field(default_factory=list)
+    accuracy: list[float] = field(default_factory=list)
+    hits: list[np.ndarray] = field(default_factory=list)
+    expected: list[np.ndarray] = field(default_factory=list)
+    rows: np.ndarray = field(default_factory=lambda: np.zeros(0))
+
+    def add(self, network: NeuralAligner, pairs: Sequence[tuple[Scores, Scores]]) -> None:
+        """Count the agreements of C pairs of scores at the step of a network."""
+        counts = [count_agreement(u, v) for u, v in pairs]
+        self.steps.append(network.step)
+        self.accuracy.append(network.metrics.get("valid.accuracy", float("nan")))
+        self.hits.append(np.stack([count.hits for count in counts]))
+        self.expected.append(np.stack([count.expected for count in counts]))
+        self.rows = counts[0].rows
+
+    def shares(self) -> tuple[np.ndarray, np.ndarray]:
+        """The agreements and their chance levels, (K, C) each."""
+        found, chance = (np.stack(counts).sum(2) / self.rows.sum() for counts in (self.hits, self.expected))
+        return found, chance
+
+    def half_ways(self) -> np.ndarray:
+        """The half-way step of each curve, (1 + resamples, C): of all pairs, and of the bootstrap's resamples."""
+        hits = np.stack(self.hits)  # (K, C, M)
+        counts = np.concatenate([hits.reshape(-1, len(self.rows)), self.rows[None]]).T
+        sums = np.concatenate([counts.sum(0)[None], resampled_sums(counts)])
+        shares = (sums[:, :-1] / sums[:, -1:]).reshape(len(sums), *hits.shape[:2])
+        return np.array([half_way(np.array(self.steps, np.float64), curves) for curves in shares])
+
+
 def run_ktiw_drives_attention(settings: KtiwSettings, progress: Progress = no_progress) -> Result:
     """Measures the agreements of all runs, and finds the half-way step of each curve."""
     if settings.run:
@@ -71,11 +120,26 @@ def run_ktiw_drives_attention(settings: KtiwSettings, progress: Progress = no_pr
         "(half-way step inf); the first claim is about the runs that learned both.",
         "Half-way steps per run, with 95 % intervals of their ratio:\n" + halves.round(3).to_string(index=False),
     )
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        for number, (u, v) in enumerate(CURVES):
+            for place, (_, part) in enumerate(raw.groupby("run")):
+                label = f"A({u}, {v})" if place == 0 else None
+                axes.plot(part.step + 1, part[f"A({u}, {v})"], color=f"C{number}", marker=".", label=label)
+        axes.plot(raw.step + 1, raw["chance (alpha, ibm1.beta)"], "k:", lw=0.8, label="chance (first curve)")
+        for number, kind in enumerate(("alpha", "beta")):
+            for step in halves[kind][np.isfinite(halves[kind])]:
+                axes.axvline(step + 1, color=f"C{number}", lw=0.8, ls="--")
+        axes.set(xscale="log", ylim=(0, 1), xlabel="training step + 1 (dashed: half-way steps)")
+        axes.set_ylabel("top-5 % agreement")
+        axes.legend()
+
     return Result(
         raw.drop(columns="run").groupby("step", as_index=False).mean(),
         tuple(ktiw_drives_attention_claims(halves, gains)),
         {"steps": raw.round(5), "halves": halves},
-        lambda figure: _draw(figure, raw, halves),
+        draw,
         remarks,
     )
 
@@ -160,18 +224,3 @@ def ktiw_drives_attention_claims(halves: pd.DataFrame, gains: pd.DataFrame) -> I
         text = f"At the end {name} agrees with IBM 1 above chance"
         statistic = f"A({kind}, ibm1.beta) minus chance at the last step, mean; union of the runs' intervals"
         yield claim(text, statistic, part.gain.mean(), (part.low.min(), part.high.max()), above=0.05)
-
-
-def _draw(figure: Figure, raw: pd.DataFrame, halves: pd.DataFrame) -> None:
-    axes = figure.subplots()
-    for number, (u, v) in enumerate(CURVES):
-        for place, (_, part) in enumerate(raw.groupby("run")):
-            label = f"A({u}, {v})" if place == 0 else None
-            axes.plot(part.step + 1, part[f"A({u}, {v})"], color=f"C{number}", marker=".", label=label)
-    axes.plot(raw.step + 1, raw["chance (alpha, ibm1.beta)"], "k:", lw=0.8, label="chance (first curve)")
-    for number, kind in enumerate(("alpha", "beta")):
-        for step in halves[kind][np.isfinite(halves[kind])]:
-            axes.axvline(step + 1, color=f"C{number}", lw=0.8, ls="--")
-    axes.set(xscale="log", ylim=(0, 1), xlabel="training step + 1 (dashed: half-way steps)")
-    axes.set_ylabel("top-5 % agreement")
-    axes.legend()

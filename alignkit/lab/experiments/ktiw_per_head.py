@@ -19,8 +19,8 @@ import pandas as pd
 
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.lab.experiments import Claim, Figure, Result, claim
-from alignkit.lab.experiments.curves import LEARNED, AgreementCurves
-from alignkit.lab.experiments.networks import NetworkPlan, encode_plan, take_pairs, train_network
+from alignkit.lab.experiments.ktiw_drives_attention import AgreementCurves
+from alignkit.lab.experiments.networks import LEARNED, NetworkPlan, encode_plan, take_pairs, train_network
 from alignkit.metrics.intervals import percentile_interval
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.settings import Reading, RunSettings
@@ -97,11 +97,28 @@ def run_ktiw_per_head(settings: KtiwPerHeadSettings, progress: Progress = no_pro
         f"{len(pairs)} held-out pairs; token accuracy at the last step {curves.accuracy[-1]:.3f}. A curve that "
         f"rises by less than {LEARNED} was not learned (half-way step inf)."
     )
+
+    def draw(figure: Figure) -> None:
+        """Both curves of every head, a panel each."""
+        names = list(dict.fromkeys(raw["head"]))
+        columns = min(len(names), 5)
+        axes = figure.subplots(-(-len(names) // columns), columns, sharex=True, sharey=True, squeeze=False)
+        for axis in axes.flat[len(names) :]:
+            axis.set_axis_off()
+        for axis, name in zip(axes.flat, names, strict=False):
+            part = raw[raw["head"] == name]
+            for number, kind in enumerate(("alpha", "lexicon")):
+                axis.plot(part.step + 1, part[f"A({kind}, ibm1.beta)"], color=f"C{number}", marker=".", label=kind)
+            axis.set(title=name, xscale="log", ylim=(0, 1))
+        axes[0, 0].legend()
+        axes[-1, 0].set_xlabel("training step + 1")
+        axes[0, 0].set_ylabel("agreement with ibm1.beta")
+
     return Result(
         table,
         tuple(ktiw_per_head_claims(halves)),
         {"steps": raw, "halves": table},
-        lambda figure: _draw(figure, raw),
+        draw,
         (remark,),
     )
 
@@ -197,20 +214,3 @@ def _measured(ratios: np.ndarray, statistic: Any) -> tuple[float, tuple[float, f
     whole = ratios[1:][np.isfinite(ratios[1:]).all(1)]
     enough = len(whole) >= 0.95 * (len(ratios) - 1)
     return value, percentile_interval(statistic(whole)) if enough else unknown
-
-
-def _draw(figure: Figure, raw: pd.DataFrame) -> None:
-    """Both curves of every head, a panel each."""
-    names = list(dict.fromkeys(raw["head"]))
-    columns = min(len(names), 5)
-    axes = figure.subplots(-(-len(names) // columns), columns, sharex=True, sharey=True, squeeze=False)
-    for axis in axes.flat[len(names) :]:
-        axis.set_axis_off()
-    for axis, name in zip(axes.flat, names, strict=False):
-        part = raw[raw["head"] == name]
-        for number, kind in enumerate(("alpha", "lexicon")):
-            axis.plot(part.step + 1, part[f"A({kind}, ibm1.beta)"], color=f"C{number}", marker=".", label=kind)
-        axis.set(title=name, xscale="log", ylim=(0, 1))
-    axes[0, 0].legend()
-    axes[-1, 0].set_xlabel("training step + 1")
-    axes[0, 0].set_ylabel("agreement with ibm1.beta")

@@ -28,8 +28,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from alignkit.errors import AlignkitError
 from alignkit.lab.experiments import Claim, ExperimentSettings, Figure, Result, averaged, claim, share_claim
-from alignkit.neural.training.loop import adam, descend
-from alignkit.support.stages import named_progress, no_progress
+from alignkit.neural.training.loop import adam, optimise
+from alignkit.support.stages import Stage, named_progress, no_progress
 from alignkit.types import Progress
 
 PLACES = ("keyword", "after", "mean", "last")
@@ -137,29 +137,24 @@ def train(settings: LocalitySettings, seed: int, progress: Progress = no_progres
     words, place, positive = draw_sequences(np.random.default_rng([seed, 1]), settings.measured, settings)
     rows: list[dict[str, float]] = []
 
-    @torch.no_grad()
-    def measure(step: int) -> None:
-        if step % settings.every and step != settings.steps:
-            return
-        log_odds = network(torch.from_numpy(words)).double().numpy()
-        logits = log_odds.mean(1)
-        found = {"accuracy": ((logits > 0) == positive).mean()}
-        found["loss"] = np.logaddexp(0, np.where(positive, -logits, logits)).mean()
-        found |= gammas(log_odds[positive], place[positive])
-        rows.append({"run": seed, "step": step, **{name: round(float(x), 5) for name, x in found.items()}})
-
     def loss(step: int) -> Tensor:
         drawn, _, keyword = draw_sequences(stream, settings.batch, settings)
         logits = network(torch.from_numpy(drawn)).mean(1)
         return binary_cross_entropy_with_logits(logits, torch.from_numpy(keyword).to(logits.dtype))
 
-    descend(
-        adam(network.parameters(), settings.learning_rate),
-        loss,
-        settings.steps,
-        measure=measure,
-        progress=progress,
-    )
+    optimiser = adam(network.parameters(), settings.learning_rate)
+    with Stage("training", progress) as stage:
+        for step in optimise(optimiser, loss, settings.steps):
+            stage(step, settings.steps)
+            if step % settings.every and step != settings.steps:
+                continue
+            with torch.no_grad():
+                log_odds = network(torch.from_numpy(words)).double().numpy()
+            logits = log_odds.mean(1)
+            found = {"accuracy": ((logits > 0) == positive).mean()}
+            found["loss"] = np.logaddexp(0, np.where(positive, -logits, logits)).mean()
+            found |= gammas(log_odds[positive], place[positive])
+            rows.append({"run": seed, "step": step, **{name: round(float(x), 5) for name, x in found.items()}})
     return rows
 
 

@@ -307,7 +307,12 @@ def _problems(network: EncoderDecoder, batch: Batch) -> list[Problem]:
 
 def run_optimal_attention(settings: OptimalAttentionSettings, progress: Progress = no_progress) -> Result:
     """Finds the best attention for the held-out text, and compares it with beta and with the trained attention."""
-    aligner, bitext = _network(settings, progress)
+    if settings.run:
+        aligner, valid = load_network(settings.run), open_run(settings.run).valid
+    else:
+        encoded = encode_plan(settings)
+        aligner, valid = train_network(settings.settings(), encoded, progress), encoded.valid
+    bitext = take_pairs(valid, settings.scored)
     scores, rows = search_attention(aligner, bitext, settings, progress)
     scores |= {kind: aligner.score(bitext, kind) for kind in ("alpha", "beta")}
     paths = [path_name(start, steps) for start in ("alpha", "uniform") for steps in settings.ascent_steps]
@@ -323,17 +328,20 @@ def run_optimal_attention(settings: OptimalAttentionSettings, progress: Progress
         f"{PLAIN}: the probability of y_t from h_l alone, without the decoder's state s_t.",
     )
     claims = *_counterexample_claims(settings.counterexample), *optimal_attention_claims(agreements)
-    return Result(table, claims, {"tokens": rows.round(6)}, lambda figure: _draw(figure, table), remarks)
 
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        names = [f"A({u},\n{v})" for u, v in zip(table.u, table.v, strict=True)]
+        spread = np.stack([table.agreement - table.low, table.high - table.agreement])
+        axes.barh(names, table.agreement, xerr=spread, capsize=3, color="tab:blue", label="measured")
+        axes.plot(table.chance, names, "k|", ms=14, label="chance")
+        axes.axvline(PUBLISHED, color="tab:red", ls="--", lw=1, label="published A(alpha_opt, beta)")
+        axes.set(xlabel="top-5 % agreement", xlim=(0, 1.05))
+        axes.invert_yaxis()
+        axes.tick_params(axis="y", labelsize=7)
+        axes.legend(loc="upper center", ncol=3)
 
-def _network(settings: OptimalAttentionSettings, progress: Progress) -> tuple[NeuralAligner, Bitext]:
-    """The network, and the pairs to score."""
-    if settings.run:
-        aligner, valid = load_network(settings.run), open_run(settings.run).valid
-    else:
-        text = encode_plan(settings)
-        aligner, valid = train_network(settings.settings(), text, progress), text.valid
-    return aligner, take_pairs(valid, settings.scored)
+    return Result(table, claims, {"tokens": rows.round(6)}, draw, remarks)
 
 
 def _counterexample_claims(numbers: tuple[float, ...]) -> Iterator[Claim]:
@@ -368,16 +376,3 @@ def optimal_attention_claims(agreements: Mapping[tuple[str, str], Agreement]) ->
     statistic = "A(alpha, beta) minus A(alpha_opt, beta), from the outer ends of their intervals"
     interval = own.low - best.high, own.high - best.low
     yield claim(text, statistic, own.agreement - best.agreement, interval, below=0.0)
-
-
-def _draw(figure: Figure, table: pd.DataFrame) -> None:
-    axes = figure.subplots()
-    names = [f"A({u},\n{v})" for u, v in zip(table.u, table.v, strict=True)]
-    spread = np.stack([table.agreement - table.low, table.high - table.agreement])
-    axes.barh(names, table.agreement, xerr=spread, capsize=3, color="tab:blue", label="measured")
-    axes.plot(table.chance, names, "k|", ms=14, label="chance")
-    axes.axvline(PUBLISHED, color="tab:red", ls="--", lw=1, label="published A(alpha_opt, beta)")
-    axes.set(xlabel="top-5 % agreement", xlim=(0, 1.05))
-    axes.invert_yaxis()
-    axes.tick_params(axis="y", labelsize=7)
-    axes.legend(loc="upper center", ncol=3)

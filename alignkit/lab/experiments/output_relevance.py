@@ -18,7 +18,7 @@ import pandas as pd
 
 from alignkit.classical.cooccurrence import cooccurrence
 from alignkit.lab.experiments import Claim, Figure, Result, averaged, claim
-from alignkit.lab.experiments.classifiers import (
+from alignkit.lab.experiments.networks import (
     ClassifierPlan,
     Split,
     classifier_settings,
@@ -49,7 +49,7 @@ PAIRS = (
 
 @dataclass(frozen=True)
 class OutputRelevanceSettings(ClassifierPlan):
-    """The settings of :class:`alignkit.lab.experiments.classifiers.ClassifierPlan`."""
+    """The settings of :class:`alignkit.lab.experiments.networks.ClassifierPlan`."""
 
 
 QUICK = OutputRelevanceSettings(embedding=32, hidden=24, epochs=8, held=90, seeds=2)
@@ -112,7 +112,16 @@ def run_output_relevance(settings: OutputRelevanceSettings, progress: Progress =
     )
     rows = {"sentences": raw.round(5), "counts": counts}
     claims = tuple(output_relevance_claims(raw, counts))
-    return Result(table, claims, rows, lambda figure: _draw(figure, raw), remarks)
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        names = [f"{u}\nand {v}" for u, v in PAIRS]
+        values = [per_sentence(raw, u, v) for u, v in PAIRS]
+        axes.boxplot([x[~np.isnan(x)] for x in values], tick_labels=names, showmeans=True, whis=(5, 95), sym="")
+        axes.axhline(0, color="k", lw=0.8)
+        axes.set_ylabel("Kendall's tau within a sentence")
+
+    return Result(table, claims, rows, draw, remarks)
 
 
 def per_sentence(raw: pd.DataFrame, u: str, v: str) -> np.ndarray:
@@ -137,12 +146,3 @@ def output_relevance_claims(raw: pd.DataFrame, counts: pd.DataFrame) -> Iterator
     for (u, v), text in texts.items():
         statistic = f"Kendall's tau of {u} and {v}, mean over sentences"
         yield claim(text, statistic, *averaged(per_sentence(raw, u, v)), above=0.0)
-
-
-def _draw(figure: Figure, raw: pd.DataFrame) -> None:
-    axes = figure.subplots()
-    names = [f"{u}\nand {v}" for u, v in PAIRS]
-    values = [per_sentence(raw, u, v) for u, v in PAIRS]
-    axes.boxplot([x[~np.isnan(x)] for x in values], tick_labels=names, showmeans=True, whis=(5, 95), sym="")
-    axes.axhline(0, color="k", lw=0.8)
-    axes.set_ylabel("Kendall's tau within a sentence")

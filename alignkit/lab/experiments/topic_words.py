@@ -46,7 +46,7 @@ from alignkit.lab.experiments import (
     claim,
     share_claim,
 )
-from alignkit.lab.experiments.classifiers import labelled_lines
+from alignkit.lab.experiments.networks import labelled_lines
 from alignkit.neural.devices import DeviceCorpus
 from alignkit.support.stages import named_progress, no_progress
 from alignkit.text.labelled import LabelledText
@@ -382,6 +382,12 @@ def run_topic_words(settings: TopicWordsSettings, progress: Progress = no_progre
     raw = pd.concat(courses, ignore_index=True)
     early = trajectory(replace(settings, seeds=EARLY_SEEDS, steps=EARLY), "early", "fixed", (1.0, 1.0))
     words = real_words(settings, named_progress(progress, "real text", parts - 1, parts))
+    table = []
+    for name, part in raw.groupby("course", sort=False):
+        last = part[part.step == part.step.max()]
+        row = {"course": name, "last loss": last.loss.mean(), "last score": last.score.mean()}
+        row |= {"last half norm": last["half norm"].mean(), "last attention": last.attention.mean()}
+        table.append(row | {"error": _errors(part).mean() if name in CLASSIFIERS else np.nan})
     remarks = (
         "error: largest difference between a topic word's score and equation (1), over its largest score. No "
         "claim is made about attention with trained classifiers, which can lower the loss by growing.",
@@ -389,7 +395,26 @@ def run_topic_words(settings: TopicWordsSettings, progress: Progress = no_progre
     )
     claims = (*_claims(raw), _suppression(early), *_promotion(raw), *real_claims(words))
     rows = {"courses": raw[raw.step.isin(_kept(settings.steps, 40))].round(5), "words": words.round(5)}
-    return Result(_table(raw), claims, rows, lambda figure: _draw(figure, raw, words), remarks)
+
+    def draw(figure: Figure) -> None:
+        left, middle, right = figure.subplots(1, 3)
+        for number, name in enumerate(CLASSIFIERS):
+            part = raw[raw.course == name]
+            for (_, word), course in part[part.seed == 0].groupby(["seed", "word"]):
+                label = name if word == 0 else None
+                left.plot(course["half norm"], course.score, color=f"C{number}", lw=3, alpha=0.5, label=label)
+                left.plot(course["half norm"], course.predicted, "k--", lw=0.8)
+            mean = part.groupby("time").attention.mean()
+            middle.plot(mean.index + 1, mean, label=name)
+        left.set(xlabel="|v|² / 2 of a topic word", ylabel="score (dashed: equation 1)")
+        left.legend()
+        middle.set(xscale="log", ylim=(0, 1), xlabel="time + 1", ylabel="attention to the topic word")
+        right.scatter(words.predicted, words.score, c=words.topicality, s=6)
+        ends = [words.score.min(), words.score.max()]
+        right.plot(ends, ends, "k--", lw=0.8)
+        right.set(xlabel="score by equation 1", ylabel="score of a real word (bright: topical)")
+
+    return Result(pd.DataFrame(table), claims, rows, draw, remarks)
 
 
 def _kept(steps: int, most: int) -> np.ndarray:
@@ -464,17 +489,6 @@ def _errors(part: pd.DataFrame) -> pd.Series:
     return gap / part.score.abs().groupby(part.seed).max()
 
 
-def _table(raw: pd.DataFrame) -> pd.DataFrame:
-    rows = []
-    for name, part in raw.groupby("course", sort=False):
-        last = part[part.step == part.step.max()]
-        row = {"course": name, "last loss": last.loss.mean(), "last score": last.score.mean()}
-        row |= {"last half norm": last["half norm"].mean(), "last attention": last.attention.mean()}
-        row["error"] = _errors(part).mean() if name in CLASSIFIERS else np.nan
-        rows.append(row)
-    return pd.DataFrame(rows)
-
-
 def _at_end(raw: pd.DataFrame, course: str) -> Any:
     """The topic words of a course at the last step, in groups by seed."""
     return raw[(raw.course == course) & (raw.step == raw.step.max())].groupby("seed")
@@ -525,22 +539,3 @@ def _promotion(raw: pd.DataFrame) -> Iterator[Claim]:
     yield claim(
         text, statistic, *averaged(free.loss.mean() / _at_end(raw, "scores frozen").loss.mean()), below=1.0
     )
-
-
-def _draw(figure: Figure, raw: pd.DataFrame, words: pd.DataFrame) -> None:
-    left, middle, right = figure.subplots(1, 3)
-    for number, name in enumerate(CLASSIFIERS):
-        part = raw[raw.course == name]
-        for (_, word), course in part[part.seed == 0].groupby(["seed", "word"]):
-            label = name if word == 0 else None
-            left.plot(course["half norm"], course.score, color=f"C{number}", lw=3, alpha=0.5, label=label)
-            left.plot(course["half norm"], course.predicted, "k--", lw=0.8)
-        mean = part.groupby("time").attention.mean()
-        middle.plot(mean.index + 1, mean, label=name)
-    left.set(xlabel="|v|² / 2 of a topic word", ylabel="score (dashed: equation 1)")
-    left.legend()
-    middle.set(xscale="log", ylim=(0, 1), xlabel="time + 1", ylabel="attention to the topic word")
-    right.scatter(words.predicted, words.score, c=words.topicality, s=6)
-    ends = [words.score.min(), words.score.max()]
-    right.plot(ends, ends, "k--", lw=0.8)
-    right.set(xlabel="score by equation 1", ylabel="score of a real word (bright: topical)")

@@ -193,11 +193,31 @@ def run_toy_classifier(settings: ToyClassifierSettings, progress: Progress = no_
         "largest deviation of Runge-Kutta from the closed form, relative; for the extension, the change of "
         "a + e^a - beta1^2/2 along a trajectory, which is 0 in theory if beta0 = 0.",
     )
+
+    def draw(figure: Figure) -> None:
+        source, left, right = figure.subplots(1, 3)
+        for name, part in solved.groupby("start", sort=False):
+            source.plot(part.time, part.p, label=str(name).replace(":", ", "))
+        source.set(title="the source's flow", xlabel="time", ylabel="p, attention to the indicative token")
+        source.set_yscale("symlog", linthresh=1)
+        source.legend(title="beta0, beta1, p", fontsize=8)
+        for number, (name, part) in enumerate(raw.groupby("start", sort=False)):
+            left.plot(part.time, part.p, label=str(name).replace(":", ", "))
+            if part.beta0.iloc[0] == 0:
+                right.plot(part.beta1, part.a, color=f"C{number}", lw=3, alpha=0.5)
+                beta1 = np.linspace(part.beta1.min(), part.beta1.max(), 100)
+                first = part[["beta0", "beta1", "a"]].to_numpy()[0]
+                right.plot(beta1, attention_logit(beta1, float(invariant(first))), "k--", lw=1)
+        left.set(title="extension: probabilities", xlabel="time", ylabel="p, attention to the indicative token")
+        left.set_xscale("symlog", linthresh=1)
+        left.legend(title="beta0, beta1, p", fontsize=8)
+        right.set(xlabel="beta1", ylabel="a = logit of p (dashed: closed form)")
+
     return Result(
         pd.concat([source_rows, pd.DataFrame(rows)], ignore_index=True),
         (*_source_claims(solved, source_rows), *toy_classifier_claims(names, coarse, fine)),
         {"courses": raw.round(8), "source": solved.round(8)},
-        lambda figure: _draw(figure, raw, solved),
+        draw,
         remarks,
     )
 
@@ -264,23 +284,3 @@ def toy_classifier_claims(names: list[str], coarse: np.ndarray, fine: np.ndarray
     zero = [k for k, name in enumerate(names) if fine[0, 0, k] == 0]
     drift = pair(lambda trajectory: max(np.abs(np.ptp(invariant(trajectory[:, :, k].T))) for k in zero))
     yield claim(text, "largest drift over all these trajectories", *drift, below=1e-6)
-
-
-def _draw(figure: Figure, raw: pd.DataFrame, solved: pd.DataFrame) -> None:
-    source, left, right = figure.subplots(1, 3)
-    for name, part in solved.groupby("start", sort=False):
-        source.plot(part.time, part.p, label=str(name).replace(":", ", "))
-    source.set(title="the source's flow", xlabel="time", ylabel="p, attention to the indicative token")
-    source.set_yscale("symlog", linthresh=1)
-    source.legend(title="beta0, beta1, p", fontsize=8)
-    for number, (name, part) in enumerate(raw.groupby("start", sort=False)):
-        left.plot(part.time, part.p, label=str(name).replace(":", ", "))
-        if part.beta0.iloc[0] == 0:
-            right.plot(part.beta1, part.a, color=f"C{number}", lw=3, alpha=0.5)
-            beta1 = np.linspace(part.beta1.min(), part.beta1.max(), 100)
-            first = part[["beta0", "beta1", "a"]].to_numpy()[0]
-            right.plot(beta1, attention_logit(beta1, float(invariant(first))), "k--", lw=1)
-    left.set(title="extension: probabilities", xlabel="time", ylabel="p, attention to the indicative token")
-    left.set_xscale("symlog", linthresh=1)
-    left.legend(title="beta0, beta1, p", fontsize=8)
-    right.set(xlabel="beta1", ylabel="a = logit of p (dashed: closed form)")

@@ -155,11 +155,25 @@ def run_word_order_of_learning(settings: WordOrderOfLearningSettings, progress: 
         f"{len(frames)} of {len(learned)} networks have learned attention (it is first at the same source token "
         f"as IBM 1 for at least {100 * settings.learned:g} % of the tokens) and are in the table.",
     )
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        names = [*PREDICTORS, "fitted, other seeds", "fitted, other sizes", OTHER_SEED]
+        for number, (size, part) in enumerate(found.groupby("size")):
+            for place, name in enumerate(names):
+                label = f"{size} pairs" if not place else None
+                at = np.full(len(part), place + 0.2 * (number - found["size"].nunique() / 2))
+                axes.plot(at, part[name], "o", color=f"C{number}", label=label)
+        axes.axhline(0, color="k", lw=0.8)
+        axes.set_xticks(range(len(names)), names, rotation=20, ha="right")
+        axes.set_ylabel("rank correlation with the step of finding")
+        axes.legend()
+
     return Result(
         table,
         tuple(word_order_of_learning_claims(found)),
         {"words": raw.round(5), "correlations": found.round(5), "learned": pd.DataFrame(learned).round(5)},
-        lambda figure: _draw(figure, found),
+        draw,
         remarks,
     )
 
@@ -256,17 +270,3 @@ def word_order_of_learning_claims(found: pd.DataFrame) -> Iterator[Claim]:
     text = "IBM 1 entropy predicts it better than frequency does"
     statistic = f"rank correlation minus that of frequency, or 0 if that is below 0, {over}"
     yield claim(text, statistic, *averaged(more), above=0.0)
-
-
-def _draw(figure: Figure, found: pd.DataFrame) -> None:
-    axes = figure.subplots()
-    names = [*PREDICTORS, "fitted, other seeds", "fitted, other sizes", OTHER_SEED]
-    for number, (size, part) in enumerate(found.groupby("size")):
-        for place, name in enumerate(names):
-            label = f"{size} pairs" if not place else None
-            at = np.full(len(part), place + 0.2 * (number - found["size"].nunique() / 2))
-            axes.plot(at, part[name], "o", color=f"C{number}", label=label)
-    axes.axhline(0, color="k", lw=0.8)
-    axes.set_xticks(range(len(names)), names, rotation=20, ha="right")
-    axes.set_ylabel("rank correlation with the step of finding")
-    axes.legend()

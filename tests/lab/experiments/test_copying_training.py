@@ -116,24 +116,6 @@ def test_progress_ends_at_the_total():
     assert [done for done, *_ in told] == sorted(done for done, *_ in told)
 
 
-def test_an_error_ends_all_threads():
-    steps = []
-
-    def failing(generator, count):
-        steps.append(count)
-        if len(steps) == 5:
-            raise KeyboardInterrupt
-        return draw(generator, count)
-
-    threads = torch.get_num_threads()
-    try:
-        torch.set_num_threads(2)
-        with pytest.raises(KeyboardInterrupt):
-            train_on_sequences(networks(2), range(2), failing, replace(SMALL, steps=100_000))
-    finally:
-        torch.set_num_threads(threads)
-
-
 def test_rounded_products_train_nearly_the_same():
     settings = replace(SMALL, steps=20)
     before = torch.backends.mkldnn.matmul.fp32_precision

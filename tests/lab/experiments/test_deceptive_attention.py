@@ -12,7 +12,7 @@ import torch
 from alignkit.errors import AlignkitError
 from alignkit.lab.experiments import Verdict
 from alignkit.lab.experiments import deceptive_attention as experiment
-from alignkit.lab.experiments.classifiers import (
+from alignkit.lab.experiments.networks import (
     ClassifierPlan,
     classifier_settings,
     read_split,

@@ -7,7 +7,7 @@ import pytest
 
 from alignkit.lab.experiments import Verdict
 from alignkit.lab.experiments import ktiw_per_head as experiment
-from alignkit.lab.experiments.curves import AgreementCurves
+from alignkit.lab.experiments.ktiw_drives_attention import AgreementCurves
 from alignkit.neural.settings import TransformerSettings
 
 from .test_ktiw_drives_attention import texts  # noqa: F401  (a fixture)

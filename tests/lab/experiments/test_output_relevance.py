@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from alignkit.lab.experiments import Verdict, output_relevance
-from alignkit.lab.experiments.classifiers import ClassifierPlan, classifier_settings, read_split, train_in_memory
+from alignkit.lab.experiments.networks import ClassifierPlan, classifier_settings, read_split, train_in_memory
 from alignkit.support.stages import no_progress
 
 SMALL = {"embedding": 16, "hidden": 12, "epochs": 6, "rate": 5e-3}
