@@ -9,9 +9,8 @@ What it adds to the HMM of Vogel, Ney and Tillmann (1996), each because it pays 
 - **Sparse priors**, Dirichlet pseudo-counts, as in Bayesian IBM models (Mermer and Saraclar 2011). A link's own
   expectation is taken out of the counts that judge it, as a collapsed Gibbs sampler does (Asuncion et al. 2009),
   so that a rare word cannot confirm its own links; less of it where a text hardly repeats its words.
-- **Spelling.** Pseudo-counts for words that look alike: numbers, names, cognates
-  in small texts also words that
-  correspond letter by letter, as names in different alphabets do (:mod:`alignkit.classical.hmm.spelling`).
+- **Spelling.** Pseudo-counts for words that look alike: numbers, names, cognates; in small texts also for words
+  that correspond letter by letter, as names in different alphabets do (:mod:`alignkit.classical.hmm.spelling`).
 - **Punctuation** is seldom linked to words.
 - **Back-off.** Pseudo-counts from the translations of words with the same first or last letters, less those of the
   word itself (:class:`alignkit.classical.hmm.pseudo_counts.BackOff`).
