@@ -56,11 +56,6 @@ class Alignment:
     __repr__ = brief_repr
 
 
-def pharaoh(alignment: Alignment, first: int = 1) -> bytes:
-    """One line ``s-t s-t`` per sentence pair."""
-    return alignment.links.to_pharaoh()
-
-
 def with_probabilities(alignment: Alignment, first: int = 1) -> bytes:
     """One line ``s-t:p s-t:p`` per sentence pair, p with four significant digits."""
     assert alignment.probabilities is not None
@@ -157,7 +152,7 @@ class OutputFormat:
 
 #: The registry of output formats.
 OUTPUT_FORMATS = {
-    "pharaoh": OutputFormat(pharaoh, '"0-0 1-2"'),
+    "pharaoh": OutputFormat(lambda alignment, first: alignment.links.to_pharaoh(), '"0-0 1-2"'),
     "probabilities": OutputFormat(
         with_probabilities, '"0-0:0.93 1-2:0.5", the posterior of each link', needs_probabilities=True
     ),

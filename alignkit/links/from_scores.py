@@ -74,18 +74,17 @@ def links_above(scores: Scores, threshold: float, threads: int | None = None) ->
     bound, threads = np.float32(threshold), thread_count(threads)
     ranges = blocks(np.diff(scores.offsets), threads)
 
-    def count(low: int, high: int) -> None:
-        sentence_pairs.count_above(low, high, scores.values, scores.offsets, bound, offsets)
-
-    run_blocks(count, ranges, threads)
+    values, places = scores.values, scores.offsets
+    run_blocks(
+        lambda low, high: sentence_pairs.count_above(low, high, values, places, bound, offsets), ranges, threads
+    )
     np.cumsum(offsets, out=offsets)
-    pairs = np.empty((offsets[-1], 2), np.int32)
-    matrices = (scores.values, scores.offsets, scores.shapes)
-
-    def fill(low: int, high: int) -> None:
-        sentence_pairs.fill_links_above(low, high, matrices, bound, offsets, pairs)
-
-    run_blocks(fill, ranges, threads)
+    pairs, matrices = np.empty((offsets[-1], 2), np.int32), (values, places, scores.shapes)
+    run_blocks(
+        lambda low, high: sentence_pairs.fill_links_above(low, high, matrices, bound, offsets, pairs),
+        ranges,
+        threads,
+    )
     return Links(pairs, offsets)
 
 

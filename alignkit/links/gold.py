@@ -76,7 +76,14 @@ def parse_gold(
     else:
         found, warning = int(base), None
     if found:
-        gold = GoldLinks(_from_one(path, gold.sure), _from_one(path, gold.possible))
+        for links in (gold.sure, gold.possible):
+            zero = (links.pairs == 0).any(axis=1)
+            if zero.any():
+                line = int(links.sentences[zero.argmax()]) + 1
+                problem = "index 0 in links that count from 1"
+                raise InputError(path, problem, line=line, remedy="give --gold-base 0")
+        sure, possible = (Links(each.pairs - np.int32(1), each.offsets) for each in (gold.sure, gold.possible))
+        gold = GoldLinks(sure, possible)
     return GoldFile(gold, found, warning)
 
 
@@ -110,14 +117,6 @@ def find_base(path: PathLike, links: Links, shapes: np.ndarray | None = None) ->
             "(--gold-base 0 for counting from 0; --text SRC TGT to be sure)"
         )
     return 0, f"{name}: index 0 never occurs; if the file counts from 1, give --gold-base 1"
-
-
-def _from_one(path: PathLike, links: Links) -> Links:
-    zero = (links.pairs == 0).any(axis=1)
-    if zero.any():
-        line = int(links.sentences[zero.argmax()]) + 1
-        raise InputError(path, "index 0 in links that count from 1", line=line, remedy="give --gold-base 0")
-    return Links(links.pairs - np.int32(1), links.offsets)
 
 
 def _naacl_gold(path: PathLike, lines: Sequence[str], base: int) -> GoldFile:

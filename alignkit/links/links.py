@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from operator import index
 from typing import Any, NamedTuple
@@ -47,11 +48,7 @@ class Links(Ragged):
         starts_right = self.offsets[0] == 0 and self.offsets[-1] == len(self.pairs)
         if not starts_right or (self.offsets[1:] < self.offsets[:-1]).any():
             raise ValueError("Links offsets must rise from 0 to the number of links")
-        if len(self.pairs):
-            self._check_pairs()
-
-    def _check_pairs(self) -> None:
-        if self.pairs.min() < 0:
+        if self.pairs.min(initial=0) < 0:
             raise ValueError("Links cannot have negative indices")
         before, after = self.pairs[:-1], self.pairs[1:]
         same_source = before[:, 0] == after[:, 0]
@@ -289,24 +286,17 @@ def parse_probabilities(path: PathLike, lines: Iterable[str]) -> np.ndarray | No
     for number, matches in enumerate(_matches(path, without_line_numbers(path, list(lines))), 1):
         known: dict[tuple[int, int], float] = {}
         for match in matches:
-            known.setdefault((int(match[1]), int(match[3])), _probability(path, number, match))
+            value = np.nan
+            if match[4] is not None:
+                with suppress(ValueError):
+                    value = float(match[4][1:])
+                if not 0 <= value <= 1:
+                    problem = f"{abbreviated(repr(match[0]))} has no probability from 0 to 1 after its colon"
+                    raise InputError(path, problem, line=number)
+            known.setdefault((int(match[1]), int(match[3])), value)
         found += [known[link] for link in sorted(known)]
     values = np.array(found, np.float64)
     return None if np.isnan(values).all() else values
-
-
-def _probability(path: PathLike, line: int, match: re.Match[str]) -> float:
-    if match[4] is None:
-        return np.nan
-    try:
-        value = float(match[4][1:])
-    except ValueError:
-        value = np.nan
-    if not 0 <= value <= 1:
-        raise InputError(
-            path, f"{abbreviated(repr(match[0]))} has no probability from 0 to 1 after its colon", line=line
-        )
-    return value
 
 
 def check_range(path: PathLike, links: Links, shapes: np.ndarray, *, whole: bool = False) -> None:

@@ -72,7 +72,14 @@ def symmetrize(
 
     def combine(low: int, high: int) -> None:
         directions = (forward.pairs, forward.offsets), (reverse.pairs, reverse.offsets)
-        workspace = _workspace(length, height, size)
+        workspace = kernels.Workspace(
+            np.empty((4, size), np.uint64),
+            kernels.BlockLayout(
+                np.empty(size, np.int32), np.empty(size, np.int32), np.empty(height + 3, np.int32)
+            ),
+            np.empty(length // kernels.BLOCK_WIDTH + 1, np.uint64),
+            np.zeros(max(length, height) + 1, np.int32),
+        )
         kernels.symmetrize_pairs(low, high, *directions, heuristic.steps, workspace, (pairs, sizes))
 
     threads = thread_count(threads)
@@ -85,16 +92,6 @@ def symmetrize(
             pairs[here : here + count] = pairs[there : there + count]
     pairs.resize((int(offsets[-1]), 2), refcheck=False)
     return Links(pairs, offsets)
-
-
-def _workspace(length: int, height: int, size: int) -> kernels.Workspace:
-    """Workspace for pairs of at most ``length`` source words, ``height`` target words and ``size`` blocks."""
-    return kernels.Workspace(
-        np.empty((4, size), np.uint64),
-        kernels.BlockLayout(np.empty(size, np.int32), np.empty(size, np.int32), np.empty(height + 3, np.int32)),
-        np.empty(length // kernels.BLOCK_WIDTH + 1, np.uint64),
-        np.zeros(max(length, height) + 1, np.int32),
-    )
 
 
 def symmetrize_scores(

@@ -89,7 +89,8 @@ class Corpus(Ragged):
     def take(self, sentences: np.ndarray) -> Corpus:
         """The corpus of these sentences (indices), in this order, with the same vocabulary."""
         offsets, places = offsets_of(self.lengths[sentences]), places_of(self, sentences)
-        return Corpus(self.tokens[places], offsets, self.vocabulary, _part(self.spans, places))
+        spans = None if self.spans is None else self.spans[places]
+        return Corpus(self.tokens[places], offsets, self.vocabulary, spans)
 
     def with_own_words(self) -> Corpus:
         """The same sentences with a vocabulary of the tokens that they have, in order of first appearance."""
@@ -104,15 +105,12 @@ class Corpus(Ragged):
         """The sentences low <= m < high, with the same vocabulary; the tokens are a view."""
         offsets = self.offsets[low : high + 1]
         part = slice(offsets[0], offsets[-1])
-        return Corpus(self.tokens[part], offsets - offsets[0], self.vocabulary, _part(self.spans, part))
+        spans = None if self.spans is None else self.spans[part]
+        return Corpus(self.tokens[part], offsets - offsets[0], self.vocabulary, spans)
 
     def __repr__(self) -> str:
         sizes = (len(self), "sentence"), (len(self.tokens), "token"), (len(self.vocabulary), "type")
         return f"Corpus({', '.join(counted(*size) for size in sizes)})"
-
-
-def _part(spans: np.ndarray | None, tokens: np.ndarray | slice) -> np.ndarray | None:
-    return None if spans is None else spans[tokens]
 
 
 def kept_tokens(corpus: Corpus, kept: np.ndarray) -> Corpus:

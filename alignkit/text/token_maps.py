@@ -17,7 +17,7 @@ import numpy as np
 
 from alignkit.support.arrays import brief_repr, in_runs, offsets_of, places_of
 from alignkit.text.bitext import Corpus
-from alignkit.text.subword_marks import style_of, without_mark
+from alignkit.text.tokenization import style_of, without_mark
 
 BLOCK = 50_000  # sentences compared at a time
 
@@ -58,7 +58,7 @@ def token_map(old: Corpus, new: Corpus) -> TokenMap:
     A token without characters, such as a lone ``▁``, belongs to the character after it, or to the last one.
 
     Args:
-        old, new: M sentences each. Marks of subwords are recognized (:mod:`alignkit.text.subword_marks`).
+        old, new: M sentences each. Marks of subwords are recognized (:mod:`alignkit.text.tokenization`).
     """
     first, end = np.zeros((2, len(old.tokens)), np.int32)
     open_sentences = np.arange(len(old))

@@ -1,6 +1,12 @@
-"""Tokenizers from lines of text to ids: SentencePiece subwords or whitespace words, joint for both sides.
+"""Tokenizers from lines of text to ids, and the whitespace word of each subword of any tokenizer.
 
-The special ids are those of the paper's code: pad 0, bos 1, eos 2, unk 3.
+Tokenizers are of SentencePiece subwords or of whitespace words, joint for both sides. The special ids are those of
+the paper's code: pad 0, bos 1, eos 2, unk 3.
+
+The word of a subword follows from the subword's mark, without the tokenizer. SentencePiece (``▁Haus``) and
+byte-level BPE (``ĠHaus``) mark the start of a word, BPE (``Ha@@ us``) a subword that the next one continues,
+WordPiece (``Ha ##us``) a subword that continues the one before. BOS, EOS and padding are recognized at the ends of
+a sentence only.
 """
 
 from __future__ import annotations
@@ -15,15 +21,26 @@ from typing import Any, Literal
 
 import numpy as np
 
-from alignkit.errors import AlignkitError, check_list
+from alignkit.errors import AlignkitError, InputError, check_known, check_list, counted
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.vocabulary import UNKNOWN, Vocabulary
+from alignkit.types import PathLike
 
 PAD, BOS, EOS, UNK = range(4)
 SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")
 MOST_WORDS, COPIES = 1 << 20, 50  # to train subwords on, and the copies of a word on a line
 MOST_KEPT = 1 << 17  # words whose subwords are remembered
 WORD_START = "\u2581"  # SentencePiece's mark of the start of a word
+
+#: How subwords are marked.
+STYLES = ("words", "sentencepiece", "bpe", "wordpiece")
+_STARTS = ("▁", "Ġ")
+_OPENING = frozenset({SPECIALS[1], "[CLS]", "<bos>"})
+_CLOSING = frozenset({SPECIALS[2], "[SEP]", "<eos>"})
+_PADDING = frozenset({SPECIALS[0], "[PAD]"})
+UNKNOWN_SUBWORDS = frozenset({SPECIALS[3], "[UNK]", "<UNK>"})
+_SENTENCES = "sentences must be a list of lists of subwords"
+_SUBWORDS = "the subwords of a sentence must be a list"
 
 
 def split_words(line: str) -> list[str]:
@@ -61,6 +78,9 @@ class SubwordTokenizer:
     """A tokenizer of SentencePiece subwords; ``model`` is the serialised SentencePiece model."""
 
     model: bytes = field(repr=False)
+    #: of the words that were encoded, or split, before
+    _ids: dict[str, list[int]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _pieces: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
     def _processor(self) -> Any:
@@ -78,35 +98,24 @@ class SubwordTokenizer:
         size = self._processor.GetPieceSize()
         return Vocabulary.from_tokens(self._processor.IdToPiece(i) for i in range(size))
 
-    @cached_property
-    def _known(self) -> dict[str, list[int]]:
-        return {}
-
     def _encode_word(self, word: str) -> list[int]:
-        ids = self._known.get(word)
+        ids = self._ids.get(word)
         if ids is None:
             # SentencePiece ends a string at NUL.
-            ids = self._known[word] = self._processor.EncodeAsIds(word.replace("\0", "\ufffd"))
+            ids = self._ids[word] = self._processor.EncodeAsIds(word.replace("\0", "\ufffd"))
         return ids
-
-    @cached_property
-    def _split(self) -> dict[str, tuple[str, ...]]:
-        return {}
 
     def pieces(self, word: str) -> tuple[str, ...]:
         """The subwords of a word, at least one."""
-        found = self._split.get(word)
-        if found is None:
-            if len(self._split) >= MOST_KEPT:
-                self._split.clear()
-            found = self._split[word] = tuple(self._pieces(word))
-        return found
-
-    def _pieces(self, word: str) -> list[str]:
-        found = self._processor.EncodeAsPieces(word.replace("\0", "\ufffd"))
-        if len(found) > 1 and found[0] == WORD_START:  # a mark of its own says nothing
-            found = [found[0] + found[1], *found[2:]]
-        return found or [WORD_START]
+        pieces = self._pieces.get(word)
+        if pieces is None:
+            split = self._processor.EncodeAsPieces(word.replace("\0", "\ufffd"))
+            if len(split) > 1 and split[0] == WORD_START:  # a mark of its own says nothing
+                split = [split[0] + split[1], *split[2:]]
+            if len(self._pieces) >= MOST_KEPT:
+                self._pieces.clear()
+            pieces = self._pieces[word] = tuple(split) or (WORD_START,)
+        return pieces
 
     def encode(self, line: str) -> list[int]:
         """The ids of a line, without BOS and EOS, encoded word by word.
@@ -187,7 +196,7 @@ def train_word_pieces(counts: Mapping[str, int], size: int) -> SubwordTokenizer:
     Raises:
         AlignkitError: there are no words, or they have more distinct characters than ``size``.
     """
-    # What a larger text repeats teaches nothing new.
+    # A larger text repeats what these words show.
     scale = min(1.0, MOST_WORDS / max(sum(counts.values()), 1))
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     # SentencePiece takes quadratic time for long lines.
@@ -275,3 +284,112 @@ def reencode(corpus: Corpus, vocabulary: Vocabulary) -> Corpus:
         )
     table = np.where(table == UNKNOWN, UNK, table).astype(np.int32)
     return Corpus(table[corpus.tokens], corpus.offsets, vocabulary)
+
+
+def style_of(sentences: Iterable[Sequence[str]]) -> str:
+    """The style of marks in these sentences, a name in ``STYLES``; ``words`` if there are none.
+
+    Raises:
+        AlignkitError: a sentence is a string, not a list of subwords.
+    """
+    start = continued = continuing = False
+    check_list(sentences, _SENTENCES)
+    for tokens in sentences:
+        check_list(tokens, _SUBWORDS)
+        for token in tokens:
+            start = start or token.startswith(_STARTS)
+            continued = continued or (len(token) > 2 and token.endswith("@@"))
+            continuing = continuing or (len(token) > 2 and token.startswith("##"))
+    return "sentencepiece" if start else "bpe" if continued else "wordpiece" if continuing else "words"
+
+
+def word_groups(tokens: Sequence[str], style: str, *, specials: bool = True) -> np.ndarray:
+    """The index of the word of each subword of a sentence, -1 for BOS, EOS and padding: int64 (L,).
+
+    Args:
+        tokens: the L subwords.
+        style: a name in ``STYLES``.
+        specials: whether BOS, EOS and padding are recognized, or are words like others.
+
+    Raises:
+        AlignkitError: there is no such style, or ``tokens`` is a string.
+    """
+    check_list(tokens, _SUBWORDS)
+    check_known(style, STYLES, "style of subword marks")
+    groups = np.full(len(tokens), -1, np.int64)
+    start, end = 0, len(tokens)
+    if specials:
+        while end > 0 and tokens[end - 1] in _PADDING:
+            end -= 1
+        while start < end and tokens[start] in _PADDING:
+            start += 1
+        start += start < end and tokens[start] in _OPENING
+        end -= start < end and tokens[end - 1] in _CLOSING
+    word = -1
+    continued = False  # the subword before, in the style of BPE
+    for i in range(start, end):
+        token = tokens[i]
+        begins = {
+            "words": True,
+            "sentencepiece": token.startswith(_STARTS),
+            "bpe": not continued,
+            "wordpiece": not token.startswith("##"),
+        }[style]
+        word += begins or i == start
+        continued = token.endswith("@@")
+        groups[i] = word
+    return groups
+
+
+def corpus_groups(corpus: Corpus, *, specials: bool = True, marked: bool = True) -> list[np.ndarray]:
+    """:func:`word_groups` of every sentence of a corpus; the style is that of its vocabulary.
+
+    Args:
+        corpus: of subwords or words.
+        specials: as of :func:`word_groups`.
+        marked: whether tokens may be subwords; otherwise each is a word, even if it looks marked.
+    """
+    style = style_of([corpus.vocabulary.tokens]) if marked else "words"
+    return [word_groups(corpus.words(m), style, specials=specials) for m in range(len(corpus))]
+
+
+def without_mark(token: str) -> str:
+    """A subword without its mark."""
+    if token.startswith(_STARTS):
+        return token[1:]
+    if len(token) > 2 and token.endswith("@@"):
+        return token[:-2]
+    return token[2:] if len(token) > 2 and token.startswith("##") else token
+
+
+def join_words(tokens: Sequence[str], groups: np.ndarray) -> list[str | None]:
+    """The words of a sentence of subwords; None for a word with an unknown subword."""
+    words: list[str | None] = [""] * (int(groups.max(initial=-1)) + 1)
+    for token, word in zip(tokens, groups.tolist(), strict=True):
+        if word >= 0:
+            before = words[word]
+            words[word] = None if token in UNKNOWN_SUBWORDS or before is None else before + without_mark(token)
+    return words
+
+
+def check_words(
+    path: PathLike, sentences: Sequence[Sequence[str | None]], lines: Sequence[Sequence[str | None]]
+) -> None:
+    """Raise InputError, with the line, unless joined subwords are the words of the text; None fits any word.
+
+    Args:
+        path: where the subwords come from, for messages.
+        sentences: the joined words of M sentences.
+        lines: the words of the M lines of the text.
+    """
+    if len(sentences) != len(lines):
+        problem = f"has subwords of {counted(len(sentences), 'sentence')}, the text has {len(lines):,}"
+        raise InputError(path, problem)
+    for number, (found, words) in enumerate(zip(sentences, lines, strict=True), 1):
+        if len(found) != len(words):
+            problem = f"number of words: {len(found)} from its subwords, {len(words)} in the text"
+            raise InputError(path, problem, line=number, remedy="give the subwords of this text")
+        for one, word in zip(found, words, strict=True):
+            if one is not None and word is not None and one != word:
+                problem = f"its subwords make the word {one!r} where the text has {word!r}"
+                raise InputError(path, problem, line=number, remedy="give the subwords of this text")

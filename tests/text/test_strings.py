@@ -9,8 +9,14 @@ import alignkit
 from alignkit.errors import AlignkitError, check_list
 from alignkit.links.links import parse_links
 from alignkit.text.labelled import LabelledLines
-from alignkit.text.subword_marks import style_of, word_groups
-from alignkit.text.tokenization import encode_bitext, encode_lines, learn_words, train_subwords
+from alignkit.text.tokenization import (
+    encode_bitext,
+    encode_lines,
+    learn_words,
+    style_of,
+    train_subwords,
+    word_groups,
+)
 
 TEXT = "das Haus"
 WORDS = learn_words([TEXT, "the house"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from alignkit.text.subword_marks import join_words, style_of, word_groups
+from alignkit.text.tokenization import join_words, style_of, word_groups
 
 STYLED = {
     "sentencepiece": ["<s>", "▁Don", "au", "▁", "dampf", "▁.", "</s>"],

@@ -22,9 +22,8 @@ from alignkit.support.files import Fields
 from alignkit.support.records import Record
 from alignkit.support.threads import blocks, blocks_of_size, run_blocks
 from alignkit.text.bitext import Bitext, Corpus, check_bitext
-from alignkit.text.collocations import find_collocations, joined
 from alignkit.text.tokenization import SubwordTokenizer, train_word_pieces
-from alignkit.text.units import lowercase_counts, lowercased, units_of
+from alignkit.text.units import find_collocations, joined, lowercase_counts, lowercased, units_of
 from alignkit.text.vocabulary import Vocabulary, unpack_vocabulary, vocabulary_arrays
 
 #: The most elements (t, l) of a pair that is aligned as a whole, and the elements of a window of a longer one.
@@ -58,7 +57,7 @@ class View:
         share: the most subwords of a side for each of its types of words: with more, most words would be whole.
         joined: words that often stand together are one unit; goes with whole words whose case is folded.
         tokenizers: of the source and the target words, if there are subwords.
-        collocations: of the source and the target words, if they are joined (:mod:`alignkit.text.collocations`).
+        collocations: of the source and the target words, if they are joined (:mod:`alignkit.text.units`).
         fold_case: take words that differ in case only as one; False goes with whole words only.
     """
 

@@ -41,7 +41,7 @@ from alignkit.scores import KIND, Grouping, Scores, grouping_of
 from alignkit.support.files import read_header
 from alignkit.support.records import plainly_shown
 from alignkit.text.reading import file_parts, split_lines, valid_text
-from alignkit.text.subword_marks import style_of, word_groups
+from alignkit.text.tokenization import style_of, word_groups
 from alignkit.types import PathLike
 
 MATRIX_KEYS = ("alignment", "attention", "scores", "matrix")

@@ -10,8 +10,7 @@ from alignkit.errors import InputError, counted
 from alignkit.lab.interop.other_systems import ExternalScores, words_of_tokens
 from alignkit.scores import Grouping, Scores, grouping_of, merge_to_words, spread_to_tokens
 from alignkit.text.bitext import Bitext, Corpus, kept_tokens
-from alignkit.text.subword_marks import check_words, corpus_groups, join_words
-from alignkit.text.tokenization import SPECIALS, UNK
+from alignkit.text.tokenization import SPECIALS, UNK, check_words, corpus_groups, join_words
 
 #: The tokens of M sentence pairs: (source, target).
 TokenLists = tuple[Sequence[Sequence[str]], Sequence[Sequence[str]]]
@@ -76,7 +75,7 @@ def _merged(path: str, scores: Scores, tokens: TokenLists, bitext: Bitext, speci
 
 
 def word_grouping(corpus: Corpus, specials: bool = True, marked: bool = True) -> Grouping:
-    """The words of a corpus; arguments as for :func:`alignkit.text.subword_marks.corpus_groups`."""
+    """The words of a corpus; arguments as for :func:`alignkit.text.tokenization.corpus_groups`."""
     return grouping_of(corpus_groups(corpus, specials=specials, marked=marked))
 
 

@@ -16,8 +16,7 @@ from alignkit.metrics.agreement import AgreementRows, agreement_rows
 from alignkit.metrics.error_classes import LENGTHS, band_names, error_table
 from alignkit.metrics.intervals import percentile_interval, ratio, resampled_sums
 from alignkit.scores import merge_to_words
-from alignkit.text.subword_marks import without_mark
-from alignkit.text.tokenization import BOS, EOS, SPECIALS
+from alignkit.text.tokenization import BOS, EOS, SPECIALS, without_mark
 from alignkit.text.vocabulary import is_punctuation
 
 if TYPE_CHECKING:

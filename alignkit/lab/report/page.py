@@ -27,7 +27,7 @@ from alignkit.metrics.agreement import agreement_rows
 from alignkit.metrics.protocol import MetricSettings
 from alignkit.metrics.registry import MAIN, METRICS
 from alignkit.support.version import __version__
-from alignkit.text.subword_marks import style_of
+from alignkit.text.tokenization import style_of
 
 SHOWN_PAIRS = 500  #: sentence pairs that can be looked at one by one
 SCRIPTS = ("base.js", "charts.js", "heat.js", "browser.js")

@@ -10,7 +10,7 @@ import pytest
 
 from alignkit.classical.hmm.spelling import is_word
 from alignkit.text.bitext import Corpus
-from alignkit.text.collocations import LEAST_COUNT, LEAST_DICE, ROUNDS, find_collocations, joined
+from alignkit.text.units import LEAST_COUNT, LEAST_DICE, ROUNDS, find_collocations, joined
 
 
 def slow(sentences: list[list[str]], choose) -> tuple[list[list[str]], set[str]]:
