@@ -81,6 +81,6 @@ def test_a_full_temporary_folder_leaves_nothing(alignkit, linked, failure, tmp_p
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("alignkit.uses.phrases.counting.open", full, raising=False)
+    monkeypatch.setattr("alignkit.uses.phrases.extraction.open", full, raising=False)
     failure(alignkit("phrases", *linked, "-o", tmp_path / "table"), "No space left", "TMPDIR")
     assert not (tmp_path / "table").exists()

@@ -9,8 +9,7 @@ from functools import cache
 import numpy as np
 
 from alignkit.classical.link_counts import LinkedWords
-from alignkit.uses.phrases.counting import PART, count_phrases
-from alignkit.uses.phrases.extraction import PhraseText
+from alignkit.uses.phrases.extraction import PART, PhraseText, count_phrases
 from alignkit.uses.phrases.settings import LONGEST
 
 
@@ -23,7 +22,7 @@ def phrase_table(text: PhraseText, part: int = PART) -> Iterator[bytes]:
 
     Args:
         text: with its links.
-        part: as in :func:`alignkit.uses.phrases.counting.count_phrases`; raises what that raises.
+        part: as in :func:`alignkit.uses.phrases.extraction.count_phrases`; raises what that raises.
     """
     for pairs in count_phrases(text, part):
         n, x, y = (pairs[name] for name in ("count", "source_count", "target_count"))

@@ -9,8 +9,7 @@ import pandas as pd
 
 from alignkit.text.bitext import Corpus
 from alignkit.text.vocabulary import punctuation_types
-from alignkit.uses.phrases.counting import count_phrases
-from alignkit.uses.phrases.extraction import PHRASE_PAIR, PhraseText
+from alignkit.uses.phrases.extraction import PHRASE_PAIR, PhraseText, count_phrases
 from alignkit.uses.phrases.settings import FUNCTION_WORDS, LEAST_COUNT
 
 

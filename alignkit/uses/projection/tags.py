@@ -154,35 +154,34 @@ def parse_tags(path: PathLike, lines: Sequence[str], splitter: Splitter = word_s
         InputError: a tag is not closed on its line, or closed though it is not the last that is open; or too many
             elements are within each other.
     """
-    return [_tagged(path, number, line, splitter) for number, line in enumerate(lines, 1)]
-
-
-def _tagged(path: PathLike, number: int, line: str, splitter: Splitter) -> TaggedLine:
-    top, parts = Tag("", 0, 0), []
-    waiting, at, length = [top], 0, 0
-    for match in _TAG.finditer(line):
-        parts.append(line[at : match.start()])
-        at, length, text = match.end(), length + len(parts[-1]), match[0]
-        name = (match["name"] or "").lower()
-        if match["end"]:
-            tag = waiting.pop()
-            wanted = _TAG.match(tag.opening)
-            if wanted is None or wanted["name"].lower() != name:
-                problem = f"{abbreviated(text)} does not close the last open tag"
-                raise InputError(path, problem, line=number, remedy=_ESCAPE)
-            tag.end, tag.closing = length, text
-            continue
-        tag = Tag(text, length, length)
-        waiting[-1].children.append(tag)
-        if name and name not in _VOID and not text.endswith("/>"):
-            waiting.append(tag)
-        if len(waiting) > _DEEPEST:
-            raise InputError(path, f"has more than {_DEEPEST - 1} elements within each other", line=number)
-    if len(waiting) > 1:
-        problem = f"{abbreviated(waiting[-1].opening)} is not closed on its line"
-        raise InputError(path, problem, line=number, remedy=_ESCAPE)
-    plain = "".join([*parts, line[at:]])
-    return TaggedLine(number, plain, splitter(plain), top.children)
+    tagged = []
+    for number, line in enumerate(lines, 1):
+        top, parts = Tag("", 0, 0), []
+        waiting, at, length = [top], 0, 0
+        for match in _TAG.finditer(line):
+            parts.append(line[at : match.start()])
+            at, length, text = match.end(), length + len(parts[-1]), match[0]
+            name = (match["name"] or "").lower()
+            if match["end"]:
+                tag = waiting.pop()
+                wanted = _TAG.match(tag.opening)
+                if wanted is None or wanted["name"].lower() != name:
+                    problem = f"{abbreviated(text)} does not close the last open tag"
+                    raise InputError(path, problem, line=number, remedy=_ESCAPE)
+                tag.end, tag.closing = length, text
+                continue
+            tag = Tag(text, length, length)
+            waiting[-1].children.append(tag)
+            if name and name not in _VOID and not text.endswith("/>"):
+                waiting.append(tag)
+            if len(waiting) > _DEEPEST:
+                raise InputError(path, f"has more than {_DEEPEST - 1} elements within each other", line=number)
+        if len(waiting) > 1:
+            problem = f"{abbreviated(waiting[-1].opening)} is not closed on its line"
+            raise InputError(path, problem, line=number, remedy=_ESCAPE)
+        plain = "".join([*parts, line[at:]])
+        tagged.append(TaggedLine(number, plain, splitter(plain), top.children))
+    return tagged
 
 
 class _Placing:

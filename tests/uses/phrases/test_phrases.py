@@ -123,7 +123,7 @@ def test_tables_are_those_of_an_enumeration(seed, longest):
 def test_many_files_have_the_same_bytes_as_one(monkeypatch):
     text = phrase_text(*random_text(4))
     whole = list(phrase_table(text))
-    monkeypatch.setattr("alignkit.uses.phrases.counting.BLOCK", 50)
+    monkeypatch.setattr("alignkit.uses.phrases.extraction.BLOCK", 50)
     parts = list(phrase_table(text, part=300))
     assert len(parts) > 5 > len(whole)
     assert b"".join(parts) == b"".join(whole)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from alignkit.errors import InputError
-from alignkit.uses.projection.labels import parse_columns, parse_json_lines
+from alignkit.uses.projection.files import parse_columns, parse_json_lines
 from alignkit.uses.projection.spans import LinkedPair
 from alignkit.uses.projection.tags import word_spans
 

@@ -13,10 +13,9 @@ import alignkit_data
 from alignkit.errors import AlignkitError
 from alignkit.links.links import Links
 from alignkit.text.bitext import Bitext, Corpus
-from alignkit.text.token_maps import token_map
 from alignkit.text.tokenization import split_words, train_subwords
 from alignkit.text.vocabulary import Vocabulary
-from alignkit.uses.remapping import remap_links, remap_through
+from alignkit.uses.remapping import remap_links, remap_through, token_map
 
 
 def cut(text, cuts):
