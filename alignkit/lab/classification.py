@@ -28,7 +28,7 @@ from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.classical.settings import IBM1Settings
 from alignkit.errors import AlignkitError
 from alignkit.lab.time_course import Part, TimeCourseSettings, measure_steps
-from alignkit.metrics.contextual import contextualised
+from alignkit.metrics.agreement import contextualised
 from alignkit.metrics.intervals import against_chance, bootstrap_mean, bootstrap_ratio, ratio
 from alignkit.metrics.protocol import PERCENT, Metric, MetricSettings, Percent
 from alignkit.metrics.registry import MAIN, SCORE_METRICS

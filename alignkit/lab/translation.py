@@ -28,9 +28,9 @@ from alignkit.lab.time_course import (
     series,
     time_course,
 )
-from alignkit.metrics.contextual import contextualised
+from alignkit.metrics.agreement import contextualised
 from alignkit.metrics.protocol import MetricOptions, MetricSettings
-from alignkit.metrics.registry import MAIN, SCORE_METRICS, prefixed
+from alignkit.metrics.registry import MAIN, SCORE_METRICS
 from alignkit.scores import Scores
 from alignkit.support.settings import with_options
 from alignkit.support.stages import named_progress, no_progress
@@ -297,7 +297,12 @@ def _row(
     never = []
     for metric in SCORE_METRICS:
         found = metric.measure(scores[u], scores[v], settings)
-        row |= prefixed(metric, found)
+        if metric is MAIN:
+            row |= found
+        else:  # its name in front, and no chance level
+            row[metric.name] = found[metric.name]
+            others = {name: value for name, value in found.items() if name not in (metric.name, "chance")}
+            row |= {f"{metric.name}_{name}": value for name, value in others.items()}
         for name in PERFORMANCES:
             column = f"xi_{name}" if metric is MAIN else f"{metric.name}_xi_{name}"
             row[column] = math.nan

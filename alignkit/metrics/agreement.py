@@ -1,12 +1,15 @@
-"""Top-5 % agreement (Snell et al. 2021, section 3.1): whether v ranks highly what u ranks first."""
+"""Top-5 % agreement (Snell et al. 2021, section 3.1): whether v ranks highly what u ranks first; and xi by it."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from alignkit.errors import AlignkitError
 from alignkit.kernels import agreement as kernels
 from alignkit.kernels.agreement import ScorePair
 from alignkit.metrics.intervals import RESAMPLES, ratio
@@ -91,9 +94,9 @@ def count_agreement(
     scores, share = score_pair(u, v), top_share(percent)
     counts = np.zeros((len(scores.shapes), 4), np.float64)
     threads = thread_count(threads)
+    part = (share.numerator, share.denominator)
 
     def count(low: int, high: int) -> None:
-        part = (share.numerator, share.denominator)
         kernels.fill_agreement_counts(low, high, scores, part, _work(scores), counts)
 
     run_blocks(count, blocks(np.diff(scores.offsets) + 1, threads), threads)
@@ -139,6 +142,36 @@ def agreement(
     """
     settings = MetricSettings(percent=percent, resamples=resamples, seed=seed, threads=threads)
     return Agreement(**AGREEMENT.measure(u, v, settings))
+
+
+def contextualised(performance: Sequence[float], agreements: Sequence[float], level: float) -> float | None:
+    """xi(u, v): the performance at the first logged step whose attention agrees with alpha more than ``level``.
+
+    xi is the performance of a second network, of another seed, when its attention first agrees with the final
+    attention of the first network better than another score does (Snell et al. 2021, section 3.1).
+    A(alpha, beta) = 0.5 says little by itself. If the second network exceeds it only once its accuracy is 0.55 of
+    a possible 0.6, then 0.5 is much: xi = 0.55, xi* = 0.6.
+
+    Args:
+        performance: p(tau) of another seed's run at its logged steps, rising; NaN where it was not measured.
+        agreements: A(alpha, alpha(tau)) at the same steps (or another metric of the two).
+        level: A(u, v), in the same measure.
+
+    Returns:
+        xi; None if no step's agreement exceeds the level ("not reached"), if the level is NaN, or if the
+        performance of the step found was not measured.
+
+    Raises:
+        AlignkitError: the numbers of steps differ.
+    """
+    if len(performance) != len(agreements):
+        raise AlignkitError(
+            f"xi needs a performance per agreement: {len(performance)} and {len(agreements)} were given"
+        )
+    for value, agreement in zip(performance, agreements, strict=True):
+        if agreement > level:
+            return None if math.isnan(value) else value
+    return None
 
 
 def _work(scores: ScorePair) -> np.ndarray:

@@ -116,8 +116,14 @@ def error_table(
     """
     import pandas as pd
 
+    partitions = [fertility_partition(gold.sure)]
+    if facts is not None:
+        frequency, *others = text_partitions(facts)
+        partitions = [frequency, *partitions, *others]
+    if probabilities is not None:
+        partitions.append(probability_partition(links, probabilities))
     rows = []
-    for partition in partitions(gold, links, facts, probabilities):
+    for partition in partitions:
         counts = count_links_by(gold, links, partition.find, len(partition.classes))
         errors = {"wrong": counts.found - counts.in_possible, "missed": counts.sure - counts.in_sure}
         shown = (counts.found > 0) | (counts.possible > 0) | empty
@@ -149,24 +155,6 @@ def class_rows(
     return rows
 
 
-def partitions(
-    gold: GoldLinks, links: Links, facts: WordFacts | None = None, probabilities: np.ndarray | None = None
-) -> list[Partition]:
-    """The partitions for which there is what they need; arguments as of :func:`error_table`."""
-    found = [_by_fertility(gold.sure)]
-    if facts is not None:
-        frequency, *others = text_partitions(facts)
-        found = [frequency, *found, *others]
-    if probabilities is not None:
-        found.append(probability_partition(links, probabilities))
-    return found
-
-
-def text_partitions(facts: WordFacts) -> list[Partition]:
-    """By the frequency of the rarer word, by punctuation, and by the length of the sentence pair."""
-    return [_by_frequency(facts), _by_punctuation(facts.bitext), _by_length(facts.bitext)]
-
-
 def linked_words(bitext: Bitext, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """int32 (K,) each: the source and the target word of links, keys as of ``link_keys``."""
     source, target = bitext.source, bitext.target
@@ -174,15 +162,34 @@ def linked_words(bitext: Bitext, keys: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return source.tokens[source.offsets[m] + keys["s"]], target.tokens[target.offsets[m] + keys["t"]]
 
 
-def _by_frequency(facts: WordFacts) -> Partition:
-    def find(keys: np.ndarray) -> np.ndarray:
-        words = zip(facts.counts, linked_words(facts.bitext, keys), strict=True)
-        return np.searchsorted(np.array(FREQUENCIES), np.minimum(*(counts[own] for counts, own in words)))
+def text_partitions(facts: WordFacts) -> list[Partition]:
+    """By the frequency of the rarer word, by punctuation, and by the length of the sentence pair."""
+    bitext = facts.bitext
+    marks = [punctuation_types(side.vocabulary) for side in (bitext.source, bitext.target)]
+    longer = bitext.shapes.max(axis=1) if len(bitext) else np.zeros(0, np.int32)
 
-    return Partition("frequency of the rarer word", tuple(band_names(FREQUENCIES)), find)
+    def frequency(keys: np.ndarray) -> np.ndarray:
+        source, target = linked_words(bitext, keys)
+        rarer = np.minimum(facts.counts[0][source], facts.counts[1][target])
+        return np.searchsorted(np.array(FREQUENCIES), rarer)
+
+    def punctuation(keys: np.ndarray) -> np.ndarray:
+        source, target = linked_words(bitext, keys)
+        return marks[0][source].astype(np.int64) + marks[1][target]
+
+    def length(keys: np.ndarray) -> np.ndarray:
+        return np.searchsorted(np.array(LENGTHS), longer[keys["m"]])
+
+    lengths = tuple(band_names(LENGTHS, 1))  # a side with a link is not empty
+    return [
+        Partition("frequency of the rarer word", tuple(band_names(FREQUENCIES)), frequency),
+        Partition("punctuation", PUNCTUATION, punctuation),
+        Partition("words on the longer side", lengths, length),
+    ]
 
 
-def _by_fertility(sure: Links) -> Partition:
+def fertility_partition(sure: Links) -> Partition:
+    """By the number of sure gold links of the two words."""
     known = link_keys(sure)
 
     def degrees(keys: np.ndarray, name: str) -> np.ndarray:
@@ -201,22 +208,6 @@ def _by_fertility(sure: Links) -> Partition:
         return np.where((source == 0) | (target == 0), 4, kind).astype(np.int64)
 
     return Partition("gold links of the two words", FERTILITIES, find)
-
-
-def _by_punctuation(bitext: Bitext) -> Partition:
-    marks = [punctuation_types(side.vocabulary) for side in (bitext.source, bitext.target)]
-
-    def find(keys: np.ndarray) -> np.ndarray:
-        source, target = linked_words(bitext, keys)
-        return marks[0][source].astype(np.int64) + marks[1][target]
-
-    return Partition("punctuation", PUNCTUATION, find)
-
-
-def _by_length(bitext: Bitext) -> Partition:
-    longer = bitext.shapes.max(axis=1) if len(bitext) else np.zeros(0, np.int32)
-    names, ends = tuple(band_names(LENGTHS, 1)), np.array(LENGTHS)  # a side with a link is not empty
-    return Partition("words on the longer side", names, lambda keys: np.searchsorted(ends, longer[keys["m"]]))
 
 
 def probability_partition(links: Links, probabilities: np.ndarray) -> Partition:

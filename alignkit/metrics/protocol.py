@@ -122,21 +122,18 @@ class Metric:
         values = self.values(type(counts)(*drawn.T))
         return {name: percentile_interval(draws) for name, draws in values.items() if name not in self.whole}
 
-    def summary(self, counts: Any, settings: MetricSettings) -> dict[str, Any]:
-        """The values over all sentence pairs with ``low`` and ``high``, the interval of the first of them."""
-        values = self.total(counts)
-        low, high = self.intervals(counts, settings)[self.name]
-        head = {name: values.pop(name) for name in (self.name, "chance") if name in values}
-        return {**head, "low": low, "high": high, **values}
-
     def measure(self, u: Any, v: Any, settings: MetricSettings | None = None) -> dict[str, Any]:
-        """:meth:`summary` of u and v.
+        """The values over all sentence pairs with ``low`` and ``high``, the interval of the first of them.
 
         Raises:
             AlignkitError: u and v are not of the same sentence pairs.
         """
         settings = settings or MetricSettings()
-        return self.summary(self.count(u, v, settings), settings)
+        counts = self.count(u, v, settings)
+        values = self.total(counts)
+        low, high = self.intervals(counts, settings)[self.name]
+        head = {name: values.pop(name) for name in (self.name, "chance") if name in values}
+        return {**head, "low": low, "high": high, **values}
 
     def describe(self, settings: MetricSettings, rows: str = "target tokens") -> str:
         """The title with the settings' percentage and the rows."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import permutations
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from alignkit.errors import check_type, find_known
 from alignkit.metrics.aer import AER
@@ -32,21 +32,6 @@ def find_metric(name: str) -> Metric:
         AlignkitError: there is none.
     """
     return find_known(name, {metric.name: metric for metric in SCORE_METRICS}, "metric of two sets of scores")
-
-
-def prefixed(metric: Metric, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Columns of a table that shows several metrics: those of the main one by their own names, without a prefix.
-
-    Those of another have its name in front (``tau``, ``tau_low``, ...), and its chance level is left out.
-
-    Args:
-        metric: one of ``SCORE_METRICS``.
-        values: of :meth:`alignkit.metrics.protocol.Metric.measure`.
-    """
-    if metric is MAIN:
-        return dict(values)
-    others = {name: value for name, value in values.items() if name not in (metric.name, "chance")}
-    return {metric.name: values[metric.name], **{f"{metric.name}_{name}": x for name, x in others.items()}}
 
 
 def compare(

@@ -12,7 +12,7 @@ from planted import random_matrices
 
 from alignkit.errors import AlignkitError
 from alignkit.kernels.agreement import kth_largest
-from alignkit.metrics.agreement import agreement, agreement_rows, count_agreement
+from alignkit.metrics.agreement import agreement, agreement_rows, contextualised, count_agreement
 from alignkit.metrics.protocol import top_share
 from alignkit.scores import Scores
 
@@ -264,3 +264,32 @@ def test_kth_largest(row, data):
     k = data.draw(st.integers(1, len(row)))
     work = np.empty(len(row), np.float32)
     assert kth_largest(np.array(row, np.float32), k, work) == sorted(row, reverse=True)[k - 1]
+
+
+ACCURACY = [0.1, 0.3, 0.5, 0.6]
+AGREEMENTS = [0.05, 0.2, 0.2, 0.7]
+
+
+def test_xi_is_the_performance_at_the_first_step_above_the_level():
+    for level, xi in ((0.0, 0.1), (0.05, 0.3), (0.1, 0.3), (0.2, 0.6), (0.69, 0.6)):
+        assert contextualised(ACCURACY, AGREEMENTS, level) == xi
+
+
+def test_a_level_that_no_step_exceeds_is_not_reached():
+    assert contextualised(ACCURACY, AGREEMENTS, 0.7) is None
+    assert contextualised([], [], 0.1) is None
+    assert contextualised(ACCURACY, AGREEMENTS, math.nan) is None
+
+
+def test_the_first_step_counts_even_if_a_later_one_falls_below():
+    assert contextualised([1, 2, 3], [0.5, 0.1, 0.5], 0.3) == 1
+
+
+def test_a_performance_that_was_not_measured_gives_none():
+    assert contextualised([math.nan, 0.5], [0.5, 0.6], 0.3) is None
+    assert contextualised([math.nan, 0.5], [0.5, 0.6], 0.55) == 0.5
+
+
+def test_unlike_numbers_of_steps_are_refused():
+    with pytest.raises(AlignkitError, match="4 and 3"):
+        contextualised(ACCURACY, AGREEMENTS[:3], 0.1)

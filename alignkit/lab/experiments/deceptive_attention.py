@@ -34,7 +34,7 @@ from alignkit.lab.experiments.networks import (
     sentence_taus,
     train_in_memory,
 )
-from alignkit.metrics.divergence import jensen_shannon
+from alignkit.lab.explain.decisions import jensen_shannon
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores
 from alignkit.neural.training.classification import adversarial_loss, copy_but_attention, label_loss

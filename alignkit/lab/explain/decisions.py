@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from alignkit.metrics.divergence import entropy_terms
+LARGEST_DIVERGENCE = float(np.log(2))  #: of :func:`jensen_shannon`, nats
 
 
 class Decision(NamedTuple):
@@ -35,6 +35,25 @@ class Decision(NamedTuple):
     def probability(self, alpha: np.ndarray) -> np.ndarray:
         """p(y = 1) if the attention were alpha, (..., L) -> (...)."""
         return np.asarray(expit(alpha @ self.strength + self.bias))
+
+
+def jensen_shannon(one: np.ndarray, other: np.ndarray) -> float:
+    """The Jensen-Shannon divergence of two distributions (L,), nats; 0 if equal, log 2 if disjoint.
+
+    Both sum to 1: otherwise the value means nothing.
+
+    >>> round(jensen_shannon(np.array([0.5, 0.5]), np.array([1.0, 0.0])), 3)
+    0.216
+    """
+    one, other = np.asarray(one, np.float64), np.asarray(other, np.float64)
+    return float(
+        entropy_terms((one + other) / 2).sum() - (entropy_terms(one).sum() + entropy_terms(other).sum()) / 2
+    )
+
+
+def entropy_terms(p: np.ndarray) -> np.ndarray:
+    """-p log p of every element, nats; 0 at 0."""
+    return -p * np.log(np.where(p > 0, p, 1.0))
 
 
 def uniform_change(decision: Decision) -> tuple[float, bool]:

@@ -12,15 +12,16 @@ from collections.abc import Callable
 import numpy as np
 
 from alignkit.lab.explain.decisions import (
+    LARGEST_DIVERGENCE,
     adversarial_attention,
     erased_until_flip,
+    jensen_shannon,
     permutation_change,
     sums_to_one,
     uniform_change,
 )
 from alignkit.lab.explain.subject import Row, Subject, decisions, mean_row
 from alignkit.metrics.agreement import agreement
-from alignkit.metrics.divergence import LARGEST_DIVERGENCE, jensen_shannon
 from alignkit.metrics.kendall import kendall
 from alignkit.scores import Scores
 

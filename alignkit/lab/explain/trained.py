@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from alignkit.errors import AlignkitError
-from alignkit.lab.explain.decisions import Decision
+from alignkit.lab.explain.decisions import LARGEST_DIVERGENCE, Decision, jensen_shannon
 from alignkit.lab.explain.subject import (
     DIFFERENCES,
     SIZES,
@@ -27,7 +27,6 @@ from alignkit.lab.explain.subject import (
     mean_row,
     network_probabilities,
 )
-from alignkit.metrics.divergence import LARGEST_DIVERGENCE, jensen_shannon
 from alignkit.neural.devices import device_of, evaluation_mode, one_thread, text_batches
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores, judge_logits

@@ -14,11 +14,11 @@ from alignkit.lab.explain.decisions import (
     Decision,
     adversarial_attention,
     erased_until_flip,
+    jensen_shannon,
     permutation_change,
     sums_to_one,
     uniform_change,
 )
-from alignkit.metrics.divergence import jensen_shannon
 
 
 def random_decision(seed, length=6):
