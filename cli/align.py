@@ -11,7 +11,6 @@ from alignkit.classical.hmm.settings import JOINT_THRESHOLD
 from alignkit.classical.settings import KINDS
 from alignkit.links.formats import OUTPUT_FORMATS
 from alignkit.pipeline.settings import QUALITIES, AlignSettings, FitSettings, LinkSettings
-from alignkit_cli.command import alignkit_command
 from alignkit_cli.fitting import (
     align_and_write,
     align_settings,
@@ -20,7 +19,7 @@ from alignkit_cli.fitting import (
     symmetrization_option,
     text_options,
 )
-from alignkit_cli.options import choice_option, needs, setting_option
+from alignkit_cli.options import alignkit_command, choice_option, needs, setting_option
 from alignkit_cli.parameter_types import SHARE, TEXT, Checked, EmbeddingSource, InputPath, OutputPath, Shard
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
 from alignkit.metrics.protocol import MetricSettings
-from alignkit_cli.options import choice_option, setting_option
+from alignkit_cli.options import Option, choice_option, setting_option
 from alignkit_cli.parameter_types import PERCENT, SEED, Device, NamedInputPath
-
-Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 percent_option: Option = setting_option(
     MetricSettings,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 
 from alignkit.links.heuristics import FAST_ALIGN
-from alignkit_cli.command import alignkit_command
-from alignkit_cli.options import write_output
+from alignkit_cli.options import alignkit_command, write_output
 from alignkit_cli.parameter_types import TEXT
 
 COMMANDS = sorted(["convert", "display", "fmeasure", "invert", *FAST_ALIGN])

@@ -11,8 +11,15 @@ from alignkit.errors import AlignkitError, counted
 from alignkit.lab.interop.heads import QUANTITIES
 from alignkit.text.pairs import check_has_words
 from alignkit_cli.analysis_options import device_option
-from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import note, reading_of, reading_options, side_arguments, work_options
+from alignkit_cli.options import (
+    alignkit_command,
+    argument,
+    note,
+    reading_of,
+    reading_options,
+    side_arguments,
+    work_options,
+)
 from alignkit_cli.parameter_types import NATURAL, Checked, OutputPath
 from alignkit_cli.progress import ProgressBar
 

@@ -14,8 +14,15 @@ from alignkit.neural.settings import CLASSIFIER_PRESETS
 from alignkit.support.packages import missing, need
 from alignkit.support.settings import assigned
 from alignkit_cli.analysis_options import device_option, json_option, preset_option, seed_option
-from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import encoding_option, note, set_option, work_options, write_output
+from alignkit_cli.options import (
+    alignkit_command,
+    argument,
+    encoding_option,
+    note,
+    set_option,
+    work_options,
+    write_output,
+)
 from alignkit_cli.parameter_types import TEXT, InputPath, OutputFolder
 from alignkit_cli.progress import ProgressBar
 

@@ -15,8 +15,8 @@ from alignkit.metrics.registry import METRICS, SCORE_METRICS
 from alignkit.support.packages import need
 from alignkit.text.pairs import LinePairs, check_has_words
 from alignkit_cli.analysis_options import device_option, json_option, percent_option, scores_option
-from alignkit_cli.command import alignkit_command
 from alignkit_cli.options import (
+    alignkit_command,
     choose_text,
     files_option,
     needs,

@@ -8,8 +8,8 @@ import click
 
 from alignkit.classical.settings import TABLE_ENDINGS, Weighting
 from alignkit.errors import counted
-from alignkit_cli.command import alignkit_command
 from alignkit_cli.options import (
+    alignkit_command,
     choice_option,
     choose_text,
     give_memory_back,

@@ -11,8 +11,9 @@ from alignkit.errors import counted
 from alignkit.lab.report.tables import align_columns, class_tables, finite, percent, records, to_json
 from alignkit.pipeline.settings import ReadSettings
 from alignkit_cli.analysis_options import json_option
-from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
+    alignkit_command,
+    argument,
     reading_options,
     side_arguments,
     tokenize_option,

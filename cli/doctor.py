@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from alignkit_cli.command import alignkit_command
-from alignkit_cli.options import quiet_option, write_output
+from alignkit_cli.options import alignkit_command, quiet_option, write_output
 
 if TYPE_CHECKING:
     from alignkit.support.doctor import Diagnosis

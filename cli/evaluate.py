@@ -12,8 +12,14 @@ from alignkit.lab.report.tables import class_tables, finite, records
 from alignkit.links.formats import GOLD_BASES, GOLD_FORMATS
 from alignkit.links.gold import FEWEST_LINES
 from alignkit_cli.analysis_options import json_option
-from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import choice_option, files_option, quiet_option, write_output
+from alignkit_cli.options import (
+    alignkit_command,
+    argument,
+    choice_option,
+    files_option,
+    quiet_option,
+    write_output,
+)
 from alignkit_cli.parameter_types import TEXT, OutputPath, ScoresPath
 
 if TYPE_CHECKING:

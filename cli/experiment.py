@@ -9,8 +9,7 @@ import click
 
 from alignkit.errors import find_known
 from alignkit.support.packages import is_here, missing, need
-from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import note, quiet_option, set_option, write_output
+from alignkit_cli.options import alignkit_command, argument, note, quiet_option, set_option, write_output
 from alignkit_cli.parameter_types import THREADS, OutputFolder
 from alignkit_cli.progress import ProgressBar
 

@@ -9,8 +9,15 @@ import click
 from alignkit.lab.explain.registry import EXPLANATION_TESTS, UNTRAINED, ExplanationSettings
 from alignkit.lab.report.tables import NONE, align_columns, to_json
 from alignkit_cli.analysis_options import device_option, json_option
-from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import needs, setting_option, with_given, work_options, write_output
+from alignkit_cli.options import (
+    alignkit_command,
+    argument,
+    needs,
+    setting_option,
+    with_given,
+    work_options,
+    write_output,
+)
 from alignkit_cli.parameter_types import COUNT, InputPath
 from alignkit_cli.progress import ProgressBar
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from alignkit.errors import find_known
-from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import note, quiet_option, write_output
+from alignkit_cli.options import alignkit_command, argument, note, quiet_option, write_output
 from alignkit_cli.parameter_types import OutputFolder
 from alignkit_cli.progress import ProgressBar
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +15,10 @@ from alignkit.links.formats import OUTPUT_FORMATS
 from alignkit.links.heuristics import method_names
 from alignkit.pipeline.settings import KNOWLEDGE, METHODS, AlignSettings, FitSettings, LinkSettings
 from alignkit.support.settings import SCORE_ENDINGS, assigned
-from alignkit_cli.command import alignkit_command
 from alignkit_cli.options import (
-    Command,
+    Function,
+    Option,
+    alignkit_command,
     apply,
     choice_option,
     choose_text,
@@ -51,7 +52,7 @@ PRINTED = (
 LEAST_TIMED = 0.1
 
 
-def estimation_options(settings: object) -> Callable[[Command], Command]:
+def estimation_options(settings: object) -> Option:
     """--iterations, --null where the model may lack it, and --set, of a model's settings."""
     values = {each.name: getattr(settings, each.name) for each in fields(settings)}  # type: ignore[arg-type]
     options = [setting_option(settings, "iterations", type=PASSES, help="Number of EM iterations.")]
@@ -66,7 +67,7 @@ def estimation_options(settings: object) -> Callable[[Command], Command]:
     return lambda command: apply(command, *options, assignments)
 
 
-def knowledge_options(command: Command) -> Command:
+def knowledge_options(command: Function) -> Function:
     """--prior and --start."""
     prior = setting_option(
         FitSettings,
@@ -85,7 +86,7 @@ def knowledge_options(command: Command) -> Command:
     return apply(command, prior, start)
 
 
-def direction_options(command: Command) -> Command:
+def direction_options(command: Function) -> Function:
     """--reverse and --symmetrize."""
     reverse = setting_option(
         FitSettings,
@@ -100,7 +101,7 @@ def direction_options(command: Command) -> Command:
     return apply(command, reverse, symmetrization)
 
 
-def symmetrization_option(what: str) -> Callable[[Command], Command]:
+def symmetrization_option(what: str) -> Option:
     """--symmetrize; ``what`` says what it does."""
     return setting_option(
         LinkSettings,
@@ -113,7 +114,7 @@ def symmetrization_option(what: str) -> Callable[[Command], Command]:
     )
 
 
-def result_options(command: Command) -> Command:
+def result_options(command: Function) -> Function:
     """What is fitted on and saved, output files, and the number of threads."""
     fit_on = click.option(
         "--fit-on",
@@ -149,7 +150,7 @@ def result_options(command: Command) -> Command:
     return apply(command, *files, threads_option, output_option, quiet_option)
 
 
-def text_options(command: Command) -> Command:
+def text_options(command: Function) -> Function:
     """SRC, TGT, --sample, and how to read them."""
     return text_arguments(tokenize_option(sample_option(command)))
 

@@ -8,8 +8,9 @@ import click
 
 from alignkit.errors import counted
 from alignkit.pipeline.settings import AlignSettings, ReadSettings
-from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
+    alignkit_command,
+    argument,
     note,
     output_option,
     reading_options,

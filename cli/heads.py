@@ -12,8 +12,15 @@ from alignkit.lab.report.tables import align_columns, finite, percent, records, 
 from alignkit.metrics.protocol import MetricSettings
 from alignkit.pipeline.settings import ReadSettings
 from alignkit_cli.analysis_options import json_option
-from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import reading_options, side_arguments, with_given, work_options, write_output
+from alignkit_cli.options import (
+    alignkit_command,
+    argument,
+    reading_options,
+    side_arguments,
+    with_given,
+    work_options,
+    write_output,
+)
 from alignkit_cli.parameter_types import TEXT, InputPath, OutputPath
 from alignkit_cli.progress import ProgressBar
 

@@ -18,8 +18,9 @@ from alignkit.neural.settings import PRESETS
 from alignkit.support.packages import need
 from alignkit.support.settings import assigned
 from alignkit_cli.analysis_options import device_option, json_option, percent_option, preset_option, seed_option
-from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
+    alignkit_command,
+    argument,
     files_option,
     needs,
     note,

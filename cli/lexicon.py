@@ -8,8 +8,15 @@ import click
 
 from alignkit.classical.settings import SHORTLIST, LexiconFormat
 from alignkit.errors import InputError
-from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import choice_option, note, output_option, quiet_option, write_output
+from alignkit_cli.options import (
+    alignkit_command,
+    argument,
+    choice_option,
+    note,
+    output_option,
+    quiet_option,
+    write_output,
+)
 from alignkit_cli.parameter_types import COUNT, InputPath
 
 if TYPE_CHECKING:

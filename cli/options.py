@@ -1,27 +1,144 @@
-"""Arguments and options that several commands share."""
+"""A command whose arguments are explained and whose paths are checked, and what several commands share."""
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 import click
-from click.core import ParameterSource
+from click.core import ParameterSource, augment_usage_errors
 
 from alignkit.pipeline.settings import ReadSettings
 from alignkit.support import stages
-from alignkit_cli.command import argument
-from alignkit_cli.parameter_types import TEXT, THREADS, InputPath, OutputPath
+from alignkit_cli.parameter_types import TEXT, THREADS, InputPath, OutputPath, check_paths
 
-Command = Callable[..., Any]
+Function = Callable[..., Any]
+Option = Callable[[Function], Function]  # a decorator that gives the function of a command options or arguments
 Settings = TypeVar("Settings")
 
+#: The groups of options in the help, each with the most used first; what is in none is the command's own.
+OPTION_GROUPS = {
+    "Input": ("sample", "text", "valid", "training", "lowercase", "tokenize", "encoding_errors", "on_error"),
+    "Model": (
+        *("quality", "model", "models", "threshold", "symmetrization", "embeddings", "gold", "prior"),
+        *("reverse", "iterations", "null", "preset", "architecture", "attention"),
+        *("start", "keep_case", "adapt", "assignments"),
+    ),
+    "Output": (
+        *("output", "run_dir", "folder", "output_format", "as_json", "save_model", "trace"),
+        *("save_scores", "sentence_scores", "per_sentence", "model_size", "kind"),
+    ),
+    "Resources": ("threads", "device", "fit_on", "shard", "seed"),
+    "Messages and help": ("quiet", "verbose", "help", "_click_default_help", "help_all"),
+}
+#: Options that only --help-all shows.
+RARE = {
+    *("encoding_errors", "on_error", "start", "keep_case", "adapt", "model_size", "kind", "shard"),
+    *("save_scores", "sentence_scores", "trace"),
+}
+#: What brief help leaves out of a text: all after the first sentence but the default, and ranges of numbers.
+DETAILS = re.compile(r"(?<=[.!?]) (?! ).*?(?=  \[|$)|; [^;\]]*x[<>][^;\]]*|  \[(?!default)[^\]]*\]")
+IN_FULL = "alignkit.help_in_full"  #: in the context of --help-all
 
-def setting_option(settings: object, field: str, *names: str, **attributes: Any) -> Callable[[Command], Command]:
+
+class ExplainedArgument(click.Argument):
+    """An argument with an explanation, which click itself has only in its latest versions.
+
+    Args:
+        explanation: what to give.
+        **attributes: those of ``click.Argument``.
+    """
+
+    def __init__(self, *names: Any, explanation: str = "", **attributes: Any) -> None:
+        super().__init__(*names, **attributes)
+        self.explanation = explanation
+
+
+class Command(click.Command):
+    """A command of the program.
+
+    Args:
+        example: of a call.
+        **attributes: those of ``click.Command``.
+    """
+
+    def __init__(self, *names: Any, example: str, **attributes: Any) -> None:
+        super().__init__(*names, **attributes)
+        self.example = example
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse and check all that can be checked without the work itself; raises click.UsageError."""
+        with augment_usage_errors(ctx):
+            rest = super().parse_args(ctx, args)
+        if not ctx.resilient_parsing:
+            check_paths(ctx)
+        return rest
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what the command does, in brief its first paragraph, and an example."""
+        text = inspect.cleandoc(self.help or "")
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(text if ctx.meta.get(IN_FULL) else text.partition("\n\n")[0])
+            formatter.write(f"\n  {self.example}\n")
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the arguments, then the options by groups; in brief, without the rare ones."""
+        arguments = [
+            (str(each.metavar).strip("[]."), each.explanation)
+            for each in self.params
+            if isinstance(each, ExplainedArgument)
+        ]
+        options = {
+            str(each.name): each.get_help_record(ctx)
+            for each in self.get_params(ctx)
+            if isinstance(each, click.Option)
+        }
+        places = [name for names in OPTION_GROUPS.values() for name in names]
+        own = [name for name in options if name not in places]
+        sections = {"Arguments": arguments}
+        for title, names in {"Options": own, **OPTION_GROUPS}.items():
+            shown = [name for name in names if ctx.meta.get(IN_FULL) or name not in RARE]
+            sections[title] = [record for name in shown if (record := options.get(name)) is not None]
+        for title, records in sections.items():
+            if records:
+                with formatter.section(title):
+                    brief = [(names, DETAILS.sub("", text)) for names, text in records]
+                    formatter.write_dl(records if ctx.meta.get(IN_FULL) else brief)
+
+
+def _show_all(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked and not ctx.resilient_parsing:
+        ctx.meta[IN_FULL] = True
+        click.echo(ctx.get_help())
+        ctx.exit()
+
+
+def alignkit_command(name: str, example: str) -> Callable[[Function], Command]:
+    """The decorator that makes a function a command of the program."""
+    help_all = click.option(
+        "--help-all",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_show_all,
+        help="Show every option, and all about it.",
+    )
+    return lambda function: click.command(name, cls=Command, example=example)(help_all(function))
+
+
+def argument(name: str, *, help: str, **attributes: Any) -> Option:
+    """The decorator that gives a command an argument; ``help`` says what to give."""
+    return click.argument(name, cls=ExplainedArgument, explanation=help, **attributes)
+
+
+def setting_option(settings: object, field: str, *names: str, **attributes: Any) -> Option:
     """An option whose default is that of a field of the library's settings.
 
     Args:
@@ -35,12 +152,12 @@ def setting_option(settings: object, field: str, *names: str, **attributes: Any)
     return click.option(*(names or ("--" + field.replace("_", "-"),)), default=default, **attributes)
 
 
-def set_option(what: str) -> Callable[[Command], Command]:
+def set_option(what: str) -> Option:
     """--set; ``what`` says of what. Its texts are for :func:`alignkit.support.settings.assigned`."""
     return click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help=what)
 
 
-def choice_option(*names: str, choices: Iterable[str], help: str) -> Callable[[Command], Command]:
+def choice_option(*names: str, choices: Iterable[str], help: str) -> Option:
     """An option that takes one of several words, by default the first."""
     words = list(choices)
     return click.option(*names, type=click.Choice(words), default=words[0], show_default=True, help=help)
@@ -61,14 +178,14 @@ def with_given(settings: Settings, options: Mapping[str, Any], **values: Any) ->
     return replace(settings, **(given | values))  # type: ignore[type-var]
 
 
-def apply(command: Command, *decorators: Callable[[Command], Command]) -> Command:
+def apply(command: Function, *decorators: Option) -> Function:
     """The command with these options, in this order."""
     for decorator in reversed(decorators):
         command = decorator(command)
     return command
 
 
-def side_arguments(metavar: str = "SRC", required: bool = False, more: str = "") -> Callable[[Command], Command]:
+def side_arguments(metavar: str = "SRC", required: bool = False, more: str = "") -> Option:
     """SRC [TGT]; ``more`` is said of SRC."""
     source = argument("source", metavar=metavar, required=required, type=TEXT, help=f"{SOURCE}{more}")
     text = "The target text: line n translates line n of SRC."
@@ -76,12 +193,12 @@ def side_arguments(metavar: str = "SRC", required: bool = False, more: str = "")
     return lambda command: apply(command, source, target)
 
 
-def text_arguments(command: Command) -> Command:
+def text_arguments(command: Function) -> Function:
     """SRC [TGT], and how to read them."""
     return apply(command, side_arguments(), reading_options)
 
 
-def reading_options(command: Command) -> Command:
+def reading_options(command: Function) -> Function:
     """--lowercase and --encoding-errors."""
     lowercase = setting_option(
         ReadSettings, "lowercase", is_flag=True, show_default=False, help="Lower-case both sides while reading."
@@ -94,7 +211,7 @@ def reading_of(options: Mapping[str, Any]) -> dict[str, Any]:
     return {each.name: options[each.name] for each in fields(ReadSettings) if each.name in options}
 
 
-def tokenize_option(command: Command) -> Command:
+def tokenize_option(command: Function) -> Function:
     """--tokenize."""
     return setting_option(
         ReadSettings,
@@ -106,7 +223,7 @@ def tokenize_option(command: Command) -> Command:
     )(command)
 
 
-def encoding_option(command: Command) -> Command:
+def encoding_option(command: Function) -> Function:
     """--encoding-errors."""
     return setting_option(
         ReadSettings,
@@ -116,36 +233,36 @@ def encoding_option(command: Command) -> Command:
     )(command)
 
 
-def sample_option(command: Command) -> Command:
+def sample_option(command: Function) -> Function:
     """--sample."""
     text = "Use the German-English sample that comes with alignkit instead of SRC and TGT."
     return click.option("--sample", is_flag=True, help=text)(command)
 
 
-def threads_option(command: Command) -> Command:
+def threads_option(command: Function) -> Function:
     """--threads."""
     text = "Number of threads. The result does not depend on it; a container's limit and OMP_NUM_THREADS count."
     text += "  [default: all cores]"
     return click.option("--threads", type=THREADS, help=text)(command)
 
 
-def files_option(*names: str, help: str) -> Callable[[Command], Command]:
+def files_option(*names: str, help: str) -> Option:
     """An option that takes the two files of a text."""
     return click.option(*names, nargs=2, type=TEXT, metavar="SRC TGT", help=help)
 
 
-def run_option(name: str, help: str) -> Callable[[Command], Command]:
+def run_option(name: str, help: str) -> Option:
     """An option that takes a run directory."""
     return click.option(name, type=InputPath(folder=True), metavar="RUN", help=help)
 
 
-def output_option(command: Command) -> Command:
+def output_option(command: Function) -> Function:
     """-o FILE."""
     text = "Write the result to FILE, whole or not at all."
     return click.option("-o", "--output", type=OutputPath(result=True), help=text)(command)
 
 
-def quiet_option(command: Command) -> Command:
+def quiet_option(command: Function) -> Function:
     """--quiet and --verbose."""
     text = "Show nothing but warnings and errors."
     quiet = click.option("-q", "--quiet", is_flag=True, is_eager=True, callback=_show_notes, help=text)
@@ -156,7 +273,7 @@ def quiet_option(command: Command) -> Command:
     return apply(command, quiet, verbose)
 
 
-def work_options(command: Command) -> Command:
+def work_options(command: Function) -> Function:
     """--threads, --quiet and --verbose."""
     return apply(command, threads_option, quiet_option)
 

@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from alignkit.uses.phrases.settings import LONGEST, PHRASE_LENGTH
-from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import Command, apply, reading_options, side_arguments, work_options, write_output
+from alignkit_cli.options import (
+    Command,
+    alignkit_command,
+    apply,
+    argument,
+    reading_options,
+    side_arguments,
+    work_options,
+    write_output,
+)
 from alignkit_cli.parameter_types import InputPath, OutputPath
 from alignkit_cli.progress import ProgressBar
 

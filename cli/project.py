@@ -8,8 +8,14 @@ import click
 
 from alignkit.uses.projection.files import FORMATS
 from alignkit.uses.projection.spans import RULES
-from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import choice_option, output_option, work_options, write_output
+from alignkit_cli.options import (
+    alignkit_command,
+    argument,
+    choice_option,
+    output_option,
+    work_options,
+    write_output,
+)
 from alignkit_cli.parameter_types import SHARE, TEXT
 from alignkit_cli.progress import ProgressBar
 

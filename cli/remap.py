@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import click
 
-from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import choice_option, output_option, quiet_option, write_output
+from alignkit_cli.options import (
+    alignkit_command,
+    argument,
+    choice_option,
+    output_option,
+    quiet_option,
+    write_output,
+)
 from alignkit_cli.parameter_types import TEXT
 
 

@@ -8,8 +8,9 @@ import click
 
 from alignkit.lab.report.build import ReportInputs, Sides
 from alignkit_cli.analysis_options import device_option, scores_option
-from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
+    alignkit_command,
+    argument,
     choose_text,
     files_option,
     note,

@@ -13,8 +13,9 @@ import click
 from alignkit.errors import AlignkitError, abbreviated
 from alignkit.links.terminal import BLOCKS, grid, marks_for, printable
 from alignkit.pipeline.settings import AlignSettings, ReadSettings
-from alignkit_cli.command import alignkit_command, argument
 from alignkit_cli.options import (
+    alignkit_command,
+    argument,
     choose_text,
     reading_options,
     sample_option,

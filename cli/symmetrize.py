@@ -6,8 +6,7 @@ import click
 
 from alignkit.errors import of_file
 from alignkit.links.heuristics import DEFAULT_METHOD, method_names
-from alignkit_cli.command import alignkit_command, argument
-from alignkit_cli.options import output_option, write_output
+from alignkit_cli.options import alignkit_command, argument, output_option, write_output
 from alignkit_cli.parameter_types import TEXT, HeuristicName
 
 

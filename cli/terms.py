@@ -10,8 +10,7 @@ import click
 from alignkit.lab.report.tables import to_json
 from alignkit.uses.phrases.settings import FUNCTION_WORDS, LEAST_COUNT, TERM_LENGTH
 from alignkit_cli.analysis_options import json_option
-from alignkit_cli.command import alignkit_command
-from alignkit_cli.options import output_option, reading_options, work_options, write_output
+from alignkit_cli.options import alignkit_command, output_option, reading_options, work_options, write_output
 from alignkit_cli.parameter_types import COUNT, SHARE
 from alignkit_cli.phrases import length_option, linked_text_arguments, read_linked_text
 

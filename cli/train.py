@@ -18,8 +18,8 @@ from alignkit.support.settings import assigned
 from alignkit.text.pairs import LinePairs, read_training_pairs
 from alignkit.text.tokenization import split_words
 from alignkit_cli.analysis_options import device_option, preset_option, seed_option
-from alignkit_cli.command import alignkit_command
 from alignkit_cli.options import (
+    alignkit_command,
     choose_text,
     files_option,
     note,

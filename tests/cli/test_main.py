@@ -12,9 +12,8 @@ import click
 import pytest
 
 from alignkit_cli import main
-from alignkit_cli.command import GROUPS as option_groups  # noqa: N811
-from alignkit_cli.command import RARE
 from alignkit_cli.group import COMMANDS, GROUPS, load_command
+from alignkit_cli.options import OPTION_GROUPS, RARE
 
 
 @pytest.mark.parametrize("name", [None, *COMMANDS])
@@ -59,7 +58,7 @@ def test_every_command_has_a_group_and_a_true_example():
         assert not left, command.example
         assert all(isinstance(given.get(each.name), str | tuple) for each in command.params if each.required), name
         known |= {each.name for each in command.params}
-    listed = {option for options in option_groups.values() for option in options}
+    listed = {option for options in OPTION_GROUPS.values() for option in options}
     assert listed - known == {"help", "_click_default_help"}
     assert listed >= RARE
 

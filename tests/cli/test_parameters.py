@@ -7,8 +7,8 @@ import os
 import click
 import pytest
 
-from alignkit_cli.command import Command, ExplainedArgument
 from alignkit_cli.group import COMMANDS, load_command
+from alignkit_cli.options import Command, ExplainedArgument
 from alignkit_cli.parameter_types import (
     PERCENT,
     InputPath,
