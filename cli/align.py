@@ -10,7 +10,7 @@ import click
 from alignkit.classical.hmm.settings import JOINT_THRESHOLD
 from alignkit.classical.settings import KINDS
 from alignkit.links.formats import OUTPUT_FORMATS
-from alignkit.pipeline.settings import QUALITIES, AlignSettings, FitSettings, LinkSettings
+from alignkit.pipeline.settings import QUALITIES, FitSettings, LinkSettings
 from alignkit_cli.fitting import (
     align_and_write,
     align_settings,
@@ -139,13 +139,9 @@ def command(models: tuple[str, ...], on_error: str, **options: Any) -> None:
         "model_size", "--save-model without --gold", options["save_model"] is not None and options["gold"] is None
     )
     settings = align_settings(options)
-    if model is None and _folds_case(settings) and not OUTPUT_FORMATS[options["output_format"]].needs_words:
-        # Read so, the text is in memory once, not twice.
+    fitting = settings.fitting
+    folds_case = fitting.method == "joint" and fitting.folds_case and fitting.embeddings is None
+    if model is None and folds_case and not OUTPUT_FORMATS[options["output_format"]].needs_words:
+        # The fit is that of the text in lower case; read so, the text is in memory once, not twice.
         settings = replace(settings, reading=replace(settings.reading, lowercase=True))
     align_and_write(settings, options, model, on_error == "skip")
-
-
-def _folds_case(settings: AlignSettings) -> bool:
-    """True if the fit of a text is that of the text in lower case."""
-    fitting = settings.fitting
-    return fitting.method == "joint" and fitting.folds_case and fitting.embeddings is None

@@ -25,8 +25,6 @@ from alignkit_cli.parameter_types import TEXT, EmbeddingSource, OutputPath
 from alignkit_cli.progress import ProgressBar
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from alignkit.uses.diagnose.diagnosis import LinkDiagnosis
 
 
@@ -87,21 +85,18 @@ def command(source: str, target: str, links: str | None, **options: Any) -> None
     if options["per_sentence"] is not None:
         table = found.pairs.to_csv(index=False, lineterminator="\n", float_format="%.6g")
         write_output(table.encode(), options["per_sentence"])
-    text = (
-        diagnosis_json(found) if options["as_json"] else diagnosis_text(found, options["embeddings"] is not None)
-    )
+    if options["as_json"]:
+        facts = {"estimate": finite(asdict(found.expected) | found.facts), "findings": records(found.findings)}
+        text = to_json(found.classes, "classes", facts)
+    else:
+        text = diagnosis_text(found, options["embeddings"] is not None)
     write_output(f"{text}\n".encode(), None)
 
 
-def diagnosis_json(found: LinkDiagnosis) -> str:
-    """Everything but the table of pairs, as one JSON object."""
-    estimate = finite(asdict(found.expected) | found.facts)
-    return to_json(found.classes, "classes", {"estimate": estimate, "findings": records(found.findings)})
-
-
 def diagnosis_text(found: LinkDiagnosis, with_embeddings: bool) -> str:
-    """The estimate, the facts, the classes and the findings as text."""
-    values = asdict(found.expected) | found.facts
+    """The estimate, the facts, the classes, the findings and the worst pairs as text."""
+    facts = found.facts
+    values = asdict(found.expected) | facts
     share = {name: percent(value) for name, value in values.items() if isinstance(value, float)}
     estimate = (
         "estimated AER {aer} % ({aer_low} to {aer_high} %; precision {precision} %, recall {recall} %) if all "
@@ -110,14 +105,6 @@ def diagnosis_text(found: LinkDiagnosis, with_embeddings: bool) -> str:
     ).format(**share)
     if not with_embeddings:
         estimate += f"\n{OTHER_EVIDENCE}"
-    classes = class_tables(found.classes, ("links", "wrong", "missed"))
-    blocks = [estimate, facts_text(found.facts), classes, findings_text(found.findings), worst_text(found.pairs)]
-    return "\n\n".join(blocks)
-
-
-def facts_text(facts: dict[str, Any]) -> str:
-    """The facts as lines of text."""
-    share = {name: percent(value) for name, value in facts.items() if isinstance(value, float)}
     lines = [
         f"pairs {facts['pairs']:,}  blank {facts['blank_pairs']:,}  links {facts['links']:,}  per token "
         f"{facts['links_per_token']:.2f}",
@@ -135,21 +122,18 @@ def facts_text(facts: dict[str, Any]) -> str:
             f"probabilities of LINKS: mean {share['mean_probability']} %, off by {share['calibration_error']} "
             "points"
         )
-    return "\n".join(lines)
 
-
-def findings_text(findings: pd.DataFrame) -> str:
-    """The checks that found something, with the lines where there is most of it."""
+    # The checks that found something, with the lines where there is most of it.
     grid = [["check", "found", "of", "%", "lines"]]
-    for row in findings.to_dict(orient="records"):
-        lines = ", ".join(map(str, row["lines"][:WORST]))
-        grid.append([row["check"], f"{row['count']:,}", f"{row['of']:,}", percent(row["share"]), lines])
-    return align_columns(grid)
+    for row in found.findings.to_dict(orient="records"):
+        first = ", ".join(map(str, row["lines"][:WORST]))
+        grid.append([row["check"], f"{row['count']:,}", f"{row['of']:,}", percent(row["share"]), first])
 
-
-def worst_text(pairs: pd.DataFrame) -> str:
-    """The pairs with the most expected errors."""
+    pairs = found.pairs
     errors = pairs["aer"].fillna(0) * (pairs["source_tokens"] + pairs["target_tokens"])
     order = errors.sort_values(ascending=False, kind="stable").index[:WORST]
     shown = [f"{pairs['line'][m]} ({percent(pairs['aer'][m])} %)" for m in order if errors[m] > 0]
-    return f"most errors expected in lines: {', '.join(shown)}" if shown else "no errors expected"
+    worst = f"most errors expected in lines: {', '.join(shown)}" if shown else "no errors expected"
+
+    classes = class_tables(found.classes, ("links", "wrong", "missed"))
+    return "\n\n".join([estimate, "\n".join(lines), classes, align_columns(grid), worst])

@@ -217,6 +217,13 @@ def ranking_conclusions(found: HeadRanking, elsewhere: dict[str, dict[str, float
         verdict = f"whether the rows of {name} are better shifted cannot be told from this text"
     change = f"{100 * shift['difference']:+.1f} ({percent(shift['low'])} to {percent(shift['high'])}) points"
     size = len(found.alignment_heads)
+    combined = []
+    if (facts := combined_facts(found)) is not None:
+        weights = ", ".join(f"{name} {weight:.1f}" for name, weight in facts["weights"].items()) or "none"
+        combined = [
+            f"The aligner combines {len(facts['weights'])} heads ({weights}); when each half of the text is "
+            f"linked by what the other teaches, its AER is {percent(facts['aer'])} %."
+        ]
     listed = ", ".join(f"{layer}.{head}" for layer, head in found.alignment_heads)
     mean = f"the mean of {size} heads" if size > 1 else "one head"
     return [
@@ -227,19 +234,9 @@ def ranking_conclusions(found: HeadRanking, elsewhere: dict[str, dict[str, float
         f"best head {percent(halves['head'])} % (on its own half {percent(halves['head_chosen'])} %), "
         f"mean {percent(halves['heads'])} % ({percent(halves['heads_chosen'])} %); "
         f"rank correlation of all heads {halves['correlation']:.2f}.",
-        *_combination(combined_facts(found)),
+        *combined,
         *(
             f"{path}: rank correlation {each['correlation']:.2f}; its best head here {percent(each['head'])} %."
             for path, each in elsewhere.items()
         ),
-    ]
-
-
-def _combination(facts: dict[str, Any] | None) -> list[str]:
-    if facts is None:
-        return []
-    listed = ", ".join(f"{name} {weight:.1f}" for name, weight in facts["weights"].items()) or "none"
-    return [
-        f"The aligner combines {len(facts['weights'])} heads ({listed}); when each half of the text is linked by "
-        f"what the other teaches, its AER is {percent(facts['aer'])} %."
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 import click
 
@@ -18,9 +18,6 @@ from alignkit_cli.options import (
     write_output,
 )
 from alignkit_cli.parameter_types import COUNT, InputPath
-
-if TYPE_CHECKING:
-    from alignkit.classical.lexical_model import LexicalModel
 
 
 @alignkit_command("lexicon", "alignkit lexicon m.npz --best 3 -o lexicon.tsv")
@@ -66,7 +63,8 @@ def command(
     With SRC TGT LINKS, the probabilities are relative frequencies: the links of two words, divided by those of one
     of them and its occurrences without a link.
     """
-    from alignkit.classical.lexicon import lexicon_files
+    from alignkit.aligner import Reversed, load_aligner
+    from alignkit.classical.lexicon import lexicon_files, lexicon_of, reverse_lexicon_of
     from alignkit.classical.link_counts import LinkedWords
 
     if both and second is not None:
@@ -75,24 +73,15 @@ def command(
         raise click.UsageError("Two Moses files cannot both go to standard output; give -o PREFIX.")
     counts = None if links is None else LinkedWords.read(first, second, links)
     if counts is None:
-        lexicons = _saved(first, second, both, quiet)
+        aligners = [load_aligner(path) for path in (first, second) if path is not None]
+        is_reversed = isinstance(aligners[0], Reversed)
+        if is_reversed and second is not None:
+            raise InputError(first, "is a model of target to source (--reverse)", remedy="give it as REVERSE")
+        lexicons = [lexicon_of(aligner) for aligner in aligners]
+        lexicons += [reverse_lexicon_of(aligners[0])] if both else []
+        if is_reversed:
+            note(f"{first}: a model of target to source (--reverse), and so is its lexicon", quiet)
     else:
         lexicons = [counts.lexicon] if file_format == "shortlist" else [counts.lexicon, counts.reversed.lexicon]
     for suffix, parts in lexicon_files(*lexicons, file_format=file_format, best=best, counts=counts).items():
         write_output(parts, f"{output}{suffix}" if suffix else output)
-
-
-def _saved(model: str, reverse: str | None, both: bool, quiet: bool) -> list[LexicalModel]:
-    """The lexicon of a saved model, or those of both directions."""
-    from alignkit.aligner import Reversed, load_aligner
-    from alignkit.classical.lexicon import lexicon_of, reverse_lexicon_of
-
-    aligners = [load_aligner(path) for path in (model, reverse) if path is not None]
-    is_reversed = isinstance(aligners[0], Reversed)
-    if is_reversed and reverse is not None:
-        raise InputError(model, "is a model of target to source (--reverse)", remedy="give it as REVERSE")
-    lexicons = [lexicon_of(aligner) for aligner in aligners]
-    lexicons += [reverse_lexicon_of(aligners[0])] if both else []
-    if is_reversed:
-        note(f"{model}: a model of target to source (--reverse), and so is its lexicon", quiet)
-    return lexicons

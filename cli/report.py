@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from alignkit.lab.report.build import ReportInputs, Sides
+from alignkit.lab.report.build import ReportInputs
 from alignkit_cli.analysis_options import device_option, scores_option
 from alignkit_cli.options import (
     alignkit_command,
@@ -74,25 +74,12 @@ def command(**options: Any) -> None:
     """
     from alignkit.lab.report.build import build_report
     from alignkit.lab.report.page import SHOWN_PAIRS, build_page
+    from alignkit.text.pairs import read_line_pairs
 
     if options["proxy"] and not options["runs"]:
         raise click.UsageError("--proxy is the proxy of a run; give RUN.")
     if options["runs"] and options["training"] is not None:
         raise click.UsageError("--train is for reports without a run; a run has its own training text.")
-    inputs = with_given(ReportInputs(), options, **texts_of(options))
-    with ProgressBar("checkpoints", options["quiet"]) as bar:
-        report = build_report(inputs, bar)
-    page = build_page(report)
-    write_output(page, options["output"])
-    shown = min(SHOWN_PAIRS, len(report.bitext))
-    size = f"{shown} of {len(report.bitext)} sentence pairs, {len(page) / 1e6:.1f} MB"
-    note(f"{options['output']}: {size}", options["quiet"])
-
-
-def texts_of(options: dict[str, Any]) -> dict[str, Sides | None]:
-    """The lines to score and to fit on."""
-    from alignkit.text.pairs import read_line_pairs
-
     files = {name: options[name] for name in ("text", "training")}
     if options["sample"]:
         if files["text"] is not None:
@@ -100,4 +87,12 @@ def texts_of(options: dict[str, Any]) -> dict[str, Sides | None]:
         files["text"] = choose_text(None, None, True, "test")
         files["training"] = files["training"] if options["runs"] else choose_text(None, None, True)
     reading = reading_of(options)
-    return {name: read_line_pairs(*pair, **reading) if pair is not None else None for name, pair in files.items()}
+    texts = {name: read_line_pairs(*pair, **reading) if pair else None for name, pair in files.items()}
+    inputs = with_given(ReportInputs(), options, **texts)
+    with ProgressBar("checkpoints", options["quiet"]) as bar:
+        report = build_report(inputs, bar)
+    page = build_page(report)
+    write_output(page, options["output"])
+    shown = min(SHOWN_PAIRS, len(report.bitext))
+    size = f"{shown} of {len(report.bitext)} sentence pairs, {len(page) / 1e6:.1f} MB"
+    note(f"{options['output']}: {size}", options["quiet"])
