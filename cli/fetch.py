@@ -13,7 +13,7 @@ from alignkit_cli.parameter_types import OutputFolder
 from alignkit_cli.progress import ProgressBar
 
 if TYPE_CHECKING:
-    from alignkit.support.datasets.catalogue import DataSet
+    from alignkit.support.datasets import DataSet
 
 
 @alignkit_command("fetch", "alignkit fetch multi30k -o data")
@@ -30,8 +30,7 @@ def command(name: str | None, folder: str | None, quiet: bool) -> None:
     files come as their publishers have them, at a fixed Git commit; how the benchmarks convert them is in
     docs/data-sets.md. Files that are there already are checked and stay.
     """
-    from alignkit.support.datasets.catalogue import DATA_SETS
-    from alignkit.support.datasets.download import SUMS, fetch
+    from alignkit.support.datasets import DATA_SETS, SUMS, fetch
 
     if name is None:
         if folder is not None:

@@ -7,8 +7,8 @@ import hashlib
 import pytest
 
 import alignkit_data
-from alignkit.support.datasets.catalogue import DATA_SETS, DataSet, RemoteFile
-from tests.support.datasets.server import Server
+from alignkit.support.datasets import DATA_SETS, DataSet, RemoteFile
+from tests.support.server import Server
 
 
 @pytest.fixture

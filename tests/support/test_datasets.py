@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from alignkit.errors import AlignkitError, find_known
-from alignkit.support.datasets.catalogue import DATA_SETS, DataSet, RemoteFile
-from alignkit.support.datasets.download import SUMS, _Redirects, fetch
-from tests.support.datasets.server import Server
+from alignkit.support.datasets import DATA_SETS, SUMS, DataSet, RemoteFile, _Redirects, fetch
+from tests.support.server import Server
 
 CONTENT = np.random.default_rng(0).bytes(300_000)
 DIGEST = hashlib.sha256(CONTENT).hexdigest()

@@ -1,1 +1,0 @@
-"""Public data sets: where they are, and downloading them."""
