@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from planted import bitext_of
 
-from alignkit.classical import cooccurrence as memory
+from alignkit.classical import cooccurrence as cooccurrence_module
 from alignkit.classical.cooccurrence import HMM, LEXICAL, check_memory, cooccurrence, parse_size, show_size
 from alignkit.classical.diagonal import fit_diagonal
 from alignkit.classical.hmm.hmm import fit_hmm
@@ -31,15 +31,15 @@ def large_text(pairs=3000):
 
 def test_a_text_that_is_too_large_is_refused_with_the_sample_that_fits(monkeypatch):
     text, pairs = large_text()
-    monkeypatch.setattr(memory, "BASE", 0)
-    monkeypatch.setattr(memory, "_SAMPLED", 600)
+    monkeypatch.setattr(cooccurrence_module, "BASE", 0)
+    monkeypatch.setattr(cooccurrence_module, "_SAMPLED", 600)
     needed = 16 * pairs + 24 * 20 * len(text) + 30 * len(text)
     needed += sum(len(side.vocabulary.text) + 16 * len(side.vocabulary) for side in (text.source, text.target))
-    monkeypatch.setattr(memory, "machine_memory", lambda: int(needed * 1.2))
+    monkeypatch.setattr(cooccurrence_module, "machine_memory", lambda: int(needed * 1.2))
     check_memory(text)  # though every meeting of two words as a pair of its own would not fit
     with pytest.raises(AlignkitError, match="--fit-on"):
         check_memory(text, models=2)
-    monkeypatch.setattr(memory, "machine_memory", lambda: needed // 2)
+    monkeypatch.setattr(cooccurrence_module, "machine_memory", lambda: needed // 2)
     for fit in (fit_ibm1, fit_diagonal, cooccurrence):
         with pytest.raises(AlignkitError, match=r"needs about \S+ of memory, more than the \S+ of this") as caught:
             fit(text)
@@ -52,13 +52,13 @@ def test_a_text_that_is_too_large_is_refused_with_the_sample_that_fits(monkeypat
 
 def test_a_hidden_markov_model_that_is_too_large_is_refused_with_the_sample_that_fits(monkeypatch):
     text, pairs = large_text(600)
-    monkeypatch.setattr(memory, "BASE", 0)
+    monkeypatch.setattr(cooccurrence_module, "BASE", 0)
     types = sum(len(side.vocabulary) for side in (text.source, text.target))
     needed = 16 * pairs + 12 * 20 * len(text) + 50 * len(text) + 600 * types + 4 * 100 * len(text)
     needed += sum(len(side.vocabulary.text) for side in (text.source, text.target))
-    monkeypatch.setattr(memory, "machine_memory", lambda: needed)
+    monkeypatch.setattr(cooccurrence_module, "machine_memory", lambda: needed)
     fit_hmm(text, lexical_iterations=0, iterations=1)
-    monkeypatch.setattr(memory, "machine_memory", lambda: needed // 2)
+    monkeypatch.setattr(cooccurrence_module, "machine_memory", lambda: needed // 2)
     for fit in (fit_hmm, fit_joint):
         with pytest.raises(AlignkitError, match="more than the") as caught:
             fit(text, fold_case=False)
@@ -68,20 +68,20 @@ def test_a_hidden_markov_model_that_is_too_large_is_refused_with_the_sample_that
 
 def test_two_directions_need_twice_as_much(monkeypatch):
     text, _ = large_text(600)
-    monkeypatch.setattr(memory, "BASE", 0)
+    monkeypatch.setattr(cooccurrence_module, "BASE", 0)
     for method, needs in (("ibm1", LEXICAL), ("hmm", HMM)):
-        monkeypatch.setattr(memory, "machine_memory", lambda: 0)
+        monkeypatch.setattr(cooccurrence_module, "machine_memory", lambda: 0)
         with pytest.raises(AlignkitError) as caught:
             check_memory(text, needs)
         (found,) = re.findall("about ([^ ]+) of", str(caught.value))
-        monkeypatch.setattr(memory, "machine_memory", lambda size=found: parse_size(size))
+        monkeypatch.setattr(cooccurrence_module, "machine_memory", lambda size=found: parse_size(size))
         align(text, method=method, iterations=1)
         with pytest.raises(AlignkitError, match="more than the"):
             align(text, method=method, iterations=1, symmetrization="union")
 
 
 def test_small_texts_are_not_looked_at(monkeypatch):
-    monkeypatch.setattr(memory, "IndexedBitext", None)
+    monkeypatch.setattr(cooccurrence_module, "IndexedBitext", None)
     check_memory(large_text(30)[0])
     check_memory(bitext_of([]))
 

@@ -157,9 +157,9 @@ def test_weights_start_as_torchs_layers_do(monkeypatch):
     bitext = Bitext.from_sentences(words, words)
     drawn = []
 
-    def start(parameters, rate, fused=True):
+    def start(parameters, rate):
         drawn.extend(part.detach().clone() for part in parameters)
-        return adam(parameters, rate, fused)
+        return adam(parameters, rate)
 
     monkeypatch.setattr(proxy, "adam", start)
     fit_proxy(bitext, bitext, ProxySettings(embedding=64, bias=True, epochs=0), device="cpu")
