@@ -94,13 +94,13 @@ class LinkedWords:
         """(jump, how often): from the last source word of a target word to the first of the next one that has a
         link, with the start of the sentence at -1 and its end after the last word, as eflomal counts them.
         """
-        turned = self.links.reversed
-        t, s = turned.pairs.T.astype(np.int64)
-        linked = np.diff(turned.offsets) > 0
-        starts, ends = turned.offsets[:-1][linked], turned.offsets[1:][linked]
+        reverse = self.links.reversed
+        t, s = reverse.pairs.T.astype(np.int64)
+        linked = np.diff(reverse.offsets) > 0
+        starts, ends = reverse.offsets[:-1][linked], reverse.offsets[1:][linked]
         before, is_first = np.roll(s, 1), t != np.roll(t, 1)
         before[starts], is_first[starts] = -1, True
-        last = np.full(len(turned), -1)
+        last = np.full(len(reverse), -1)
         last[linked] = s[ends - 1]
         found = np.concatenate([(s - before)[is_first], self.bitext.source.lengths - last])
         jumps, counts = np.unique(found, return_counts=True)
