@@ -6,7 +6,6 @@ an entry ``header.json`` that names the kind of the file and the version of its 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import stat
@@ -157,15 +156,6 @@ def save_arrays(
                 # In C order with the lowest byte first, so that every machine writes the same file.
                 ordered = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
                 np.lib.format.write_array(member, ordered, allow_pickle=False)
-
-
-def arrays_fingerprint(arrays: Mapping[str, np.ndarray]) -> str:
-    """SHA-256 of arrays by name: of their names, types, shapes and bytes."""
-    digest = hashlib.sha256()
-    for name, array in sorted(arrays.items()):
-        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
 
 
 def check_regular(path: PathLike) -> None:

@@ -345,8 +345,3 @@ def train_translation(
 
     config = {"settings": asdict(settings), "text": described}
     return run.complete(config, encode, task, device, progress)
-
-
-def _describe(text: LinePairs) -> dict[str, object]:
-    """The number of pairs and the SHA-256 of the lines, which identify the text."""
-    return {"pairs": len(text.source), "sha256": fingerprint(*text)}
