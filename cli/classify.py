@@ -51,14 +51,12 @@ class TwoLabels(click.ParamType):
     help="Labelled texts: a file of lines LABEL<tab>TEXT; a table (CSV, or tab-separated) with --columns; or a "
     "folder with a subfolder of .txt files per label.",
 )
-@click.option(
-    "-o", "--output", "folder", type=OutputFolder(), required=True, help="The folder that the runs are kept in."
-)
+@click.option("-o", "--output", "folder", type=OutputFolder(), required=True, help="The folder for the runs.")
 @click.option(
     "--valid",
     type=InputPath(stdin=True, folder=True),
     metavar="DATA",
-    help="Held-out texts, by which the best network is chosen and which are scored.  [default: one text in ten, "
+    help="Held-out texts, which choose the best network and are scored.  [default: one text in ten, "
     "at most 1,000, drawn by a fixed seed]",
 )
 @click.option(
@@ -72,7 +70,7 @@ class TwoLabels(click.ParamType):
 @click.option("--split-punctuation", is_flag=True, help="Make every punctuation mark a word.")
 @encoding_option
 @preset_option(CLASSIFIER_PRESETS, "Sizes and training: paper, as published; small, for trying it out.")
-@click.option("--vectors", type=TEXT, help="Word vectors as text (as GloVe's), which the embeddings start from.")
+@click.option("--vectors", type=TEXT, help="Word vectors in GloVe's text format, from which the embeddings start.")
 @set_option(
     "Any other setting, such as training.steps=500 or network.attention=feed-forward+entmax15; a name that does "
     "not exist lists them all. May be given several times."
@@ -85,11 +83,11 @@ class TwoLabels(click.ParamType):
 def command(data: str, folder: str, quiet: bool, **options: Any) -> None:
     """Train classifiers on labelled text and show what their attention has learned.
 
-    Trains the paper's classifier twice, once with attention fixed to 1/L and once with nothing but the attention
-    trained, each from a seed of its own; fits a bag-of-words proxy, logistic regression and counts; then prints
-    how often the word that one score ranks first is among the top 5 % of another, with chance level and 95 %
-    interval, beside the rank correlation of the two. Call it again with the same FOLDER to resume after
-    an interruption, or to see the table of finished runs.
+    Trains the paper's classifier twice, then once with attention fixed to 1/L and once with only the attention
+    trained, each from its own seed. Fits a bag-of-words proxy, logistic regression and counts. Then prints how
+    often the word that one score ranks first is among the top 5 % of another, with chance level and 95 % interval,
+    beside the rank correlation of the two. Run it again with the same FOLDER to resume after an interruption, or
+    to see the table of finished runs.
     """
     from alignkit.text.labelled import read_training_texts
 

@@ -79,8 +79,8 @@ FAINTEST = 0.1  #: weights below this are not drawn
 def command(**options: Any) -> None:
     """Compare classical aligners, a network's attention and other systems.
 
-    The table shows A(u, v): the share of target tokens whose best source token by u is among the top 5 % by v; in
-    brackets, chance.
+    The table shows A(u, v): the share of target tokens whose best source token by u is among the top 5 % by v,
+    with the chance level in brackets.
 
     With SRC and TGT alone, no network is needed: IBM Model 1 and the aligner of `alignkit align` are fitted on
     this text (or that of --train) and compared with each other and with --scores, between words.
@@ -88,7 +88,7 @@ def command(**options: Any) -> None:
     With --neural, IBM Model 1 and a bag-of-words proxy are fitted on the text that the network was trained on,
     with the same tokens; then all of them score the same sentence pairs.
 
-    Without arguments, a small network is trained first on the German-English sample that comes with the program
+    Without arguments, a small network is first trained on the German-English sample that comes with alignkit
     (about a minute), and some sentence pairs are drawn above the table.
     """
     settings = with_given(CompareSettings(), options)
@@ -132,7 +132,7 @@ def with_network(options: dict[str, Any], settings: CompareSettings) -> Comparis
     """Load or train the network, fit the rest."""
     neural, quiet = options["neural"], options["quiet"]
     if neural is None and any(options[name] is not None for name in ("uniform", "training")):
-        raise click.UsageError("Give --neural RUN, or SRC and TGT; or no arguments, for the embedded sample.")
+        raise click.UsageError("Give --neural RUN, or SRC and TGT; or no arguments, for the bundled sample.")
     need("torch", "sacrebleu")
     from alignkit.lab.comparison import compare_networks
     from alignkit.neural.devices import set_threads
@@ -159,7 +159,7 @@ def train_on_sample(folder: str, seed: int, device: str, quiet: bool) -> str:
     from alignkit.text.pairs import read_line_pairs
 
     texts = [read_line_pairs(*choose_text(None, None, True, part)) for part in ("train", "test")]
-    note("training a small network on the embedded sample (it is not kept; see `alignkit train`) ...", quiet)
+    note("training a small network on the bundled sample (it is not kept; see `alignkit train`) ...", quiet)
     with ProgressBar("network", quiet) as bar:
         settings = PRESETS["small"].change(training={"seed": seed})
         train_translation(folder, texts[0], texts[1], settings, bar, device)

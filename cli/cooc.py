@@ -27,8 +27,9 @@ from alignkit_cli.parameter_types import OutputPath
 @choice_option(
     "--weighting",
     choices=get_args(Weighting),
-    help="What a source and a target token of the same sentence pair count: 1 / the length of the source "
-    "sentence, 1 / that of the target sentence, or one; presence counts the sentence pairs that hold both words.",
+    help="The count of a source and a target token in the same sentence pair: 1 / the length of the source "
+    "sentence, 1 / that of the target sentence, or one; presence counts the sentence pairs that contain both "
+    "words.",
 )
 @click.option(
     "-o",

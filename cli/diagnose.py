@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 WORST = 5  #: lines that are named
 OTHER_EVIDENCE = (
-    "links from evidence beside this text, as embeddings or a lexicon, are judged too severely; --embeddings "
-    "gives the views such evidence"
+    "links from evidence outside this text, such as embeddings or a lexicon, are judged too severely; "
+    "--embeddings gives the views such evidence"
 )
 
 
@@ -42,16 +42,18 @@ OTHER_EVIDENCE = (
     metavar="LINKS",
     required=False,
     type=TEXT,
-    help="Its links, with or without probabilities; or those of its first lines, while all of the text is learned "
-    "from.",
+    help="The links of the text, or of its first lines, with or without probabilities; the views learn from the "
+    "whole text.",
 )
-@click.option("--per-sentence", type=OutputPath(), help="Also write what is known of every pair as CSV.")
+@click.option(
+    "--per-sentence", type=OutputPath(), help="Also write the estimates and counts of every pair as CSV."
+)
 @click.option(
     "--embeddings",
     type=EmbeddingSource(),
     metavar="e5|FOLDER|FILE[,FILE]",
-    help="Embeddings as evidence, as of `alignkit align`; without them, links that were made with them are judged "
-    "too severely.",
+    help="Embeddings as evidence, as for `alignkit align`; without them, links that were made with embeddings are "
+    "judged too severely.",
 )
 @json_option("Print one JSON object; figures are fractions.")
 @reading_options
@@ -61,11 +63,12 @@ def command(source: str, target: str, links: str | None, **options: Any) -> None
     """Estimate how good an alignment is, and show where it is bad, without gold links.
 
     Several views of the text (its words, their first letters, subwords) are aligned, which takes as long as
-    `alignkit align --quality best` on large texts. How they agree with LINKS and with each other tells how many
-    links are right, and how many are missing. AER depends on the annotators: it is estimated for gold links that
-    are all sure, and for gold links of which some are only possible. Estimates may be off by a few points;
-    differences between alignments of one text are more reliable. The true AER lies in the interval in nine of ten
-    cases, but only in about half of them if the links come from evidence that the views lack, as embeddings.
+    `alignkit align --quality best` on large texts. From their agreement with LINKS and with each other, alignkit
+    estimates how many links are right and how many are missing. AER depends on the annotators: it is estimated for
+    gold links that are all sure, and for gold links of which some are only possible. Estimates may be off by a few
+    points; differences between alignments of one text are more reliable. The interval contains the true AER in
+    nine of ten cases, but only in about half of them if the links come from evidence that the views lack, such as
+    embeddings.
     """
     if target is None:
         raise click.UsageError("Missing argument LINKS.")

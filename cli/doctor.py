@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 @quiet_option
 def command(as_json: bool, quiet: bool) -> None:
-    """Show what alignkit finds on this machine, and how to get what is missing.
+    """Show what alignkit finds on this machine, and how to install what is missing.
 
     Prints the versions, the number of threads, the GPUs, the folder of compiled kernels and the missing packages.
     The exit code is 1 if something does not work as it should. Packages that only some commands need may be

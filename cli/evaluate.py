@@ -38,25 +38,25 @@ NAMES = {"AER": "aer", "precision": "precision", "recall": "recall", "F1": "f1"}
     "hypothesis",
     metavar="HYP",
     type=ScoresPath(stdin=True),
-    help="The links to score. Lines beyond those of GOLD are not read. Or a head of an attention file, as "
-    "FILE:LAYER.HEAD (see `alignkit heads`), whose links are the best source words.",
+    help="The links to score. Lines beyond those of GOLD are not read. It may also be a head of an attention "
+    "file, FILE:LAYER.HEAD (see `alignkit heads`), which links each target word to its best source word.",
 )
 @choice_option(
     "--gold-format",
     choices=GOLD_FORMATS,
     help='pharaoh: a line of links per sentence pair; naacl: a line "sentence s t [S|P]" per link, all counted '
-    "from 1. auto looks at the first line, here and in HYP.",
+    "from 1. auto decides by the first line, here and in HYP.",
 )
 @choice_option(
     "--gold-base",
     choices=GOLD_BASES,
-    help="The first token index in GOLD. auto takes 1 for naacl, and for pharaoh if index 0 never occurs and the "
-    f"sentence lengths (--text) or at least {FEWEST_LINES} lines confirm it; then there is a warning.",
+    help="The first token index in GOLD. auto takes 1 for naacl; for pharaoh it takes 1, with a warning, if "
+    f"index 0 never occurs and the sentence lengths (--text) or at least {FEWEST_LINES} lines confirm it.",
 )
 @files_option(
     "--text",
-    help="The text: a link outside its sentence pair is then an error, and the index base is known. It may go on "
-    "after the last gold pair, as HYP may; --by-class counts words in all of it.",
+    help="The text, to find the index base and links outside their sentence pair, which are errors. It may "
+    "continue after the last gold pair, as HYP may; --by-class counts words in all of it.",
 )
 @click.option(
     "--by-class",
@@ -71,8 +71,8 @@ def command(gold: str, hypothesis: str, per_sentence: str | None, by_class: bool
     """Score links against gold links: alignment error rate (AER), precision, recall and F1.
 
     Each comes with its 95 % bootstrap interval. GOLD and HYP have a line of links for each sentence pair, counted
-    from 0, with the source first. Since lines of HYP after those of GOLD are not read, test pairs may stand before
-    the training text.
+    from 0, with the source first. Lines of HYP after those of GOLD are not read, so the test pairs can precede the
+    training text.
     """
     from alignkit.uses.evaluation import read_evaluated
 

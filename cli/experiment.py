@@ -42,7 +42,7 @@ def list_experiments(context: click.Context, _: click.Parameter, listing: bool) 
     "--output",
     "folder",
     type=OutputFolder(),
-    help="Also write the result as JSON, its rows as CSV, and the picture (needs matplotlib).",
+    help="Also write the result as JSON, its rows as CSV, and the plot (needs matplotlib).",
 )
 @click.option("--json", "as_json", is_flag=True, is_eager=True, help="Print JSON instead of text.")
 @click.option("--threads", type=THREADS, help="Number of threads.  [default: all cores]")
@@ -57,10 +57,10 @@ def command(
     threads: int | None,
     quiet: bool,
 ) -> None:
-    """Reproduce an experiment of the papers: its table, a verdict for each claim, its picture.
+    """Reproduce an experiment of the papers: its table, a verdict for each claim, its plot.
 
     A claim holds, or does not hold, if the whole interval of its statistic says so; otherwise it is undecided.
-    At a quick size, no claim is judged.
+    With --quick, no claim is judged.
     """
     import dataclasses
 
@@ -76,7 +76,7 @@ def command(
         return
     need("torch", "sacrebleu")
     if folder is not None and not is_here("matplotlib"):
-        click.echo(f"{name}: there will be no picture ({missing('matplotlib')})", err=True)
+        click.echo(f"{name}: there will be no plot ({missing('matplotlib')})", err=True)
     from alignkit.neural.devices import set_threads
 
     set_threads(threads)

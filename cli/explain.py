@@ -41,8 +41,8 @@ ALL = "all"
     multiple=True,
     type=InputPath(folder=True),
     metavar="RUN",
-    help="A run of another seed on the same text, such as FOLDER/second, a yardstick for adversaries; "
-    "may be given several times.",
+    help="A run of another seed on the same text, such as FOLDER/second, to compare adversaries with; may be "
+    "given several times.",
 )
 @click.option(
     "--test",
@@ -52,16 +52,14 @@ ALL = "all"
     help=f"A test to run; may be given several times. {', '.join(TRAINED)} train networks.  "
     "[default: those that train none]",
 )
-@setting_option(
-    ExplanationSettings, "limit", type=COUNT, help="Test only the first texts, this many.  [default: all]"
-)
+@setting_option(ExplanationSettings, "limit", type=COUNT, help="Test only the first N texts.  [default: all]")
 @setting_option(
     ExplanationSettings,
     "avoid",
     multiple=True,
     metavar="WORD",
-    help="A word that networks are trained not to attend to (inattention); may be given several times.  [default: "
-    f"the {ExplanationSettings.avoided} words that tell most about the label]",
+    help="A word that networks are trained not to attend to (inattention); may be given several times.  "
+    f"[default: the {ExplanationSettings.avoided} words most indicative of the label]",
 )
 @json_option("Print JSON.")
 @device_option
@@ -69,11 +67,11 @@ ALL = "all"
 def command(**options: Any) -> None:
     """Test a classifier's attention as an explanation of its decisions, on the run's validation text.
 
-    Prints whether attention orders words as gradients and leave-one-out do; what uniform and permuted attention
-    change; the share of words to erase until a decision flips, by attention and by other orders; and the attention
-    furthest from the learned one that changes the output by at most epsilon. All with 95 % intervals over texts.
-    Further tests train networks beside the classifier: adversaries, networks guided by its attention, and networks
-    that must not attend to given words.
+    Prints, with 95 % intervals over texts, whether attention orders words as gradients and leave-one-out do; how
+    much uniform and permuted attention change the output; the share of words to erase until a decision flips, by
+    attention and by other orders; and the attention furthest from the learned one that changes the output by at
+    most epsilon. Further tests train other networks: adversaries, networks guided by the classifier's attention,
+    and networks that must not attend to given words.
     """
     from alignkit.lab.explain.subject import explanation_table, subject_of_run
     from alignkit.neural.devices import set_threads

@@ -17,18 +17,16 @@ if TYPE_CHECKING:
 
 
 @alignkit_command("fetch", "alignkit fetch multi30k -o data")
-@argument("name", metavar="[NAME]", required=False, help="The data set; without it, the names of all are printed.")
-@click.option(
-    "-o", "--output", "folder", type=OutputFolder(), help="The folder that the files go to.  [default: NAME]"
-)
+@argument("name", metavar="[NAME]", required=False, help="The data set; without it, all names are printed.")
+@click.option("-o", "--output", "folder", type=OutputFolder(), help="The folder for the files.  [default: NAME]")
 @quiet_option
 def command(name: str | None, folder: str | None, quiet: bool) -> None:
-    """Download a public data set; its addresses, sizes, checksums and licence are shown.
+    """Download a public data set, and show its addresses, sizes, checksums and licence.
 
-    Without NAME, prints the names. `sample` copies the German-English sample that comes with alignkit, without a
+    Without NAME, prints the names. `sample` copies the German-English sample that comes with alignkit and needs no
     network: corpus.de and corpus.en, 940 sentence pairs, and 100 others with gold links, tags and subwords. Other
-    files come as their publishers have them, at a fixed Git commit; how the benchmarks convert them is in
-    docs/data-sets.md. Files that are there already are checked and stay.
+    data sets come as their publishers have them, at a fixed Git commit; docs/data-sets.md describes how the
+    benchmarks convert them. Files that exist already are checked and kept.
     """
     from alignkit.support.datasets import DATA_SETS, SUMS, fetch
 
@@ -68,7 +66,9 @@ def describe(data: DataSet) -> str:
     if data.remark:
         lines.append(f"note: {data.remark}")
     for each in data.files:
-        size = f"{each.size:,} bytes" if each.size is not None else "size not known"
-        digest = f"SHA-256 {each.sha256}" if each.sha256 is not None else "SHA-256 not known, noted when it comes"
+        size = f"{each.size:,} bytes" if each.size is not None else "size unknown"
+        digest = (
+            f"SHA-256 {each.sha256}" if each.sha256 is not None else "SHA-256 unknown, recorded at the download"
+        )
         lines.append(f"{each.url}\n    {size}, {digest}")
     return "\n".join(lines)

@@ -61,7 +61,7 @@ def estimation_options(settings: object) -> Option:
         options.append(setting_option(settings, "null", "--null/--no-null", help=what))
     others = [f"{name} ({json.dumps(value)})" for name, value in values.items() if name not in OWN]
     assignments = set_option(
-        f"Another setting of the model; may be given several times. There are {', '.join(others)}; "
+        f"Another setting of the model; may be given several times. The settings are {', '.join(others)}; "
         f"`{type(settings).__name__}` in docs/api.md explains them."
     )
     return lambda command: apply(command, *options, assignments)
@@ -73,7 +73,7 @@ def knowledge_options(command: Function) -> Function:
         FitSettings,
         "prior",
         type=TEXT,
-        help="A dictionary, or the lexicon of a text. It is as `alignkit lexicon`, Moses or eflomal write it. Its "
+        help="Use a dictionary or lexicon as a prior. `alignkit lexicon`, Moses and eflomal write lexicons. Its "
         "probabilities count like some occurrences of each word.",
     )
     start = setting_option(
@@ -81,7 +81,7 @@ def knowledge_options(command: Function) -> Function:
         "start",
         type=InputPath(),
         help="Start from a saved model of the same kind and direction instead of uniform probabilities. Word "
-        "pairs that it does not have are initialised uniformly.",
+        "pairs that it does not have start uniform.",
     )
     return apply(command, prior, start)
 
@@ -119,19 +119,19 @@ def result_options(command: Function) -> Function:
     fit_on = click.option(
         "--fit-on",
         type=Checked("n|p%", "alignkit.pipeline.align:sample_share"),
-        help="Fit on a random sample of the pairs, for texts of millions of pairs. All pairs are linked by the "
-        "model, in bounded memory. The model of `align` is adapted to each block of the "
-        "text. SRC and TGT must be files, which are read several times.",
+        help="Fit on a random sample of the pairs, for texts of millions of pairs. The model then links all pairs "
+        "in bounded memory; `align` adapts its model to each block of the text. SRC and TGT must be files, which "
+        "are read several times.",
     )
     model = click.option(
         "--save-model",
         type=OutputPath(replaces="start"),
-        help="Also save the fitted model, for --model FILE and --start.",
+        help="Also save the fitted model, for --model and --start.",
     )
     scores = click.option(
         "--save-scores",
         type=OutputPath(*SCORE_ENDINGS),
-        help="Also write the score matrices to FILE.npz, or with pyarrow to FILE.parquet.",
+        help="Also write the score matrices to FILE.npz or, with pyarrow, to FILE.parquet.",
     )
     output_format = choice_option(
         "--format",

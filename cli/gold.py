@@ -34,19 +34,18 @@ PAIRS = 50  #: pairs in a page: what two hours of work are enough for
     metavar="[LINKS]",
     required=False,
     type=TEXT,
-    help="Its links, or those of its first lines, as a draft.  [default: the text is aligned]",
+    help="The links of the text, or of its first lines, as a draft.  [default: the text is aligned]",
 )
-@click.option("--pairs", type=COUNT, default=PAIRS, show_default=True, help="How many sentence pairs.")
+@click.option("--pairs", type=COUNT, default=PAIRS, show_default=True, help="The number of sentence pairs.")
 @output_option
 @reading_options
 @tokenize_option
 @work_options
 def command(source: str, target: str | None, links: str | None, **options: Any) -> None:
-    """Draw sentence pairs to align by hand, and write a page on which to correct their links.
+    """Draw sentence pairs at random, and write a page on which to correct their links.
 
-    The page is one HTML file. Its button saves a file of gold links for `alignkit align SRC TGT --gold FILE`, with
-    a line for each pair of the text that is blank where nothing was corrected. Pairs are drawn at random from
-    those of 4 to 40 words a side.
+    The page is one HTML file. Its button saves gold links for `alignkit align SRC TGT --gold FILE`: a line for
+    each pair of the text, blank for pairs that were not corrected. Pairs have 4 to 40 words a side.
     """
     if links is None and target is not None and are_links(target):
         target, links = None, target

@@ -20,13 +20,13 @@ GROUPS = {
     },
     "Links": {
         "show": "Draw aligned sentence pairs in the terminal.",
-        "gold": "Write a page on which to align some sentence pairs by hand.",
+        "gold": "Write a page for aligning sentence pairs by hand.",
         "evaluate": "Score links against gold links: precision, recall, F1, AER.",
-        "diagnose": "Estimate how good links are, and where they are bad, without gold.",
+        "diagnose": "Estimate how good links are, and where they are bad, without gold links.",
         "symmetrize": "Combine the alignments of two directions.",
-        "atools": "Combine, compare, invert or draw alignments as fast_align's atools.",
+        "atools": "Combine, compare, invert or draw alignments, as fast_align's atools does.",
         "remap": "Move links between words, subwords and untokenized text.",
-        "project": "Put labels, spans and inline tags into a translation.",
+        "project": "Copy labels, spans and inline tags into a translation.",
     },
     "Lexicons and phrases": {
         "lexicon": "Write the translation table of a saved model as text.",
@@ -37,11 +37,11 @@ GROUPS = {
     "Networks": {
         "train": "Train a neural aligner.",
         "classify": "Train classifiers on labelled text and compare what they learn.",
-        "attention": "Save the cross-attention of a Hugging Face model.",
+        "attention": "Save a Hugging Face model's attention to the source.",
         "heads": "Rank the heads of an attention file by how well they align.",
     },
     "Analysis": {
-        "compare": "Score classical and neural aligners against each other.",
+        "compare": "Compare classical aligners, a network's attention and other systems.",
         "lab": "Measure what a network's attention agrees with.",
         "explain": "Test a classifier's attention as an explanation of its decisions.",
         "report": "Write one HTML page that shows what aligners see in a text.",
@@ -106,10 +106,10 @@ class LazyGroup(click.Group):
 def cli() -> None:
     """Word alignment, classical and neural side by side.
 
-    To align two files with a sentence per line: alignkit align SRC TGT > links. To see what each command takes:
+    To align two files with a sentence per line: alignkit align SRC TGT > links. For the options of a command:
     alignkit COMMAND --help.
 
-    A text is given as two files, SRC and TGT, whose lines are translations of each other; or as one file of lines
-    "SRC ||| TGT" or SRC<tab>TGT, JSON lines, CSV or Parquet. Files may be compressed (.gz, .xz, .zst, .bz2); "-"
-    is standard input. Results go to standard output, everything else to standard error.
+    A text is two files, SRC and TGT, whose lines are translations of each other; or one file of lines "SRC |||
+    TGT" or SRC<tab>TGT, JSON lines, CSV or Parquet. Files may be compressed (.gz, .xz, .zst, .bz2); "-" is
+    standard input. Results go to standard output, everything else to standard error.
     """

@@ -48,15 +48,16 @@ TOP = 10  #: rows of the printed table
 @click.option(
     "--beta",
     type=InputPath(),
-    help="Compare each head with another quantity of itself (`alignkit attention --quantity ov`): A(beta, alpha).",
+    help="Compare each head with another quantity of the same head (`alignkit attention --quantity ov`): A(beta, "
+    "alpha).",
 )
 @click.option(
     "--other",
     "others",
     multiple=True,
     type=InputPath(),
-    help="The ranking (--json) of the same model's heads on other text, as of another language pair: are the same "
-    "heads good? May be given several times.",
+    help="The ranking (--json) of the same model's heads on other text, to see whether the same heads are good "
+    "there. May be given several times.",
 )
 @click.option(
     "--export",
@@ -71,13 +72,14 @@ TOP = 10  #: rows of the printed table
 @click.option(
     "--save-model",
     type=OutputPath(".npz"),
-    help="Also combine heads into an aligner, which `alignkit align --model` takes; it reads text by the model "
-    "whose attention this is.",
+    help="Also combine heads into an aligner for `alignkit align --model`; it runs new text through the model "
+    "that made SCORES.",
 )
 @click.option(
     "--times",
     type=InputPath(),
-    help="Of speech: on each line a JSON list of the [start, end] of every word, in seconds; rank by their times.",
+    help="For speech: a JSON list of the [start, end] of every word, in seconds, on each line; heads are ranked "
+    "by these times.",
 )
 @json_option("Print JSON with all heads and everything that was measured.")
 @reading_options
@@ -90,23 +92,23 @@ def command(
     exports: tuple[tuple[str, str], ...],
     **options: Any,
 ) -> None:
-    """Rank every layer and head of an attention file by how well it aligns, its rows shifted and not.
+    """Rank every layer and head of an attention file by how well it aligns, with and without shifted rows.
 
-    Hits are the linked target words whose source word with the most attention is one that --gold links them to,
-    or without it an aligner that is fitted on the text (that of `alignkit align`). A head is shown as LAYER.HEAD,
-    with +1 for its shifted rows: each target word has the row of the step whose input it is, not of that which
-    predicts it. Brackets are 95 % bootstrap intervals over sentence pairs. p is that of hits beyond those of every
-    row below the heads (chance, and what positions alone give), corrected for having looked at all heads; = marks
-    heads that the text does not tell from the first.
+    Hits are the linked target words whose source word with the most attention is one of theirs, by the links of
+    --gold or, without it, of an aligner fitted on the text (that of `alignkit align`). A head is shown as
+    LAYER.HEAD, with +1 for its shifted rows: each target word has the row of the step whose input it is, instead
+    of the step that predicts it. Brackets are 95 % bootstrap intervals over sentence pairs. p tests whether a head
+    has more hits than every baseline below the heads (chance, and positions alone), corrected for having looked at
+    all heads; = marks heads that do not differ significantly from the first.
 
-    Heads of a speech model are ranked by --times: how far the words' starts and ends that dynamic time warping
-    finds in a head's attention are from these. Hits are the words whose frame with the most attention lies within
-    them, give or take 50 ms.
+    Heads of a speech model are ranked by the distance of the words' starts and ends, as dynamic time warping finds
+    them in a head's attention, from those of --times. Hits are the words whose frame with the most attention lies
+    within them, give or take 50 ms.
     """
     if options["times"] is not None:
         if others or exports or any(options[name] is not None for name in ("gold", "model", "beta", "save_model")):
             raise AlignkitError(
-                "--times goes with no other way to rank, to compare and to write; leave out the others"
+                "--times goes with none of --gold, --model, --beta, --other, --export and --save-model"
             )
         write_output(f"{speech_text(scores, options['times'], options['as_json'])}\n".encode(), None)
         return
@@ -214,15 +216,15 @@ def ranking_conclusions(found: HeadRanking, elsewhere: dict[str, dict[str, float
     name = f"{shift['layer']}.{shift['head']}"
     verdict = f"the rows of {name} are {'better shifted' if shift['difference'] > 0 else 'better as they are'}"
     if not (shift["low"] > 0 or shift["high"] < 0):
-        verdict = f"whether the rows of {name} are better shifted cannot be told from this text"
+        verdict = f"this text does not show whether the rows of {name} are better shifted"
     change = f"{100 * shift['difference']:+.1f} ({percent(shift['low'])} to {percent(shift['high'])}) points"
     size = len(found.alignment_heads)
     combined = []
     if (facts := combined_facts(found)) is not None:
         weights = ", ".join(f"{name} {weight:.1f}" for name, weight in facts["weights"].items()) or "none"
         combined = [
-            f"The aligner combines {len(facts['weights'])} heads ({weights}); when each half of the text is "
-            f"linked by what the other teaches, its AER is {percent(facts['aer'])} %."
+            f"The aligner combines {len(facts['weights'])} heads ({weights}). Its AER, with each half of the "
+            f"text judged after a fit of the other, is {percent(facts['aer'])} %."
         ]
     listed = ", ".join(f"{layer}.{head}" for layer, head in found.alignment_heads)
     mean = f"the mean of {size} heads" if size > 1 else "one head"

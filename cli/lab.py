@@ -48,15 +48,15 @@ if TYPE_CHECKING:
     type=InputPath(folder=True),
     help="A run directory of `alignkit train` with attention, or the FOLDER of an earlier --train.",
 )
-@run_option("--other", "A run of another seed on the same text, which xi is computed from.")
+@run_option("--other", "A run of another seed on the same text, needed for xi.")
 @run_option("--uniform", "A run with --attention uniform on the same text, for uniform.beta.")
 @files_option("--train", "training", help="Train all three runs on this text first.")
 @files_option("--valid", help="With --train: the held-out text.")
-@click.option(
-    "-o", "--output", "folder", type=OutputFolder(), help="With --train: the folder that the three runs go to."
-)
+@click.option("-o", "--output", "folder", type=OutputFolder(), help="With --train: the folder for the three runs.")
 @preset_option(PRESETS, "With --train: the sizes of the networks, and how they are trained.")
-@set_option("With --train: any setting, such as training.epochs=5, as in `alignkit train`. May be repeated.")
+@set_option(
+    "With --train: any setting, such as training.epochs=5, as in `alignkit train`. May be given several times."
+)
 @setting_option(
     LabSettings,
     "on",
@@ -66,19 +66,19 @@ if TYPE_CHECKING:
 @click.option(
     "--limit",
     type=COUNT,
-    help="Score only this number of pairs, drawn at random.  [default: all for valid, 1,000 for train]",
+    help="Score only N pairs, drawn at random.  [default: all for valid, 1,000 for train]",
 )
 @click.option(
     "--bleu",
     is_flag=True,
-    help="Also xi by BLEU, which takes long: --other translates at each of its checkpoints.",
+    help="Also compute xi from BLEU, which takes long: --other translates at each of its checkpoints.",
 )
 @click.option(
     "--authors",
     is_flag=True,
-    help="Evaluate as the authors do: the network of RUN with the highest accuracy of a logged step; uniform.beta "
-    "and other.beta where each row is largest; rows with uniform.beta in both directions; a proxy trained with a "
-    "bias, which its beta leaves out.",
+    help="Evaluate as the authors do: RUN's network at the logged step with the highest accuracy; uniform.beta "
+    "and other.beta at the step where each row is largest; rows with uniform.beta in both directions; a proxy "
+    "trained with a bias, which its beta omits.",
 )
 @percent_option
 @seed_option("The seed of the drawn pairs, the proxy and the bootstrap; with --train, of the networks.")
@@ -92,15 +92,16 @@ if TYPE_CHECKING:
 @reading_options
 @work_options
 def command(**options: Any) -> None:
-    """Measure what a network's attention agrees with, and how much that is.
+    """Measure how far a network's attention agrees with other scores.
 
-    With --train, the runs are trained first: two with attention, of different seeds, and one without
-    (FOLDER/general-0, general-1 and uniform-0); after an interruption, the same command resumes. Runs must keep
-    their checkpoints, as those of the paper preset do.
+    With --train, the runs are trained first: two with attention, of different seeds, and one with uniform
+    attention (FOLDER/general-0, general-1 and uniform-0); after an interruption, the same command resumes. Runs
+    must keep their checkpoints, as those of the paper preset do.
 
     For each pair of scores u, v the table gives A(u, v), the share of target tokens whose best source token by u
-    is among the top 5 % by v, with chance and interval; xi, how good the second network was when its attention
-    first agreed with the final one better than that; and Kendall's tau. docs/lab.md explains every column.
+    is among the top 5 % by v, with chance level and interval; xi, the performance of the second network when its
+    attention first agreed better than that with the final attention; and Kendall's tau. docs/lab.md explains every
+    column.
     """
     _check_usage(options)
     need("torch", "sacrebleu")

@@ -36,7 +36,7 @@ from alignkit_cli.parameter_types import COUNT, InputPath
 @click.option(
     "--best",
     type=COUNT,
-    help=f"How many translations of a source word to write at most.  [default: all; shortlist: {SHORTLIST}]",
+    help=f"The largest number of translations of a source word.  [default: all; shortlist: {SHORTLIST}]",
 )
 @click.option(
     "--both",
@@ -57,11 +57,11 @@ def command(
 ) -> None:
     """Write the translation table of a saved model, or of given links, as text.
 
-    Source words are in the order of their bytes, their translations with the likeliest first. A model of target to
+    Source words are sorted by their bytes, their translations by decreasing probability. A model of target to
     source (--reverse) alone gives a lexicon of that direction, whose source words are those of the target text.
 
-    With SRC TGT LINKS, the probabilities are relative frequencies: the links of two words, divided by those of one
-    of them and its occurrences without a link.
+    With SRC TGT LINKS, the probabilities are relative frequencies: the number of links of two words, divided by
+    the number of links of one of them plus its occurrences without a link.
     """
     from alignkit.aligner import Reversed, load_aligner
     from alignkit.classical.lexicon import lexicon_files, lexicon_of, reverse_lexicon_of

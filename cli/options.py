@@ -128,7 +128,7 @@ def alignkit_command(name: str, example: str) -> Callable[[Function], Command]:
         is_eager=True,
         expose_value=False,
         callback=_show_all,
-        help="Show every option, and all about it.",
+        help="Show every option, with all its details.",
     )
     return lambda function: click.command(name, cls=Command, example=example)(help_all(function))
 
@@ -165,7 +165,7 @@ def choice_option(*names: str, choices: Iterable[str], help: str) -> Option:
 
 #: What SRC may be, for help.
 SOURCE = (
-    "The source text, a sentence per line; or, without TGT, one file of both texts (lines SRC ||| TGT, TSV, CSV, "
+    "The source text, a sentence per line; or, without TGT, one file of both sides (lines SRC ||| TGT, TSV, CSV, "
     'JSON lines, Parquet); or "-". Words are separated by spaces. Fields of records are src and tgt, or those of '
     'FILE:SOURCE,TARGET. "-" is standard input.'
 )
@@ -217,9 +217,9 @@ def tokenize_option(command: Function) -> Function:
         ReadSettings,
         "tokenize",
         "--tokenize/--no-tokenize",
-        help="Split raw text into words and punctuation marks. Links count these, not what stands between "
-        "spaces. Needs the extra text; `alignkit doctor` says how to get it.  "
-        "[default: no, or as the model was fitted]",
+        help="Split raw text into words and punctuation marks. Links count these tokens instead of those between "
+        "spaces. Needs the extra text; `alignkit doctor` says how to install it.  [default: no, or as the model "
+        "was fitted]",
     )(command)
 
 
@@ -241,7 +241,7 @@ def sample_option(command: Function) -> Function:
 
 def threads_option(command: Function) -> Function:
     """--threads."""
-    text = "Number of threads. The result does not depend on it; a container's limit and OMP_NUM_THREADS count."
+    text = "Number of threads. The result does not depend on it. A container's limit and OMP_NUM_THREADS apply."
     text += "  [default: all cores]"
     return click.option("--threads", type=THREADS, help=text)(command)
 
@@ -258,15 +258,15 @@ def run_option(name: str, help: str) -> Option:
 
 def output_option(command: Function) -> Function:
     """-o FILE."""
-    text = "Write the result to FILE, whole or not at all."
+    text = "Write the result to FILE once it is complete."
     return click.option("-o", "--output", type=OutputPath(result=True), help=text)(command)
 
 
 def quiet_option(command: Function) -> Function:
     """--quiet and --verbose."""
-    text = "Show nothing but warnings and errors."
+    text = "Show only warnings and errors."
     quiet = click.option("-q", "--quiet", is_flag=True, is_eager=True, callback=_show_notes, help=text)
-    text = "Print a line for every iteration and all that is logged."
+    text = "Print a line for every iteration and everything that is logged."
     verbose = click.option(
         "-v", "--verbose", is_flag=True, expose_value=False, callback=_show_everything, help=text
     )
@@ -293,7 +293,7 @@ def choose_text(
 
         return os.fspath(alignkit_data.path(f"{part}.de")), os.fspath(alignkit_data.path(f"{part}.en"))
     if source is None:
-        raise click.UsageError("Missing argument SRC (try --sample for the embedded text).")
+        raise click.UsageError("Missing argument SRC (try --sample for the bundled text).")
     return source, target
 
 

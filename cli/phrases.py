@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def linked_text_arguments(command: Command) -> Command:
     """SRC [TGT] [LINKS]."""
-    given = "Links of SRC and TGT, a line per pair. Without them, the text is aligned as by `alignkit align`."
+    given = "Links of SRC and TGT, a line per pair. Without them, the text is aligned as `alignkit align` does it."
     links = argument("links", metavar="[LINKS]", required=False, type=InputPath(), help=given)
     return apply(command, side_arguments(required=True), links)
 
@@ -53,7 +53,7 @@ def read_linked_text(threads: int | None, quiet: bool, max_length: int, **option
     "-o",
     "--output",
     type=OutputPath(result=True, gzip=True),
-    help="Write the table to FILE, whole or not at all; compressed if it ends in .gz.",
+    help="Write the table to FILE once it is complete; compressed if the name ends in .gz.",
 )
 @reading_options
 @work_options
@@ -62,9 +62,9 @@ def command(output: str | None, **options: Any) -> None:
 
     A line has source phrase, target phrase, p(source | target), lex(source | target), p(target | source),
     lex(target | source), their links, and the counts of the target phrase, of the source phrase and of both, with
-    ||| between them. Phrases are consistent with LINKS: no word of one is linked outside of the other.
+    ||| between them. Phrases are consistent with LINKS: no word of one is linked outside the other.
 
-    While phrases are counted they are in files of the temporary folder, which TMPDIR names.
+    While phrases are counted, they are stored in files of the temporary folder (TMPDIR).
     """
     from alignkit.uses.phrases.table import gzipped, phrase_table
 

@@ -28,14 +28,14 @@ from alignkit_cli.progress import ProgressBar
     metavar="[LINKS]",
     required=False,
     type=TEXT,
-    help="Links between the words of both, those of SRC without its tags; with or without probabilities. Without "
-    "LINKS, the text is aligned.",
+    help="Links between the words of both, not counting SRC's tags, with or without probabilities. Without LINKS, "
+    "the text is aligned.",
 )
 @choice_option(
     "--format",
     "file_format",
     choices=FORMATS,
-    help="What SRC is, and what is printed. tags: lines with elements, tags that stand alone and placeholders, as "
+    help="The format of SRC and of the output. tags: lines with elements, empty tags and placeholders, such as "
     "<b>this</b>, <br/> and {0}. conll: a word and its label on each line, a blank line after a sentence. json: "
     "objects with text or tokens, and spans with start and end.",
 )
@@ -43,30 +43,30 @@ from alignkit_cli.progress import ProgressBar
     "--rule",
     choices=RULES,
     help="Where a span goes. hull: from the first to the last word that is linked to it. contiguous: to the range "
-    "with the most of its links and the fewest of other words. head: to the words next to each other around its "
-    "most probable link. unsplit: as hull, or nowhere if other words are in between.",
+    "with the most of its links and the fewest of other words. head: to the adjacent words around its most "
+    "probable link. unsplit: as hull, or nowhere if other words are in between.",
 )
 @click.option(
     "--least",
     type=SHARE,
     default=0.0,
     show_default=True,
-    help="Do not place spans whose words have less probable links, on average; a word without a link counts as 0.",
+    help="Do not place spans whose words' links have a lower mean probability; a word without a link counts as 0.",
 )
 @click.option(
     "--tokenize",
     is_flag=True,
     help="Split raw text into words and punctuation marks. LINKS are then those of `alignkit align --tokenize`. "
-    "Needs the extra text; `alignkit doctor` says how to get it.",
+    "Needs the extra text; `alignkit doctor` says how to install it.",
 )
 @output_option
 @work_options
 def command(source: str, target: str, links: str | None, output: str | None, quiet: bool, **options: Any) -> None:
-    """Put the inline tags, labels or spans of a text into its translation, through links.
+    """Copy the inline tags, labels or spans of a text into its translation, along the links.
 
     Prints a sentence for each sentence of SRC. No tag is lost or repeated, elements keep their nesting, and
-    nothing else of TGT changes; tags without linked words stand, empty, where the words after them are. Labels
-    and spans without a place are left out. Each of these is named on standard error.
+    nothing else of TGT changes. Tags without linked words go, empty, before the words that follow them. Labels and
+    spans without a place are left out. A message on standard error names each of these.
     """
     from alignkit.uses.projection.files import project_files
 

@@ -25,8 +25,8 @@ from alignkit_cli.parameter_types import TEXT
 @choice_option(
     "--on-error",
     choices=["stop", "skip"],
-    help="Stop at a sentence with other characters in --to than in SRC and TGT, or skip its pair: print an empty "
-    "line.",
+    help="Stop at a sentence whose characters in --to differ from those in SRC and TGT, or skip it and print an "
+    "empty line.",
 )
 @output_option
 @quiet_option
@@ -35,10 +35,9 @@ def command(
 ) -> None:
     """Move links from one tokenization of a text to another.
 
-    Words of tokenized text, subwords (marked as by SentencePiece, BPE or WordPiece) and the words between the
-    spaces of untokenized text can stand on either side. Two new tokens are linked if they share a character with
-    two old tokens that are linked; links of words come back the same from subwords. Prints a line of links for
-    each line of LINKS.
+    Either tokenization may be words, subwords (marked as by SentencePiece, BPE or WordPiece) or the words between
+    the spaces of untokenized text. Two new tokens are linked if they share a character with two linked old tokens;
+    from words to subwords and back, links stay the same. Prints a line of links for each line of LINKS.
     """
     from alignkit.uses.remapping import remap_files
 

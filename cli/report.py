@@ -31,8 +31,8 @@ from alignkit_cli.progress import ProgressBar
     metavar="[RUN]...",
     nargs=-1,
     type=InputPath(folder=True),
-    help="Run directories of `alignkit train`; their network's attention and word knowledge are set beside IBM "
-    "Model 1, fitted on the same training text.",
+    help="Run directories of `alignkit train`; their network's attention and lexical knowledge are compared with "
+    "IBM Model 1, fitted on the same training text.",
 )
 @click.option("-o", "--output", type=OutputPath(), required=True, help="The page to write, one HTML file.")
 @files_option("--text", help="The text to score.  [default: the run's validation text]")
@@ -49,12 +49,12 @@ from alignkit_cli.progress import ProgressBar
     help="Also show a saved aligner (`--save-model`). May be given several times.",
 )
 @scores_option("Also show the scores of another system")
-@click.option("--gold", type=TEXT, help="Gold links between whitespace words, which are shown as boxes.")
+@click.option("--gold", type=TEXT, help="Gold links between whitespace words, shown as boxes.")
 @click.option(
     "--heads",
     type=InputPath(),
-    help="Also show the heads of a model, which `alignkit heads --json` ranked on this text, and the best one's "
-    "scores.",
+    help="Also show the heads of a model, ranked on this text by `alignkit heads --json`, and the scores of the "
+    "best one.",
 )
 @click.option(
     "--proxy",
@@ -69,8 +69,8 @@ def command(**options: Any) -> None:
     """Write one HTML page that shows what aligners see in a text.
 
     It shows how far they agree, how a network's attention was learned, every sentence pair, and where the
-    attention goes. Without RUN, the aligners are IBM Model 1, those of --model, or an HMM, and those of --scores,
-    on the words of --text. The page is one file that a browser opens from disk, without the internet.
+    attention goes. Without RUN, the page compares IBM Model 1, the aligners of --model (or an HMM) and those of
+    --scores on the words of --text. It is one file, which a browser opens from disk, without the internet.
     """
     from alignkit.lab.report.build import build_report
     from alignkit.lab.report.page import SHOWN_PAIRS, build_page

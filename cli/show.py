@@ -56,17 +56,20 @@ class PairChoice(click.ParamType):
     metavar="[LINKS]",
     required=False,
     type=TEXT,
-    help="Its links, with or without probabilities, or those of its first lines.  [default: the text is aligned]",
+    help="The links of the text, or of its first lines, with or without probabilities.  [default: the text is "
+    "aligned]",
 )
 @click.option(
     "--pairs",
     type=PairChoice(),
     default=str(SHOWN),
     show_default=True,
-    help="Which sentence pairs: the first N short ones, or those of the lines A to B.",
+    help="Which sentence pairs: the first N short ones, or lines A to B.",
 )
-@click.option("--words", is_flag=True, help="Print the linked words of each pair on a line.")
-@click.option("--model", type=InputPath(folder=True), help="Align by a saved model, or a run of `alignkit train`.")
+@click.option("--words", is_flag=True, help="Print the linked words of each pair on one line.")
+@click.option(
+    "--model", type=InputPath(folder=True), help="Align with a saved model, or a run of `alignkit train`."
+)
 @sample_option
 @reading_options
 @tokenize_option
@@ -74,8 +77,8 @@ class PairChoice(click.ParamType):
 def command(source: str | None, target: str | None, links: str | None, **options: Any) -> None:
     """Draw sentence pairs in the terminal, target by source words.
 
-    A link is a filled square, the fainter the less probable. In colour on a terminal that has it, unless NO_COLOR
-    is set, and in ASCII where there are no other characters.
+    A link is a filled square; the less probable it is, the fainter. Grids are in colour on a terminal that has it,
+    unless NO_COLOR is set, and in ASCII where there are no other characters.
     """
     if links is not None and options["model"] is not None:
         raise click.UsageError("Give LINKS or --model, not both.")

@@ -24,8 +24,8 @@ from alignkit_cli.phrases import length_option, linked_text_arguments, read_link
     type=SHARE,
     default=FUNCTION_WORDS,
     show_default=True,
-    help="A word with more occurrences than this share of the sentence pairs is a function word: no term begins "
-    "or ends with one, or with punctuation.",
+    help="A word that occurs more often than this share of the number of sentence pairs is a function word: no "
+    "term begins or ends with one, or with punctuation.",
 )
 @click.option("--best", type=COUNT, help="The largest number of terms.  [default: all]")
 @output_option
@@ -38,9 +38,10 @@ def command(
     """List the terms of several words and their translations.
 
     A line has source, target, count, log-likelihood ratio (Dunning 1993), the mean probability of the links, and
-    the first sentence pair with the term, after its number. Terms are phrase pairs as of `alignkit phrases` with
-    at least two words on one side, ranked by the log-likelihood ratio, times the mean probability if LINKS has
-    some (`alignkit align --format probabilities`). A term within another one that is as frequent is left out.
+    the number and text of the first sentence pair with the term. Terms are phrase pairs, as of `alignkit phrases`,
+    with at least two words on one side. They are ranked by the log-likelihood ratio, multiplied by the mean
+    probability if LINKS has probabilities (`alignkit align --format probabilities`). A term within another one
+    that is as frequent is left out.
     """
     from alignkit.uses.phrases.terms import find_terms
 

@@ -38,7 +38,7 @@ from alignkit_cli.progress import ProgressBar
 @sample_option
 @files_option(
     "--valid",
-    help="Validation text, by which the best network is chosen.  [default: the last 1,000 pairs of the text, or "
+    help="Validation text, which chooses the best network.  [default: the last 1,000 pairs of the text, or "
     "one in twenty if that is fewer]",
 )
 @click.option(
@@ -48,7 +48,7 @@ from alignkit_cli.progress import ProgressBar
     type=OutputFolder(),
     metavar="RUN",
     required=True,
-    help="The directory of the run.",
+    help="The run directory.",
 )
 @preset_option(
     PRESETS,
@@ -70,15 +70,15 @@ from alignkit_cli.progress import ProgressBar
     "--guide",
     type=InputPath(),
     metavar="LINKS",
-    help="Links of the text (Pharaoh), such as those of `alignkit align`, which attention is pulled towards "
-    "while it learns; training.guide_weight says how much.",
+    help="Links of the text (Pharaoh), such as those of `alignkit align`, towards which training pulls the "
+    "attention; training.guide_weight says how strongly.",
 )
 @set_option(
     "Any other setting, such as text.pieces=4000, network.heads=2 or training.bleu=never; a name that does not "
     "exist lists them all. May be given several times."
 )
 @click.option("--epochs", type=PASSES, help="The number of passes over the text.  [default: the preset's]")
-@click.option("--steps", type=NATURAL, help="The number of batches to stop after.  [default: no limit]")
+@click.option("--steps", type=NATURAL, help="Stop after this number of batches.  [default: no limit]")
 @click.option(
     "--keep",
     type=click.Choice(get_args(Keep)),
@@ -94,10 +94,10 @@ from alignkit_cli.progress import ProgressBar
 )
 @quiet_option
 def command(run_dir: str, quiet: bool, **options: Any) -> None:
-    """Train a neural aligner, an encoder-decoder with attention, into the directory RUN.
+    """Train a neural aligner, an encoder-decoder with attention, and save it in the directory RUN.
 
-    The same command continues an interrupted run, and ends in the same network. RUN can then be given wherever a
-    saved aligner is asked for: it stands for the network with the lowest validation loss.
+    The same command continues an interrupted run, and ends in the same network. Every option that takes a saved
+    aligner takes RUN, too; it stands for the network with the lowest validation loss.
     """
     need("torch", "sacrebleu")
     text, valid = choose_text(options["source"], options["target"], options["sample"]), options["valid"]

@@ -29,7 +29,7 @@ def test_two_models_are_symmetrized_under_short_names(alignkit, failure, text, t
         assert alignkit("symmetrize", *links, "-m", short).out == apart
         assert alignkit(*both, "--symmetrize", short).out == apart
         assert find_heuristic(short) == find_heuristic(method)
-    failure(alignkit("align", *text, "--symmetrize", "gdfa"), "the default aligner is of both directions already")
+    failure(alignkit("align", *text, "--symmetrize", "gdfa"), "the default aligner already has both directions")
     failure(alignkit(*both, "--model", models[0]), "two of opposite directions")
 
 
