@@ -83,9 +83,9 @@ class LexiconPrior:
     @property
     def lowercased(self) -> LexiconPrior:
         """The prior for texts in lower case."""
-        source, target = lowercase(self.source), lowercase(self.target)
-        pairs = np.stack([source.ids[self.pairs[:, 0]], target.ids[self.pairs[:, 1]]], axis=1)
-        return LexiconPrior(source.vocabulary, target.vocabulary, pairs, self.values, self.weight)
+        (source, source_ids), (target, target_ids) = lowercase(self.source), lowercase(self.target)
+        pairs = np.stack([source_ids[self.pairs[:, 0]], target_ids[self.pairs[:, 1]]], axis=1)
+        return LexiconPrior(source, target, pairs, self.values, self.weight)
 
     def pseudo_counts(self, bitext: Bitext, rows: TableRows) -> np.ndarray:
         """float32 (2, K): for every word pair of a text's rows, ``weight`` times p(o|i), and times p(i|o).

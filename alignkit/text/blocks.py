@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import stat
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from alignkit.errors import AlignkitError, InputError
 from alignkit.support.stages import Stage
-from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.bitext import Bitext
 from alignkit.text.pair_formats import (
     BLANK,
     LINE,
@@ -28,7 +27,7 @@ from alignkit.text.pair_formats import (
     split_fields,
 )
 from alignkit.text.pairs import PairFiles
-from alignkit.text.reading import count_lines, encode_text, file_parts, whole_lines
+from alignkit.text.reading import count_lines, file_parts, whole_lines
 from alignkit.types import PathLike
 
 COUNTED_BLOCK = 1 << 16  # pairs that are counted or sampled at a time
@@ -165,29 +164,18 @@ def shard_range(units: int, shard: tuple[int, int]) -> tuple[int, int]:
     return (i - 1) * units // n, i * units // n
 
 
-@dataclass(frozen=True)
-class PairBatch:
-    """Consecutive sentence pairs of a stream, as valid UTF-8 with a line each.
+class PairBatch(NamedTuple):
+    """Consecutive sentence pairs of a stream.
 
     Attributes:
-        first: number of the first pair, from 1.
-        source, target: the two sides.
+        bitext: the pairs, with vocabularies of their own.
         errors: those of malformed lines, which are blank pairs here.
-        corpus: makes a corpus of a side.
         ids: of JSON lines, the field ``id`` of each pair or None; else empty.
     """
 
-    first: int
-    source: bytes
-    target: bytes
+    bitext: Bitext
     errors: tuple[InputError, ...] = ()
-    corpus: Callable[[bytes], Corpus] = encode_text
     ids: tuple[Any, ...] = ()
-
-    @property
-    def bitext(self) -> Bitext:
-        """The pairs, with vocabularies of their own."""
-        return Bitext(self.corpus(self.source), self.corpus(self.target))
 
 
 def pair_batches(
@@ -230,8 +218,8 @@ def pair_batches(
                     ids = tuple(map(_id, LINE.findall(part)))
                     records = json_records(path, [part], encoding_errors, first)
                     text, separated = b"".join(pair_lines(path, records, separated, first)), TAB
-                source, target = separated.sides(path, text, encoding_errors, files.lowered, first)
-                batch, form = PairBatch(first, source, target, corpus=files.corpus, ids=ids), found
+                sides = separated.sides(path, text, encoding_errors, files.lowered, first)
+                errors, form = (), found
             except InputError as error:
                 lines = LINE.findall(part)
                 if len(lines) > 1:  # one of them is malformed
@@ -239,8 +227,8 @@ def pair_batches(
                     continue
                 if not skip:
                     raise
-                batch = PairBatch(first, b"\n", b"\n", (error,), ids=(_id(part),))
-            yield batch
+                sides, errors, ids = (b"\n", b"\n"), (error,), (_id(part),)
+            yield PairBatch(Bitext(*map(files.corpus, sides)), errors, ids)
             first += count_lines(part)
 
 

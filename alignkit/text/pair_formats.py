@@ -123,9 +123,13 @@ def record_lines(path: PathLike, parts: Iterable[bytes], encoding_errors: str) -
     first = next(parts, b"")
     parts = chain([first], parts)
     head = re.match(rb"\s*([^\n]*)", first)[1]  # type: ignore[index]
+    # A table's first line has the names of both texts, with this between them.
+    columns = {each: {c.strip('" \r') for c in head.decode("utf-8", "replace").split(each)} for each in "\t,;"}
+    wanted = [set(each) for each in ([fields] if fields else NAMES)]
+    delimiter = next((each for each, its in columns.items() if any(its >= names for names in wanted)), None)
     if first.startswith(b"PAR1"):
         pairs = pair_lines(name, _parquet_records(name), fields)
-    elif delimiter := _delimiter(head, [fields] if fields else NAMES):
+    elif delimiter is not None:
         pairs = pair_lines(name, _table_records(name, parts, encoding_errors, delimiter), fields)
     elif not fields and re.search(r"\.csv(\.\w+)?\Z", os.fspath(name)):
         problem = "is a table by its name (.csv), but names no columns of source and target"
@@ -137,15 +141,6 @@ def record_lines(path: PathLike, parts: Iterable[bytes], encoding_errors: str) -
     else:
         return None
     return iter(lambda: b"".join(islice(pairs, RECORDS)), b"")
-
-
-def _delimiter(head: bytes, names: Iterable[tuple[str, ...]]) -> str | None:
-    """What separates the columns of a table whose first line has some of the names; None: it is no such line."""
-    for delimiter in "\t,;":
-        columns = {name.strip('" \r') for name in head.decode("utf-8", "replace").split(delimiter)}
-        if any(columns >= set(each) for each in names):
-            return delimiter
-    return None
 
 
 def pair_lines(

@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from alignkit.errors import AlignkitError, InputError, check_list, check_type, counted
@@ -37,40 +36,34 @@ class LinePairs(NamedTuple):
     target: Sequence[str]
 
 
-@dataclass(frozen=True)
 class PairFiles:
     """Sentence pairs in files, plain or compressed (gzip, xz, bzip2, zstd), and how to read them.
 
-    Attributes:
+    What reads them raises InputError for unreadable, empty, damaged or invalid input, with file and line, and
+    AlignkitError for unequal numbers of lines, or for what is no path.
+
+    Args:
         source, target: two files with a sentence per line; or one whose lines are ``source ||| target`` or source
             TAB target; or one of :func:`alignkit.text.pair_formats.record_lines`. "-" is standard input.
         encoding_errors: "strict" or "replace" (invalid UTF-8 becomes U+FFFD).
         lowercase: lower-case both sides (full Unicode).
         tokenize: find the words of raw text (:mod:`alignkit.text.raw_text`).
-
-    What reads them raises InputError for unreadable, empty, damaged or invalid input, with file and line, and
-    AlignkitError for unequal numbers of lines, or for what is no path.
     """
 
-    source: PathLike
-    target: PathLike | None = None
-    encoding_errors: str = "strict"
-    lowercase: bool = False
-    tokenize: bool = False
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        source: PathLike,
+        target: PathLike | None = None,
+        encoding_errors: str = "strict",
+        lowercase: bool = False,
+        tokenize: bool = False,
+    ) -> None:
+        self.source, self.target = source, target
+        self.encoding_errors, self.lowercase, self.tokenize = encoding_errors, lowercase, tokenize
+        self.lowered = lowercase and not tokenize  # as it is read; raw text is when its words are found
+        self.paths = (source,) if target is None else (source, target)
         for path in self.paths:
             check_type(path, str | os.PathLike, "a text must be a file; Bitext.from_sentences takes sentences")
-
-    @property
-    def paths(self) -> tuple[PathLike, ...]:
-        """The one file or the two."""
-        return (self.source,) if self.target is None else (self.source, self.target)
-
-    @property
-    def lowered(self) -> bool:
-        """Whether the text is lower-cased as it is read: raw text is when its words are found."""
-        return self.lowercase and not self.tokenize
 
     def side(self, path: PathLike, lines: bytes | None = None, first: int = 1) -> bytes:
         """One of two files, or whole lines of it from the line of that number on, as valid UTF-8."""
@@ -195,18 +188,16 @@ def read_text(
             text = "".join(each.replace("\n", " ") + "\n" for each in sentences).encode("utf-8", "surrogatepass")
             sides.append(tokenized_text(valid_text(f"{name} sentences", text, encoding_errors), lowercase))
             continue
-        words = [_words(f"{name} sentence {n}", each, lowercase) for n, each in enumerate(sentences, 1)]
-        sides.append(Corpus.from_sentences(words))
+        rows = []
+        for n, each in enumerate(sentences, 1):
+            if not isinstance(each, str):
+                check_list(each, f"{name} sentence {n} must be text or a list of words", 'a blank one is ""')
+            words = split_words(each) if isinstance(each, str) else list(each)
+            rows.append([word.lower() for word in words] if lowercase else words)
+        sides.append(Corpus.from_sentences(rows))
     if len(sides[0]) != len(sides[1]):
         raise AlignkitError(f"there are {len(sides[0])} source and {len(sides[1])} target sentences")
     return Bitext(*sides)
-
-
-def _words(name: str, sentence: str | Sequence[str], lowercase: bool) -> list[str]:
-    if not isinstance(sentence, str):
-        check_list(sentence, f"{name} must be text or a list of words", 'a blank one is ""')
-    words = split_words(sentence) if isinstance(sentence, str) else list(sentence)
-    return [word.lower() for word in words] if lowercase else words
 
 
 def read_training_pairs(
@@ -227,19 +218,14 @@ def read_training_pairs(
     if valid is not None:
         held = read_line_pairs(*valid, encoding_errors=encoding_errors, lowercase=lowercase)
     else:
-        lines, held = hold_out_pairs(lines)
+        size = max(1, min(MOST_HELD_OUT, len(lines.source) // HELD_OUT_SHARE))
+        held = LinePairs(lines.source[-size:], lines.target[-size:])
+        lines = LinePairs(lines.source[:-size], lines.target[:-size])
     check_has_words(lines, "train on")
     check_has_words(held, "validate on")
     if valid is None:
         log.info("no validation text: %s at the end held out as one", counted(len(held.source), "pair"))
     return lines, held
-
-
-def hold_out_pairs(lines: LinePairs) -> tuple[LinePairs, LinePairs]:
-    """Split off the last 1,000 pairs, but at most one in twenty and at least one: (text, validation text)."""
-    source, target = lines
-    size = max(1, min(MOST_HELD_OUT, len(source) // HELD_OUT_SHARE))
-    return LinePairs(source[:-size], target[:-size]), LinePairs(source[-size:], target[-size:])
 
 
 def check_has_words(lines: LinePairs, purpose: str) -> None:

@@ -1,7 +1,7 @@
 """How a file becomes a :class:`~alignkit.text.bitext.Bitext`, from its bytes to the numbers of its tokens.
 
 1. :func:`read_chunks` reads a file or standard input in chunks, and decompresses what its first bytes say is gzip,
-   xz, bzip2 or zstd (:func:`decompressed`).
+   xz, bzip2 or zstd.
 2. :func:`whole_lines` drops the byte order mark and cuts after line ends only.
 3. :func:`valid_text` checks that the lines are UTF-8, and lower-cases them.
 4. :func:`encode_text` numbers the tokens by a kernel: a :class:`~alignkit.text.bitext.Corpus`. Raw text takes
@@ -22,6 +22,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
+from importlib import import_module
 from itertools import chain
 from typing import IO, Any, NamedTuple
 
@@ -47,6 +48,40 @@ _REMEDIES = {
 }
 
 
+# The package xopen decompresses, too, but does not pass all of our tests (version 2.1.0). Once one xz or bzip2
+# stream was whole, it takes damage in the next for the end of the file, and gives a part of the text without an
+# error, as Python's own modules do. It refuses the zero padding that xz allows, takes the skippable frames of zstd
+# for text, and plain text that starts with "BZh" for bzip2.
+
+
+class _Compression(NamedTuple):
+    """A compressed format: its name, the bytes that its files may start with, and what makes a decompressor of one
+    stream, an object with ``decompress``, ``eof`` and ``unused_data``."""
+
+    name: str
+    starts: tuple[bytes, ...]
+    decompressor: Callable[[], Any]
+
+
+_COMPRESSIONS = (
+    _Compression("gzip", (b"\x1f\x8b",), lambda: zlib.decompressobj(wbits=31)),
+    _Compression("xz", (b"\xfd7zXZ\x00",), lzma.LZMADecompressor),
+    # Longer than the "BZh" that a plain text may start with.
+    _Compression(
+        "bzip2",
+        tuple(b"BZh%d%s" % (level, mark) for level in range(1, 10) for mark in (b"1AY&SY", b"\x17rE8P\x90")),
+        bz2.BZ2Decompressor,
+    ),
+    # A frame of text, or one to be skipped, as pzstd puts first.
+    _Compression(
+        "zstd",
+        (b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18"),
+        lambda: import_module("zstandard").ZstdDecompressor().decompressobj(),
+    ),
+)
+_LONGEST_START = max(len(start) for each in _COMPRESSIONS for start in each.starts)
+
+
 def file_parts(path: PathLike, size: int | None = None) -> Iterator[bytes]:
     """The content of a file, decompressed, by :func:`whole_lines`; "-" is standard input.
 
@@ -55,9 +90,7 @@ def file_parts(path: PathLike, size: int | None = None) -> Iterator[bytes]:
         size: of the parts, as in :func:`read_chunks`; None: :data:`CHUNK`.
     """
     check_type(path, str | os.PathLike, "a file must be given by its path")
-    with reading(path):
-        opened = nullcontext(sys.stdin.buffer) if os.fspath(path) == "-" else open(path, "rb")  # noqa: SIM115
-    with opened as stream:
+    with reading(path), nullcontext(sys.stdin.buffer) if os.fspath(path) == "-" else open(path, "rb") as stream:
         yield from whole_lines(path, read_chunks(path, stream, size or CHUNK))
 
 
@@ -70,16 +103,43 @@ def read_chunks(path: PathLike, stream: IO[bytes], size: int) -> Iterator[bytes]
         size: of a chunk, in bytes; -1: all in one; 0: what is there, without waiting for more.
 
     Raises:
-        InputError: it cannot be read, or is damaged.
+        InputError: it cannot be read, is damaged or truncated, or is zstd without the package for it.
     """
-
-    def raw() -> Iterator[bytes]:
-        read = getattr(stream, "read1", stream.read) if size == 0 else stream.read
-        with reading(path):
-            while chunk := read(size or STREAM_CHUNK):
-                yield chunk
-
-    return decompressed(path, raw())
+    read = getattr(stream, "read1", stream.read) if size == 0 else stream.read
+    with reading(path):
+        chunks, first = iter(lambda: read(size or STREAM_CHUNK) or b"", b""), b""
+        for chunk in chunks:
+            first += chunk
+            # Wait for more only if this may start a compressed file: a typed line must not wait for the next.
+            may_be = any(start.startswith(first) for each in _COMPRESSIONS for start in each.starts)
+            if len(first) >= _LONGEST_START or not may_be:
+                break
+        content = chain([first] if first else [], chunks)
+        compression = next((each for each in _COMPRESSIONS if first.startswith(each.starts)), None)
+        if compression is None:
+            yield from content
+            return
+        damaged = f"damaged or truncated {compression.name} file"
+        decompressor: Any = None  # of a stream; a file may have several: pbzip2, pzstd and cat write them
+        for chunk in content:
+            while chunk:
+                if decompressor is None:
+                    chunk = chunk.lstrip(b"\0")  # files may be padded with zeros
+                    if not chunk:
+                        break
+                try:
+                    decompressor = decompressor or compression.decompressor()
+                    part = decompressor.decompress(chunk)
+                except ImportError as error:
+                    raise InputError(path, "is compressed with zstd", remedy="pip install zstandard") from error
+                except Exception as error:  # zstandard's own error has no base but this
+                    raise InputError(path, f"{damaged} ({error})") from error
+                yield part
+                if not decompressor.eof:
+                    break
+                chunk, decompressor = decompressor.unused_data, None
+        if decompressor is not None:
+            raise InputError(path, f"{damaged} (it ends within a stream)")
 
 
 def whole_lines(path: PathLike, chunks: Iterable[bytes]) -> Iterator[bytes]:
@@ -156,11 +216,9 @@ def read_utf8(path: PathLike, encoding_errors: str = "strict", lowercase: bool =
 
 def split_lines(data: bytes) -> list[str]:
     """The lines of valid UTF-8, without their ends."""
-    lines = data.decode("utf-8").split("\n")
-    if lines[-1] == "":
-        lines.pop()
-        return [line.removesuffix("\r") for line in lines]
-    return [*(line.removesuffix("\r") for line in lines[:-1]), lines[-1]]
+    *lines, last = data.decode("utf-8").split("\n")
+    lines = [line.removesuffix("\r") for line in lines]
+    return [*lines, last] if last else lines
 
 
 def read_lines(path: PathLike, *, encoding_errors: str = "strict", lowercase: bool = False) -> list[str]:
@@ -206,85 +264,3 @@ def encode_text(data: bytes) -> Corpus:
     letters = np.empty(type_offsets[-1], np.uint8)
     text.copy_tokens(view, starts, type_offsets, letters)
     return Corpus(tokens, offsets, Vocabulary(letters, type_offsets))
-
-
-# The package xopen decompresses, too, but does not pass all of our tests (version 2.1.0). Once one xz or bzip2
-# stream was whole, it takes damage in the next for the end of the file, and gives a part of the text without an
-# error, as Python's own modules do. It refuses the zero padding that xz allows, takes the skippable frames of zstd
-# for text, and plain text that starts with "BZh" for bzip2.
-
-
-def _zstd_decompressor() -> Any:
-    import zstandard
-
-    return zstandard.ZstdDecompressor().decompressobj()
-
-
-class _Compression(NamedTuple):
-    """A compressed format: its name, the bytes that its files may start with, and what makes a decompressor of one
-    stream, an object with ``decompress``, ``eof`` and ``unused_data``."""
-
-    name: str
-    starts: tuple[bytes, ...]
-    decompressor: Callable[[], Any]
-
-
-_COMPRESSIONS = (
-    _Compression("gzip", (b"\x1f\x8b",), lambda: zlib.decompressobj(wbits=31)),
-    _Compression("xz", (b"\xfd7zXZ\x00",), lzma.LZMADecompressor),
-    # Longer than the "BZh" that a plain text may start with.
-    _Compression(
-        "bzip2",
-        tuple(b"BZh%d%s" % (level, mark) for level in range(1, 10) for mark in (b"1AY&SY", b"\x17rE8P\x90")),
-        bz2.BZ2Decompressor,
-    ),
-    # A frame of text, or one to be skipped, as pzstd puts first.
-    _Compression("zstd", (b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18"), _zstd_decompressor),
-)
-_LONGEST_START = max(len(start) for each in _COMPRESSIONS for start in each.starts)
-
-
-def decompressed(path: PathLike, chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The content of a file in chunks, decompressed if its first bytes say that it is compressed.
-
-    Args:
-        path: where it comes from, for messages.
-        chunks: the file in chunks of any size.
-
-    Raises:
-        InputError: damaged or truncated, or zstd without the package for it.
-    """
-    chunks, first = iter(chunks), b""
-    for chunk in chunks:
-        first += chunk
-        # Wait for more only if this may start a compressed file: a typed line must not wait for the next.
-        may_be = any(start.startswith(first) for each in _COMPRESSIONS for start in each.starts)
-        if len(first) >= _LONGEST_START or not may_be:
-            break
-    known = next((each for each in _COMPRESSIONS if first.startswith(each.starts)), None)
-    content = chain([first] if first else [], chunks)
-    if known is None:
-        yield from content
-        return
-    stream: Any = None  # a file may have several: pbzip2, pzstd and cat write them
-    try:
-        for chunk in content:
-            while chunk:
-                if stream is None:
-                    chunk = chunk.lstrip(b"\0")  # files may be padded with zeros
-                    if not chunk:
-                        break
-                    stream = known.decompressor()
-                yield stream.decompress(chunk)
-                if not stream.eof:
-                    break
-                chunk, stream = stream.unused_data, None
-        if stream is not None:
-            raise EOFError("it ends within a stream")
-    except ImportError as error:
-        raise InputError(path, "is compressed with zstd", remedy="pip install zstandard") from error
-    except InputError:
-        raise
-    # zstandard's own error has no base but Exception, and the package is only imported where it is needed
-    except Exception as error:
-        raise InputError(path, f"damaged or truncated {known.name} file ({error})") from error

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from alignkit.support.arrays import Ragged, in_runs, offsets_of, places_of
+from alignkit.support.arrays import in_runs, offsets_of
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.vocabulary import Vocabulary
 
@@ -21,60 +20,42 @@ from alignkit.text.vocabulary import Vocabulary
 ROUNDS, LEAST_COUNT, LEAST_DICE = 3, 2, 0.2
 
 
-@dataclass(frozen=True, eq=False)
-class Units(Ragged):
-    """Every word of a vocabulary as a sequence of units.
+def units_of(corpus: Corpus, split: Callable[[str], Iterable[str]]) -> tuple[Corpus, np.ndarray]:
+    """A text whose words are split into units, which are numbered as they first appear.
 
-    Attributes:
-        vocabulary: the units.
-        ids: int32, units of the first word, of the second, and so on.
-        offsets: int64 (V + 1,), where each word starts in ``ids``; no word is without units.
+    Args:
+        corpus: M sentences.
+        split: gives the units of a word, at least one.
+
+    Returns:
+        (M sentences of units; int64 (V,), the number of units of each word).
     """
-
-    vocabulary: Vocabulary
-    ids: np.ndarray
-    offsets: np.ndarray
-
-    @property
-    def is_one_to_one(self) -> bool:
-        """Whether every word is one unit."""
-        return len(self.ids) == len(self)
-
-    def encode(self, corpus: Corpus) -> Corpus:
-        """The units of a corpus whose words these are."""
-        if self.is_one_to_one:
-            return Corpus(self.ids[corpus.tokens], corpus.offsets, self.vocabulary)
-        ends = offsets_of(self.counts(corpus))
-        return Corpus(self.ids[places_of(self, corpus.tokens)], ends[corpus.offsets], self.vocabulary)
-
-    def counts(self, corpus: Corpus) -> np.ndarray:
-        """int64 (N,): the number of units of each token."""
-        return np.diff(self.offsets)[corpus.tokens]
+    ids: dict[str, int] = {}
+    units: list[int] = []
+    sizes = np.empty(len(corpus.vocabulary), np.int64)
+    for i, word in enumerate(corpus.vocabulary.tokens):
+        before = len(units)
+        units.extend(ids.setdefault(unit, len(ids)) for unit in split(word))
+        sizes[i] = len(units) - before
+    places, offsets = corpus.tokens, corpus.offsets
+    if len(units) > len(sizes):
+        counts = sizes[corpus.tokens]
+        places, offsets = in_runs(offsets_of(sizes)[corpus.tokens], counts), offsets_of(counts)[corpus.offsets]
+    return Corpus(np.array(units, np.int32)[places], offsets, Vocabulary.from_tokens(ids)), sizes
 
 
-def units_of(vocabulary: Vocabulary, split: Callable[[str], Iterable[str]]) -> Units:
-    """The units of all words: of each word those that ``split`` gives, numbered as they first appear."""
-    known: dict[str, int] = {}
-    ids: list[int] = []
-    offsets = np.zeros(len(vocabulary) + 1, np.int64)
-    for i, word in enumerate(vocabulary):
-        ids.extend(known.setdefault(unit, len(known)) for unit in split(word))
-        offsets[i + 1] = len(ids)
-    return Units(Vocabulary.from_tokens(known), np.array(ids, np.int32), offsets)
-
-
-def lowercase(vocabulary: Vocabulary) -> Units:
-    """The words in lower case, one unit each."""
-    known: dict[str, int] = {}
-    ids = [known.setdefault(word.lower(), len(known)) for word in vocabulary]
-    return Units(Vocabulary.from_tokens(known), np.array(ids, np.int32), np.arange(len(ids) + 1))
+def lowercase(vocabulary: Vocabulary) -> tuple[Vocabulary, np.ndarray]:
+    """The words in lower case; and int32 (V,), which of them each word is."""
+    ids: dict[str, int] = {}
+    numbers = np.array([ids.setdefault(word.lower(), len(ids)) for word in vocabulary.tokens], np.int32)
+    return Vocabulary.from_tokens(ids), numbers
 
 
 def lowercase_counts(corpus: Corpus) -> Counter[str]:
     """How often each word occurs, in lower case, without those of the vocabulary that do not."""
     counts = np.bincount(corpus.tokens, minlength=len(corpus.vocabulary))
     words: Counter[str] = Counter()
-    for word, count in zip(corpus.vocabulary, counts.tolist(), strict=True):
+    for word, count in zip(corpus.vocabulary.tokens, counts.tolist(), strict=True):
         if count:
             words[word.lower()] += count
     return words
@@ -82,19 +63,14 @@ def lowercase_counts(corpus: Corpus) -> Counter[str]:
 
 def lowercased(bitext: Bitext) -> Bitext:
     """A bitext in lower case; a side that is in lower case is taken as it is."""
-    sides = bitext.source, bitext.target
-    source, target = (
-        side if _is_lowercase(side.vocabulary) else lowercase(side.vocabulary).encode(side) for side in sides
-    )
-    return Bitext(source, target)
-
-
-def _is_lowercase(vocabulary: Vocabulary) -> bool:
-    try:
-        text = vocabulary.text.tobytes().decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return text == text.lower()
+    sides = []
+    for side in (bitext.source, bitext.target):
+        text = side.vocabulary.text.tobytes().decode("utf-8", "replace")
+        if text != text.lower():
+            vocabulary, ids = lowercase(side.vocabulary)
+            side = Corpus(ids[side.tokens], side.offsets, vocabulary)
+        sides.append(side)
+    return Bitext(*sides)
 
 
 def find_collocations(corpus: Corpus, can_join: Callable[[str], bool]) -> Vocabulary:
@@ -188,10 +164,8 @@ class Neighbours(NamedTuple):
         is_joined = in_runs(np.zeros_like(runs), runs) % 2 == 0
         joined_kinds, kind = np.unique(kind[is_joined], return_inverse=True)
         words = corpus.vocabulary.tokens
-        names, ids = (
-            [f"{words[a]} {words[b]}" for a, b in self.pairs[joined_kinds].tolist()],
-            corpus.vocabulary.ids.copy(),
-        )
+        names = [f"{words[a]} {words[b]}" for a, b in self.pairs[joined_kinds].tolist()]
+        ids = corpus.vocabulary.ids.copy()
         own = np.array([ids.setdefault(name, len(ids)) for name in names], np.int32)
         are_first, tokens = np.ones(len(corpus.tokens), bool), corpus.tokens.copy()
         are_first[places[is_joined] + 1] = False

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from alignkit.errors import AlignkitError, InputError
 from alignkit.text.pair_formats import separator_of
 from alignkit.text.pairs import read_bitext, read_line_pairs
-from alignkit.text.reading import decompressed, encode_text, file_parts, read_lines, split_lines
+from alignkit.text.reading import encode_text, file_parts, read_chunks, read_lines, split_lines
 
 
 def tokens_of(corpus):
@@ -207,29 +207,33 @@ def test_zstd_without_its_package_is_one_clear_error(tmp_path, monkeypatch):
         whole(write(tmp_path / "x", b"\x28\xb5\x2f\xfd rest"))
 
 
+class Typed:
+    """A stream that comes in these chunks, whatever size is asked for."""
+
+    def __init__(self, chunks):
+        self.chunks = list(chunks)
+
+    def read(self, size):
+        return self.chunks.pop(0) if self.chunks else b""
+
+
 @pytest.mark.parametrize("kind", COMPRESSORS)
 @pytest.mark.parametrize("size", [1, 7, 1000])
 def test_a_compressed_stream_comes_in_chunks(kind, size):
     data = COMPRESSORS[kind](TEXT) + COMPRESSORS[kind](b"more\n")
     chunks = [data[i : i + size] for i in range(0, len(data), size)]
-    assert b"".join(decompressed("-", chunks)) == TEXT + b"more\n"
+    assert b"".join(read_chunks("-", Typed(chunks), 0)) == TEXT + b"more\n"
     with pytest.raises(InputError, match="standard input: damaged or truncated"):
-        list(decompressed("-", [*chunks[:-1], chunks[-1][:-1]]))
+        list(read_chunks("-", Typed([*chunks[:-1], chunks[-1][:-1]]), 0))
 
 
 def test_a_plain_stream_waits_for_no_more_than_it_needs():
     """What somebody types must not wait for the next line, unless it may yet be a compressed file."""
-    asked = []
-
-    def typed():
-        for chunk in (b"a\n", b"b\n"):
-            asked.append(chunk)
-            yield chunk
-
-    assert next(decompressed("-", typed())) == b"a\n"
-    assert asked == [b"a\n"]
-    assert list(decompressed("-", [b"B", b"Z", b"h ist", b"\n"])) == [b"BZh ist", b"\n"]
-    assert list(decompressed("-", [])) == []
+    typed = Typed([b"a\n", b"b\n"])
+    assert next(read_chunks("-", typed, 0)) == b"a\n"
+    assert typed.chunks == [b"b\n"]
+    assert list(read_chunks("-", Typed([b"B", b"Z", b"h ist", b"\n"]), 0)) == [b"BZh ist", b"\n"]
+    assert list(read_chunks("-", Typed([]), 0)) == []
 
 
 # Files that cannot be read.

@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alignkit.errors import InputError
+from alignkit.text.bitext import Bitext
 from alignkit.text.blocks import pair_batches
 from alignkit.text.pair_formats import BARS
-from alignkit.text.reading import BOM, read_chunks, whole_lines
+from alignkit.text.reading import BOM, encode_text, read_chunks, whole_lines
 
 
 class Slow(io.RawIOBase):
@@ -26,6 +27,19 @@ class Slow(io.RawIOBase):
 
 def batches_of(stream, **how):
     return pair_batches("-", read_chunks("-", stream, 0), **how)
+
+
+def lines_of(*bitexts):
+    """The words of both sides of each pair, with spaces between them."""
+    return [
+        tuple(" ".join(side.words(m)) for side in (bitext.source, bitext.target))
+        for bitext in bitexts
+        for m in range(len(bitext))
+    ]
+
+
+def of_file(data):
+    return lines_of(Bitext(*map(encode_text, BARS.sides("-", data))))
 
 
 @given(st.lists(st.binary(min_size=1, max_size=8)))
@@ -48,30 +62,26 @@ def test_however_it_comes_the_pairs_are_those_of_the_file(cuts, single):
     bounds = [0, *sorted(cuts), len(data)]
     stream = Slow(data[a:b] for a, b in pairwise(bounds))
     batches = list(batches_of(stream, single=single))
-    assert tuple(b"".join(sides) for sides in zip(*((b.source, b.target) for b in batches), strict=True)) == (
-        BARS.sides("-", data)
-    )
-    firsts = [batch.first for batch in batches]
-    assert firsts == [1 + sum(b.source.count(b"\n") for b in batches[:i]) for i in range(len(batches))]
+    assert lines_of(*(batch.bitext for batch in batches)) == of_file(data)
     if single:
-        assert firsts == [1, 2, 3, 4, 5]
+        assert [len(batch.bitext) for batch in batches] == [1] * 5
 
 
 def test_a_line_is_answered_before_the_next_is_asked_for():
     stream = Slow([b"a |||", b" b\n", b"c ||| d\n", b"never"])
     batches = batches_of(stream)
-    assert next(batches).source == b"a\n"
+    assert lines_of(next(batches).bitext) == [("a", "b")]
     assert len(stream.chunks) == 2
-    assert next(batches).target == b"d\n"
+    assert lines_of(next(batches).bitext) == [("c", "d")]
     assert stream.chunks == [b"never"]
 
 
 def test_compressed_and_bom():
     data = gzip.compress("\ufeffa\tb\n".encode() * 1000)
     chunks = [data[i : i + 9] for i in range(0, len(data), 9)]
-    source = b"".join(b.source for b in batches_of(Slow(chunks)))
+    source = [x for x, _ in lines_of(*(batch.bitext for batch in batches_of(Slow(chunks))))]
     # Only the first is a byte order mark, the others are letters.
-    assert source == b"a\n" + "\ufeffa\n".encode() * 999
+    assert source == ["a"] + ["\ufeffa"] * 999
     with pytest.raises(InputError, match="standard input: damaged or truncated gzip"):
         list(batches_of(Slow(chunks[:-1])))
 
@@ -88,21 +98,21 @@ def test_an_empty_stream_is_an_error_as_an_empty_file_is(chunks):
 )
 def test_errors_have_their_line_and_come_after_the_pairs_before(bad, message):
     batches = batches_of(Slow([b"a ||| b\nc ||| d\n", b"\n", bad + b"\n"]))
-    assert [next(batches).first for _ in range(2)] == [1, 3]
+    assert [len(next(batches).bitext) for _ in range(2)] == [2, 1]
     with pytest.raises(InputError, match=f"standard input, line 4: .*{message}"):
         next(batches)
 
 
 def test_the_first_line_decides_what_separates():
     batches = batches_of(Slow([b"\n \n", b"a ||| b\tc\n", b"d\te\n"]))
-    assert [next(batches).target for _ in range(2)] == [b"\n\n", b"b\tc\n"]
+    assert [lines_of(next(batches).bitext) for _ in range(2)] == [[("", "")] * 2, [("a", "b c")]]
     with pytest.raises(InputError, match=r"line 4: has 0 separators \(\|\|\|\)"):
         next(batches)
 
 
 def test_lowercase_and_replaced():
     batch = next(batches_of(Slow([b"\xc3\x84 ||| \xff\n"]), lowercase=True, encoding_errors="replace"))
-    assert (batch.source.decode(), batch.target.decode()) == ("ä\n", "\ufffd\n")
+    assert lines_of(batch.bitext) == [("ä", "\ufffd")]
 
 
 def test_available_chunks_a_file_like_object_without_read1():
@@ -137,16 +147,14 @@ def test_malformed_lines_are_skipped_and_no_other_changes(lines, cuts, single):
     stream = Slow(data[a:b] for a, b in pairwise(bounds))
     batches = list(batches_of(stream, single=single, skip=True))
     repaired = b"x ||| y\n" + b"".join(b"\n" if line in MALFORMED else line for line in lines)
-    found = tuple(b"".join(sides) for sides in zip(*((b.source, b.target) for b in batches), strict=True))
-    assert found == BARS.sides("-", repaired)
+    assert lines_of(*(batch.bitext for batch in batches)) == of_file(repaired)
     wrong = [number for number, line in enumerate(lines, 2) if line in MALFORMED]
     assert [error.line for batch in batches for error in batch.errors] == wrong
 
 
 def test_what_separates_is_decided_by_the_first_line_that_is_not_skipped():
     batches = list(batches_of(Slow([b"none\na\tb\tc\na ||| b\tc\nd\te\n"]), skip=True))
-    assert [batch.source for batch in batches] == [b"\n", b"\n", b"a\n", b"\n"]
-    assert batches[2].target == b"b\tc\n"
+    assert [lines_of(batch.bitext) for batch in batches] == [[("", "")], [("", "")], [("a", "b c")], [("", "")]]
     assert [error.line for batch in batches for error in batch.errors] == [1, 2, 4]
 
 
@@ -170,11 +178,9 @@ def test_objects_of_a_stream_keep_their_ids(cuts, single):
     data = "\n".join(line for line, *_ in OBJECTS).encode()
     bounds = [0, *sorted(cut for cut in cuts if cut < len(data)), len(data)]
     batches = list(batches_of(Slow(data[a:b] for a, b in pairwise(bounds)), single=single))
-    source, target = (
-        b"".join(sides).decode() for sides in zip(*((b.source, b.target) for b in batches), strict=True)
-    )
-    ids = [each for batch in batches for each in batch.ids or [None] * batch.source.count(b"\n")]
-    assert list(zip(source.splitlines(), target.splitlines(), ids, strict=True)) == [tuple(r) for _, *r in OBJECTS]
+    ids = [each for batch in batches for each in batch.ids or [None] * len(batch.bitext)]
+    pairs = zip(lines_of(*(batch.bitext for batch in batches)), ids, strict=True)
+    assert [(*pair, each) for pair, each in pairs] == [tuple(r) for _, *r in OBJECTS]
 
 
 @pytest.mark.parametrize(
@@ -197,7 +203,8 @@ def test_a_line_that_is_no_pair_is_named_and_the_others_are_answered(bad, messag
         next(batches)
     batches = list(batches_of(Slow([text]), skip=True))
     known = 2 if '"id": 2' in bad else None
-    assert [(batch.source, batch.ids) for batch in batches] == [(b"a\n", (1,)), (b"\n", (known,)), (b"c\n", (3,))]
+    assert lines_of(*(batch.bitext for batch in batches)) == [("a", "b"), ("", ""), ("c", "d")]
+    assert [batch.ids for batch in batches] == [(1,), (known,), (3,)]
 
 
 def test_objects_with_invalid_utf8_keep_their_ids():

@@ -208,13 +208,12 @@ class ViewedText:
                     UnitCounts(target_widths, target.offsets),
                 ]
             return
-        units = [units_of(side.vocabulary, partial(view.pieces, n)) for n, side in enumerate(sides)]
-        source, target = (each.encode(side) for each, side in zip(units, sides, strict=True))
-        self.bitext = Bitext(source, target)
-        self._is_one_to_one = all(each.is_one_to_one for each in units)
+        units = [units_of(side, partial(view.pieces, n)) for n, side in enumerate(sides)]
+        self.bitext = Bitext(*(corpus for corpus, _ in units))
+        self._is_one_to_one = all((sizes == 1).all() for _, sizes in units)
         if not self._is_one_to_one:
             self._counts = [
-                UnitCounts(each.counts(side), side.offsets) for each, side in zip(units, sides, strict=True)
+                UnitCounts(sizes[side.tokens], side.offsets) for (_, sizes), side in zip(units, sides, strict=True)
             ]
 
     def of_words(self, log_odds: Scores, threads: int) -> Scores:
