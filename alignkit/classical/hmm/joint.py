@@ -258,8 +258,9 @@ class JointHMM(Aligner):
     def __post_init__(self) -> None:
         if not self.models or len(self.models) != len(self.views):
             raise ValueError("every view needs a model")
-        for words in (self.attachment, self.phrase_edges):
-            if words and (len(words.source), len(words.target)) != (len(self.source), len(self.target)):
+        words = self.models[0]
+        for each in (self.attachment, self.phrase_edges):
+            if each and (len(each.source), len(each.target)) != (len(words.source), len(words.target)):
                 raise ValueError("every word needs a direction of attachment, and a phrase edge")
         if not 0 <= self.threshold <= 1:
             raise ValueError("the threshold must lie between 0 and 1")
@@ -540,7 +541,7 @@ def fit_joint(
         # What the other views say of a link is evidence for it, as its embeddings are.
         others = [each for k, each in latest.items() if k != n]
         given = levels_of_links(reduce(np.add, others) / np.float32(len(others))) if others else levels
-        models[n], log_odds = fit_view(
+        model, log_odds = fit_view(
             viewed,
             own_settings,
             count,
@@ -552,11 +553,13 @@ def fit_joint(
         log_odds = viewed.of_words(log_odds, count)
         if learn:
             latest[n] = log_odds.values.copy()
-        if total is None and not (learn and step == 0):
-            total = log_odds
-        elif total is not None:
-            total.values[:] += log_odds.values
-        del log_odds, viewed, given  # as large as all that the next fit keeps of the links
+        if not (learn and step == 0):  # of the rough model only its links are kept
+            models[n] = model
+            if total is None:
+                total = log_odds
+            else:
+                total.values[:] += log_odds.values
+        del model, log_odds, viewed, given  # as large as all that the next fit keeps
     # The views' opinions of a link are pooled: the mean of their log-odds.
     if total is None or (chosen is not None and not chosen.any()):
         total = Scores.from_matrices([])
@@ -682,22 +685,17 @@ def plan_views(
             views = trained_views(VIEWS, text)
         else:
             views = FEW_WORDS_VIEWS if few_words else SMALL_VIEWS if is_small else ()
-            views = tuple(
-                each for each in trained_views(views, text) if _is_small(each, text, UNITS_LIMIT * limit)
-            )
+            small = []  # without those of which the text is too large, or has long pairs
+            for view in trained_views(views, text):
+                viewed = ViewedText(view, text).bitext if view.subwords else None
+                if viewed is None or (matrix_elements(viewed) < UNITS_LIMIT * limit and not is_long(viewed).any()):
+                    small.append(view)
+            views = tuple(small)
     if not views:
         views = (View(fold_case=chosen.fold_case),)
     if len(views) > 1 and is_small:
         chosen = replace(chosen, least_own=0.0)  # several views lose by what one gains by (dev parts)
     return [(view, settings_of_view(chosen, view)) for view in views]
-
-
-def _is_small(view: View, text: Bitext, limit: float) -> bool:
-    """Whether a view of a small text has fewer elements than the limit, and no long pair."""
-    if not view.subwords:
-        return True
-    viewed = ViewedText(view, text).bitext
-    return matrix_elements(viewed) < limit and not is_long(viewed).any()
 
 
 def matrix_elements(bitext: Bitext) -> int:

@@ -1,4 +1,5 @@
 import tracemalloc
+import weakref
 from functools import partial
 
 import numpy as np
@@ -149,3 +150,19 @@ def test_matrices_of_two_views_at_most_are_in_memory(monkeypatch):
         tracemalloc.stop()
     assert most < 2.5 * size
     np.testing.assert_allclose(caught.value.args[0].values, drawn.mean(axis=0), atol=1e-5)
+
+
+def test_of_the_rough_model_only_the_links_are_kept(monkeypatch):
+    """While the views learn from each other: a model is as large as all word pairs of the text."""
+    kept, models = joint.fit_view, []
+
+    def fit(*arguments, **options):
+        assert not models or models[0]() is None
+        model, log_odds = kept(*arguments, **options)
+        models.append(weakref.ref(model))
+        return model, log_odds
+
+    monkeypatch.setattr(joint, "fit_view", fit)
+    fitted = fit_joint(bitext_of(permuted_copy(3, pairs=40)[0]), views=(View(), View(letters=1)))
+    assert len(models) == 3
+    assert fitted.models == (models[2](), models[1]())
