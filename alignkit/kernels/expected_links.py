@@ -3,7 +3,7 @@
 While the aligners are estimated, an element is a uint32. Its upper half is the link as a floating-point number
 without a sign, of four bits for the exponent and twelve for the fraction: above 2**-15 and up to 1, with a
 relative error of at most 2**-13. Smaller links are 0, as two in three come to be, which saves time; larger ones
-are 1. After the last E-step the elements are float32 in the same place (:func:`as_floats`). Every link is a whole
+are 1. After the last E-step the elements are float32 numbers in the same place. Every link is a whole
 number of 2**-27, so that links are summed as whole numbers: exactly, and in any order. No text has so many tokens
 that 64 bits would not do.
 
@@ -68,11 +68,6 @@ def pack_links(bits, elements):
         rounded = min(bits[j], MOST) + HALF
         link = (rounded - LEAST) >> FRACTION if rounded >= LEAST else NONE
         elements[j] = (elements[j] & CODE) | (link << CODE_BITS)
-
-
-def as_floats(elements: np.ndarray) -> np.ndarray:
-    """float32: what the last E-step left in the place of the elements."""
-    return elements.view(np.float32)
 
 
 def unpacked_links(elements: np.ndarray) -> np.ndarray:
@@ -168,8 +163,8 @@ def fill_codes(low, high, index, text, matrices, columns, places, room):
 
 
 @allocating_kernel
-def count_pairs(low, high, pairs, text, links, sums):
-    """Adds the expected links of sentence pairs low <= m < high to the sums of some word pairs.
+def count_pairs(pairs, text, links, sums):
+    """The sums of the expected links of some word pairs, over all sentence pairs.
 
     Each owner of some word pairs reads all elements: the text is in order, the sums are not, so this has the
     fewest cache misses.
@@ -177,16 +172,17 @@ def count_pairs(low, high, pairs, text, links, sums):
     Args:
         pairs: (first, end): sums[k - first] is that of word pair k, for first <= k < end.
         text: :class:`.hmm_e_step.TextArrays`; links: :class:`.hmm_e_step.LinkArrays`.
-        sums: int64 (end - first,), in units of ``UNIT``.
+        sums: int64 (end - first,), filled, in units of ``UNIT``.
     """
     x_tokens, x_offsets, y_tokens, y_offsets, _ = text
     offsets, places, _, elements, _ = links
     first, size, longest, most = np.uint64(pairs[0]), np.uint64(pairs[1] - pairs[0]), 0, 0
-    for m in range(low, high):
+    sums[:] = 0
+    for m in range(len(offsets) - 1):
         longest, most = max(longest, x_offsets[m + 1] - x_offsets[m]), max(most, offsets[m + 1] - offsets[m])
-    starts, found = np.empty(longest, np.uint32), np.empty(most + 1, np.uint64)
+    starts, numbers = np.empty(longest, np.uint32), np.empty(most + 1, np.uint64)
     linked, whole = np.empty(most + 1, np.uint32), np.empty(most, np.int64)
-    for m in range(low, high):
+    for m in range(len(offsets) - 1):
         x, y = x_tokens[x_offsets[m] : x_offsets[m + 1]], y_tokens[y_offsets[m] : y_offsets[m + 1]]
         place, L, segment, count = offsets[m], len(x), -1, np.uint64(0)
         for t in range(len(y)):
@@ -196,12 +192,12 @@ def count_pairs(low, high, pairs, text, links, sums):
             row = elements[place : place + L]
             for j in range(L):
                 # Written over by the next, unless there is a link. Unsigned: one below the first is very large.
-                found[count] = np.uint64(starts[j] + (row[j] & CODE)) - first
+                numbers[count] = np.uint64(starts[j] + (row[j] & CODE)) - first
                 linked[count] = row[j]
                 count += np.uint64(row[j] > CODE)
             place += L
         whole_links(linked[:count], whole[:count])
         for j in range(count):
-            k = found[j]
+            k = numbers[j]
             if k < size:
                 sums[k] += whole[j]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from alignkit.kernels.compile import allocating_kernel, kernel
-from alignkit.kernels.expected_links import unpack_links
+from alignkit.kernels.expected_links import UNIT, count_pairs, unpack_links
 from alignkit.kernels.hmm_rows import FERTILITIES, ONE, ZERO, link_numbers, padded
 from alignkit.kernels.intrinsics import LANES
 from alignkit.kernels.inverted_index import ID, PLACE
@@ -49,27 +49,28 @@ class BackOffClasses(NamedTuple):
     target_factors: np.ndarray  # float32 (V_tgt, 2)
 
 
-@kernel
-def start_counts(low, high, rows, sums, unit, known, prior, pair_counts):
-    """The counts and the prior's pseudo-counts, for source words low <= i < high.
+@allocating_kernel
+def update_counts(low, high, text, links, rows, background, prior, sums, pair_counts):
+    """The counts and the prior's pseudo-counts of the word pairs of source words low <= i < high.
 
     Args:
+        links: :class:`.hmm_e_step.LinkArrays`.
         rows: the values are the counts; filled.
-        sums: int64, counts of the rows' elements from that of ``low``, in units of ``unit``; they may lie in
-            ``pair_counts``, where the pseudo-counts go.
-        known: float32 (K,), counts to be added; empty if there are none.
+        background: float32 (K,), counts to be added; empty if there are none.
         prior: :class:`PairPrior`.
+        sums: int64 (K,), overwritten; they may lie in ``pair_counts``, where the pseudo-counts go.
         pair_counts: float32 (K, 3), see :class:`.hmm_e_step.LinkArrays`; filled.
     """
     row_offsets, columns, values = rows
     pseudo_count, factor, source_words, target_words = prior
-    first = row_offsets[low]
+    first, end = row_offsets[low], row_offsets[high]
+    count_pairs((first, end), text, links, sums[first:end])
     for i in range(low, high):
         for k in range(row_offsets[i], row_offsets[i + 1]):
             weight = ONE if source_words[i] == target_words[columns[k]] else factor
-            count = sums[k - first] * unit
-            if len(known) > 0:
-                count += known[k]
+            count = sums[k] * UNIT
+            if len(background) > 0:
+                count += background[k]
             values[k] = np.float32(count) * weight
             pair_counts[k, 0] = values[k]
             pair_counts[k, 1] = pseudo_count * weight

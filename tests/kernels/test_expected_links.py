@@ -6,7 +6,6 @@ import pytest
 from alignkit.kernels.expected_links import (
     UNIT,
     add_by_level,
-    as_floats,
     clear_links,
     set_links,
     unpacked_links,
@@ -73,9 +72,3 @@ def test_very_small_links_are_none():
     set_links(elements, np.array([1e-10, 1e-30, 2.0**-16]))
     assert not unpacked_links(elements).any()
     assert elements.tolist() == [9, 9, 9]
-
-
-def test_floats_take_the_place_of_elements():
-    elements = np.zeros(2, np.uint32)
-    as_floats(elements)[:] = [0.25, -3]
-    assert as_floats(elements[1:]).tolist() == [-3]

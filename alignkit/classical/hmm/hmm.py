@@ -41,7 +41,6 @@ from alignkit.kernels.expected_links import (
     NO_PLACES,
     SEGMENT_BITS,
     PairPlaces,
-    as_floats,
     clear_links,
     fill_codes,
     fill_segments,
@@ -96,6 +95,8 @@ class HMMEstimation:
         background: a fitted model to go on from, whose counts are added to those of the text in each M-step.
 
     Attributes:
+        log_likelihood: log p(text) under the parameters that the last E-step used, summed over the directions that
+            run.
         counts_of_others: float32 (K,), the background's counts of word pairs from the first E-step on, if they are
             others than before.
     """
@@ -200,6 +201,7 @@ class HMMEstimation:
         )
         if not np.isfinite(self.expectation.change):
             raise ArithmeticError("expected links are not numbers")
+        self.log_likelihood = exact_sum(self.expectation.likelihood)
         if is_last:  # what only another E-step would need
             self.links = self.links._replace(places=NO_PLACES, pair_counts=np.empty((0, 3), np.float32))
             forward, reverse = (each._replace(null_links=np.empty(0, np.float32)) for each in self.directions)
@@ -242,11 +244,6 @@ class HMMEstimation:
             directions.append(direction)
         self.directions = directions[0], directions[1]
 
-    @property
-    def log_likelihood(self) -> float:
-        """log p(text) under the parameters that the last E-step used, summed over the directions that run."""
-        return exact_sum(self.expectation.likelihood)
-
     def _null_of_background(self, side: int) -> tuple[np.ndarray, float]:
         """float64 (V,): the background's counts of NULL for the words that a direction emits; and the sum of those
         for words that the text does not have."""
@@ -258,13 +255,23 @@ class HMMEstimation:
     @cached_property
     def estimated_pairs(self) -> EstimatedPairs:
         """Counts and emissions of the word pairs; the estimation cannot go on after that."""
-        (offsets, columns, _), (counts, *emissions) = self.pairs.result()
+        offsets, columns, _ = self.pairs.rows
+        columns_of_counts, size = self.pairs.counts, 1 << 20
+        self.pairs.counts = np.empty((0, 3), np.float32)
+        self.pairs.rows = TableRows(offsets, columns, self.pairs.counts[:, 0])
+        # Each column by itself, in the memory of two: what has been copied is cut off from the end.
+        counts, *emissions = (np.empty(len(columns), np.float32) for _ in range(3))
+        for low in reversed(range(0, len(columns), size)):
+            for part, column in zip((counts, *emissions), columns_of_counts[low:].T, strict=True):
+                part[low : low + size] = column
+            del column
+            columns_of_counts.resize((low, 3), refcheck=False)
         for side, emission in enumerate(emissions):  # pseudo-counts until now
             totals = np.maximum(self.directions[side].totals, TINY)
             for low, high in blocks_of_size(offsets, 1 << 20):
-                part, sizes = slice(offsets[low], offsets[high]), np.diff(offsets[low : high + 1])
-                states = columns[part] if side else np.repeat(np.arange(low, high), sizes)
-                emission[part] = np.minimum((counts[part] + emission[part]) / totals[states], np.float32(1))
+                span, sizes = slice(offsets[low], offsets[high]), np.diff(offsets[low : high + 1])
+                states = columns[span] if side else np.repeat(np.arange(low, high), sizes)
+                emission[span] = np.minimum((counts[span] + emission[span]) / totals[states], np.float32(1))
         forward, reverse = emissions
         return EstimatedPairs(PairTable(offsets, columns, forward, self.types[1]), counts, reverse)
 
@@ -297,7 +304,7 @@ class HMMEstimation:
 
     def last_links(self) -> Scores:
         """(T, L) for each pair: the links of the last E-step."""
-        return Scores(as_floats(self.links.elements), self.links.offsets, self.bitext.shapes)
+        return Scores(self.links.elements.view(np.float32), self.links.offsets, self.bitext.shapes)
 
 
 def estimate(
@@ -359,23 +366,24 @@ def transition_weights(
     Pseudo-counts are distributed as the first weights are: jumps that no sentence of the text has room for stay
     unlikely in the longer sentences of another one.
     """
-    prior = settings.transition_prior
-
-    def weights(number: np.ndarray, share: np.ndarray, old: np.ndarray, first: np.ndarray) -> np.ndarray:
-        if not number.sum() > 0:
-            return old
-        expected = first * (number.sum() / max(float(share @ first), 1e-30))
-        pseudo = prior * share.sum() / number.sum()
-        new = (number + pseudo * expected) / np.maximum(share + pseudo, 1e-30)
-        new = np.where(share > 0, new, expected)  # where nothing was possible
-        return np.maximum(new / new.sum(), 1e-12).astype(np.float32)
-
-    transition, initial, final = first_weights(settings)
-    return (
-        weights(counts.jumps, counts.jump_shares, direction.transition, transition),
-        weights(counts.initial, counts.initial_shares, direction.initial, initial),
-        weights(counts.final, counts.final_shares, direction.final, final) if settings.ends else final,
-    )
+    first, weights = first_weights(settings), []
+    for old, start, number, share in zip(
+        (direction.transition, direction.initial, direction.final),
+        first,
+        (counts.jumps, counts.initial, counts.final),
+        (counts.jump_shares, counts.initial_shares, counts.final_shares),
+        strict=True,
+    ):
+        if number.sum() > 0:
+            expected = start * (number.sum() / max(float(share @ start), 1e-30))
+            pseudo = settings.transition_prior * share.sum() / number.sum()
+            new = (number + pseudo * expected) / np.maximum(share + pseudo, 1e-30)
+            new = np.where(share > 0, new, expected)  # where nothing was possible
+            weights.append(np.maximum(new / new.sum(), 1e-12).astype(np.float32))
+        else:
+            weights.append(old)
+    transition, initial, final = weights
+    return transition, initial, final if settings.ends else first[2]
 
 
 def with_background(counts: TransitionCounts, background: BackgroundModel, side: int) -> TransitionCounts:
@@ -404,17 +412,19 @@ def expected_fertilities(bitext: Bitext, links: LinkArrays, threads: int) -> tup
     text, source_types = text_arrays(bitext), len(bitext.source.vocabulary)
     total = np.zeros((source_types + len(bitext.target.vocabulary), FERTILITIES))
 
-    def count(low: int, high: int) -> np.ndarray:
-        sums = np.zeros_like(total)
-        count_fertilities(low, high, text, links.offsets, links.elements, sums[:source_types], sums[source_types:])
-        return sums
-
     # Blocks are added in their order, and there are no more of them at a time than threads.
     ranges = blocks(np.diff(links.offsets), FERTILITY_BLOCKS)
     for first in range(0, len(ranges), threads):
-        for part in run_blocks(count, ranges[first : first + threads], threads):
-            total += part
-        del part  # before the next ones are there
+        sums = {span: np.zeros_like(total) for span in ranges[first : first + threads]}
+        run_blocks(
+            lambda *span, sums=sums: count_fertilities(
+                *span, text, links.offsets, links.elements, sums[span][:source_types], sums[span][source_types:]
+            ),
+            list(sums),
+            threads,
+        )
+        for span in list(sums):
+            total += sums.pop(span)
     return total[:source_types], total[source_types:]
 
 

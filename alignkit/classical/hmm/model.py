@@ -10,7 +10,7 @@ import numpy as np
 
 from alignkit.classical.hmm.spelling import spelling_of_new_pairs
 from alignkit.classical.lexical_model import LexicalModel, read_parts, table_values
-from alignkit.kernels.expected_links import NO_PLACES, as_floats
+from alignkit.kernels.expected_links import NO_PLACES
 from alignkit.kernels.forward_backward import TransitionCounts
 from alignkit.kernels.hmm_e_step import BOTH, DirectionArrays, LinkArrays, Shares, TextArrays, expect_links
 from alignkit.kernels.hmm_m_step import fill_floor
@@ -280,7 +280,7 @@ def expect(
         shares: of each direction's posteriors in the links.
         threads: how many to use; no result depends on it.
         copies: of :func:`text_arrays`.
-        is_last: let float32 numbers replace the elements (:func:`alignkit.kernels.expected_links.as_floats`).
+        is_last: let float32 numbers replace the elements.
     """
     text = text_arrays(bitext, copies)
     shares = shares._replace(is_last=is_last, counted=max(1, len(bitext) // COUNTED_PAIRS))
@@ -416,4 +416,4 @@ def last_links(
         used = shares if is_last else mean
         forward, reverse = directions
         likelihood = expect(bitext, links, (forward, reverse), used, threads, is_last=is_last).likelihood
-    return Scores(as_floats(links.elements), links.offsets, bitext.shapes), likelihood
+    return Scores(links.elements.view(np.float32), links.offsets, bitext.shapes), likelihood

@@ -21,9 +21,9 @@ from alignkit.kernels.hmm_m_step import (
     add_back_off,
     column_sums,
     row_sums,
-    start_counts,
+    update_counts,
 )
-from alignkit.kernels.hmm_rows import ZERO
+from alignkit.kernels.hmm_rows import ONE
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.support.threads import blocks, run_blocks
 from alignkit.text.bitext import Bitext
@@ -102,21 +102,11 @@ class PairCounts:
     def initialise(self, is_uniform: bool) -> None:
         """Make all pairs equal but for spelling and punctuation; or, if not uniform, leave them without counts."""
         self.counts[:] = 0
-        if not is_uniform:
-            return
-        prior, offsets, ones = (
-            self._prior._replace(pseudo_count=ZERO),
-            self.rows.offsets,
-            sums_in_place(self.counts),
-        )
-
-        def start(low: int, high: int) -> None:
-            own = ones[offsets[low] : offsets[high]]
-            own[:] = 1
-            start_counts(low, high, self.rows, own, 1.0, NO_COUNTS, prior, self.counts)
-
-        run_blocks(start, self.ranges, self.threads)
-        self._add_spelling()
+        if is_uniform:
+            _, factor, are_source_words, are_target_words = self._prior
+            fit = np.repeat(are_source_words, np.diff(self.rows.offsets)) == are_target_words[self.rows.columns]
+            self.counts[:, 0] = np.where(fit, ONE, factor)
+            self._add_spelling()
 
     def update(self, links: LinkArrays) -> tuple[np.ndarray, np.ndarray]:
         """Counts and pseudo-counts from expected links.
@@ -124,15 +114,15 @@ class PairCounts:
         Returns:
             float32 (V_src,) and (V_tgt,), the sums of each word's counts and pseudo-counts in both directions.
         """
-        rows, counts, offsets = self.rows, self.counts, self.rows.offsets
-
-        def count(low: int, high: int) -> None:
-            sums = sums_in_place(counts)[offsets[low] : offsets[high]]
-            self.sum_links(links, (offsets[low], offsets[high]), sums)
-            start_counts(low, high, rows, sums, UNIT, self.background_counts, self._prior, counts)
-
+        rows, counts, sums = self.rows, self.counts, sums_in_place(self.counts)
         # Each block reads the whole text, so there are no more of them than threads.
-        run_blocks(count, blocks(self.frequencies[0], self.threads), self.threads)
+        run_blocks(
+            lambda *span: update_counts(
+                *span, self._text, links, rows, self.background_counts, self._prior, sums, counts
+            ),
+            blocks(self.frequencies[0], self.threads),
+            self.threads,
+        )
         totals = self._sums(rows.values, rows.values)
         if self._background_totals is not None:
             totals = totals[0] + self._background_totals[0], totals[1] + self._background_totals[1]
@@ -147,37 +137,15 @@ class PairCounts:
         forward, reverse = self._sums(counts[:, 1], counts[:, 2])
         return (totals[0] + forward).astype(np.float32), (totals[1] + reverse).astype(np.float32)
 
-    def sum_links(self, links: LinkArrays, pairs: tuple[int, int], sums: np.ndarray) -> None:
-        """Sets ``sums`` int64 to the expected links of word pairs first <= k < end, in units of ``UNIT``."""
-        sums[:] = 0
-        count_pairs(0, len(links.offsets) - 1, pairs, self._text, links, sums)
-
     def background_without(self, links: LinkArrays) -> np.ndarray:
         """float32 (K,): the background's counts less the text's expected links; ``counts`` is overwritten."""
         own = sums_in_place(self.counts)
-        self.sum_links(links, (0, len(own)), own)
+        count_pairs((0, len(own)), self._text, links, own)
         counts = np.empty_like(self.background_counts)
         for low in range(0, len(own), 1 << 22):
             part = slice(low, low + (1 << 22))
             counts[part] = np.maximum(self.background_counts[part] - own[part] * UNIT, 0)
         return counts
-
-    def result(self) -> tuple[TableRows, tuple[np.ndarray, ...]]:
-        """The word pairs, and float32 (K,) each: counts, and pseudo-counts in both directions.
-
-        They are no longer here afterwards: the columns are parted in the memory of two of them, as what has been
-        copied is cut off from the end.
-        """
-        rows, counts, size = self.rows, self.counts, 1 << 20
-        self.counts = np.empty((0, 3), np.float32)
-        self.rows = rows = rows._replace(values=self.counts[:, 0])
-        parts = tuple(np.empty(len(counts), np.float32) for _ in range(3))
-        for low in reversed(range(0, len(counts), size)):
-            for part, column in zip(parts, counts[low:].T, strict=True):
-                part[low : low + size] = column
-            del column
-            counts.resize((low, 3), refcheck=False)
-        return rows, parts
 
     def _add_spelling(self) -> None:
         if self.alike is not None:
@@ -268,11 +236,20 @@ class BackOff:
         background = NO_BACKGROUND if self._background is None else self._background.counts
         work = np.add.reduceat(np.diff(rows.offsets)[source.members], source.first[:-1])
 
-        def add(low: int, high: int) -> None:
-            sums, labels = np.zeros(len(target.first) - 1), np.empty(work[low:high].max(), np.uint32)
-            add_back_off(low, high, classes, background, rows, sums, labels, pair_counts)
-
-        run_blocks(add, blocks(work, 1 if threads == 1 else 8 * threads), threads)
+        run_blocks(
+            lambda low, high: add_back_off(
+                low,
+                high,
+                classes,
+                background,
+                rows,
+                np.zeros(len(target.first) - 1),
+                np.empty(work[low:high].max(), np.uint32),
+                pair_counts,
+            ),
+            blocks(work, 1 if threads == 1 else 8 * threads),
+            threads,
+        )
 
 
 class LevelRatios:

@@ -10,6 +10,8 @@ from alignkit.errors import AlignkitError
 
 #: The least probability of a link of the joint aligner, by default.
 JOINT_THRESHOLD = 0.5
+#: The settings with which the estimate is not that of maximum likelihood, unless they are 0.
+PRIORS = "dirichlet", "null_prior", "transition_prior", "back_off", "fertility", "spelling"
 
 
 @dataclass(frozen=True)
@@ -80,12 +82,8 @@ class HMMSettings:
     @property
     def is_maximum_likelihood(self) -> bool:
         """True for plain EM, whose likelihood rises."""
-        return not any((*self._priors, self.leave_one_out, self.ends)) and self.punctuation == 1
-
-    @property
-    def _priors(self) -> tuple[float, ...]:
-        prior = self.dirichlet, self.null_prior, self.transition_prior
-        return (*prior, self.back_off, self.fertility, self.spelling)
+        has_prior = any(getattr(self, name) > 0 for name in PRIORS)
+        return not (has_prior or self.leave_one_out or self.ends) and self.punctuation == 1
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -96,7 +94,8 @@ class HMMSettings:
             raise AlignkitError("an HMM needs at least 1 iteration, and not fewer than 0 lexical ones")
         if not 0 < self.null_probability < 1:
             raise AlignkitError(f"the NULL probability must lie between 0 and 1, not {self.null_probability}")
-        if not (min(*self._priors, self.tolerance, self.reach) >= 0 and self.fertility_prior > 0):
+        least = min(getattr(self, name) for name in (*PRIORS, "tolerance", "reach"))
+        if not (least >= 0 and self.fertility_prior > 0):
             raise AlignkitError("priors, the tolerance and the reach cannot be negative")
         if self.fertility > 1:
             raise AlignkitError(f"the exponent of fertility must lie in [0, 1], not {self.fertility}")
