@@ -10,7 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from alignkit.support.version import __version__
+from alignkit.support.packages import __version__
 
 if TYPE_CHECKING:
     from alignkit.aligner import Aligner as Aligner

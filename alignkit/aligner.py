@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from alignkit.errors import AlignkitError, InputError, check_list, check_type
+from alignkit.errors import AlignkitError, InputError, check_list, check_type, plainly_shown
 from alignkit.links.formats import Alignment
 from alignkit.links.from_scores import OTHER_PAIRS, best_links, link_places, links_above
 from alignkit.links.heuristics import DEFAULT_METHOD, DEFAULT_THRESHOLD, HEURISTICS, find_heuristic
@@ -24,9 +24,8 @@ from alignkit.links.links import Links
 from alignkit.links.symmetrization import symmetrize, symmetrize_scores
 from alignkit.scores import Scores, cap_row_sums, merge_subwords
 from alignkit.support.arrays import brief_repr
-from alignkit.support.files import Fields, loaded, read_header, save_arrays
+from alignkit.support.files import Fields, Record, loaded, read_header, save_arrays
 from alignkit.support.packages import imported, need
-from alignkit.support.records import Record, plainly_shown
 from alignkit.support.threads import blocks_of_size
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import read_text

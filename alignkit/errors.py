@@ -82,6 +82,22 @@ def abbreviated(text: str, length: int = 40) -> str:
     return text if len(text) <= length else f"{text[: length // 2]}...{text[-length // 4 :]}"
 
 
+def plainly_shown(value: object) -> str:
+    """A value as :func:`shown`, but a short string, such as a name, without quotation marks."""
+    return value if isinstance(value, str) and len(value) <= 40 else shown(value)
+
+
+def shown(value: object) -> str:
+    """A value as errors show it: itself if it is a short number or string, else its type."""
+    if value is None or isinstance(value, bool | float):
+        return repr(value)
+    if isinstance(value, int):
+        return str(value) if abs(value) < 1 << 64 else "a larger one"
+    if isinstance(value, str):
+        return repr(value) if len(value) <= 40 else f"a string of {len(value)} characters"
+    return f"a {type(value).__name__}"
+
+
 def counted(number: int, name: str) -> str:
     """The number of some things, as ``1 pair`` or ``1,000 pairs``."""
     return f"{number:,} {name}{'' if number == 1 else 's'}"

@@ -23,7 +23,7 @@ from alignkit.embeddings.contextual import ContextualEmbeddings
 from alignkit.links.links import Links, parse_links
 from alignkit.metrics.aer import evaluate
 from alignkit.pipeline.align import align
-from alignkit.support.version import __version__
+from alignkit.support.packages import __version__
 from alignkit.text.reading import read_lines
 
 

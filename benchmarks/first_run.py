@@ -19,7 +19,7 @@ from pathlib import Path
 import click
 from inputs import fail, run_benchmark
 
-from alignkit.support.version import versions
+from alignkit.support.packages import versions
 
 COMMANDS = ("align", "ibm1", "ibm1 --symmetrize grow-diag-final-and", "diagonal", "hmm")
 

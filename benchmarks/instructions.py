@@ -22,7 +22,7 @@ from pathlib import Path
 import click
 from inputs import fail, machine, need_files, run_benchmark
 
-from alignkit.support.version import versions
+from alignkit.support.packages import versions
 from alignkit.text.reading import read_lines
 
 COUNTED = re.compile(r"([\d,]+) .*:0x0*([0-9a-f]+) ")

@@ -27,7 +27,7 @@ from alignkit.neural.devices import set_threads
 from alignkit.neural.settings import PRESETS, RunSettings
 from alignkit.neural.training.run_directory import TranslationRun
 from alignkit.neural.training.translation import train_translation
-from alignkit.support.version import __version__
+from alignkit.support.packages import __version__
 from alignkit.text.pairs import read_training_pairs
 
 SETTINGS = PRESETS["small"].change(

@@ -28,7 +28,7 @@ from typing import Any
 import click
 from inputs import machine, need_files, run_benchmark
 
-from alignkit.support.version import versions
+from alignkit.support.packages import versions
 
 FITS = (
     "align --quality fast",

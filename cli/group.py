@@ -8,7 +8,7 @@ from importlib import import_module
 import click
 
 from alignkit.errors import abbreviated
-from alignkit.support.version import __version__
+from alignkit.support.packages import __version__
 
 #: The groups of commands in the help: command -> one line about it. Each is a module of its own name.
 GROUPS = {

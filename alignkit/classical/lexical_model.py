@@ -12,8 +12,7 @@ from alignkit.kernels import translation_table as kernels
 from alignkit.kernels.inverted_index import Tokens
 from alignkit.kernels.translation_table import Matrices, RowSpans
 from alignkit.scores import Scores, flat_offsets
-from alignkit.support.files import Fields
-from alignkit.support.records import Record
+from alignkit.support.files import Fields, Record
 from alignkit.support.threads import run_blocks, thread_count
 from alignkit.text.bitext import Bitext, check_bitext
 from alignkit.text.vocabulary import Vocabulary, unpack_vocabulary, vocabulary_arrays

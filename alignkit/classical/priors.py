@@ -13,12 +13,11 @@ import numpy as np
 from alignkit.aligner import LOADERS
 from alignkit.classical.cooccurrence import PairTable
 from alignkit.classical.settings import GREATEST_PRIOR_WEIGHT, PRIOR_WEIGHT
-from alignkit.errors import AlignkitError, InputError
+from alignkit.errors import AlignkitError, InputError, plainly_shown
 from alignkit.kernels.hmm_m_step import column_sums
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.support.arrays import brief_repr
 from alignkit.support.files import read_header
-from alignkit.support.records import plainly_shown
 from alignkit.text.bitext import Bitext
 from alignkit.text.reading import read_lines
 from alignkit.text.units import lowercase

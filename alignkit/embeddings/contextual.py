@@ -13,9 +13,9 @@ from alignkit.embeddings.encoders import PieceEncoder, SmallE5
 from alignkit.embeddings.levels import LEVELS, STEP, TEMPERATURE, centred, fill_levels
 from alignkit.scores import flat_offsets
 from alignkit.support.arrays import Ragged, in_runs, offsets_of, places_of
+from alignkit.support.packages import __version__
 from alignkit.support.stages import no_progress
 from alignkit.support.threads import blocks_of_size, run_blocks
-from alignkit.support.version import __version__
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import Progress

@@ -32,7 +32,7 @@ from alignkit.neural.scoring.evaluation import translation_log_probabilities
 from alignkit.neural.scoring.translation import network_scores
 from alignkit.neural.settings import ClassifierRunSettings, Reading, RunSettings, from_dict, new_network
 from alignkit.scores import Scores
-from alignkit.support.records import Record
+from alignkit.support.files import Record
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.labelled import LabelledText
 from alignkit.text.tokenization import Tokenizer, reencode, tokenizer_from_state

@@ -25,7 +25,7 @@ from alignkit.neural.scoring.translation import finite_scores
 from alignkit.neural.settings import ProxySettings, from_dict
 from alignkit.neural.training.loop import adam, optimise
 from alignkit.scores import Scores, flat_offsets, tokens_of_elements
-from alignkit.support.records import Record
+from alignkit.support.files import Record
 from alignkit.support.stages import Stage
 from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import UNKNOWN, Vocabulary

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, is_dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, get_args, get_origin
 
-from alignkit.errors import AlignkitError
+from alignkit.errors import AlignkitError, plainly_shown, shown
 from alignkit.support.packages import imported
-from alignkit.support.records import plainly_shown, shown
 from alignkit.support.settings import field_types
 
 UNIFORM = "uniform"  #: the attention without scores

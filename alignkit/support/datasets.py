@@ -19,8 +19,8 @@ from typing import IO, Any
 
 from alignkit.errors import AlignkitError, writing
 from alignkit.support.files import atomic_write
+from alignkit.support.packages import __version__
 from alignkit.support.stages import no_progress
-from alignkit.support.version import __version__
 from alignkit.types import PathLike, Progress
 
 _RAW = "https://raw.githubusercontent.com"
@@ -181,28 +181,29 @@ def fetch(data: DataSet, folder: PathLike, progress: Progress | None = None) -> 
         AlignkitError: no network, a file with another content than expected, an existing file that differs, or a
             folder that cannot be written to.
     """
-    place = Path(folder)
+    place, known, paths = Path(folder), {}, []
     with writing(f"make the folder {folder}"):
         place.mkdir(parents=True, exist_ok=True)
-    return [_fetch_file(each, place, progress or no_progress) for each in data.files]
-
-
-def _fetch_file(file: RemoteFile, folder: Path, progress: Progress) -> Path:
-    path, sums = folder / file.name, _read_sums(folder)
-    if path.exists():
-        wanted = file.sha256 or sums.get(file.name)
-        if wanted is None or hashlib.sha256(path.read_bytes()).hexdigest() != wanted:
-            problem = "is there and not known" if wanted is None else "is there with another content"
-            raise AlignkitError(f"{path} {problem}; move it away to download it again")
-        return path
-    with atomic_write(path) as stream:
-        found = _download(file, stream, progress)
-        if file.sha256 not in (None, found):
-            raise AlignkitError(f"{file.url}: has SHA-256 {found}, expected {file.sha256}; nothing was kept")
-        with atomic_write(folder / SUMS) as listed:
-            lines = sorted((sums | {file.name: found}).items())
-            listed.write("".join(f"{digest}  {name}\n" for name, digest in lines).encode())
-    return path
+    if (place / SUMS).exists():
+        lines = (place / SUMS).read_text(encoding="utf-8", errors="replace").splitlines()
+        known = {name: digest for digest, name in (line.split("  ", 1) for line in lines if "  " in line)}
+    for file in data.files:
+        path = place / file.name
+        paths.append(path)
+        if path.exists():
+            wanted = file.sha256 or known.get(file.name)
+            if wanted is None or hashlib.sha256(path.read_bytes()).hexdigest() != wanted:
+                problem = "is there and not known" if wanted is None else "is there with another content"
+                raise AlignkitError(f"{path} {problem}; move it away to download it again")
+            continue
+        with atomic_write(path) as stream:
+            digest = _download(file, stream, progress or no_progress)
+            if file.sha256 not in (None, digest):
+                raise AlignkitError(f"{file.url}: has SHA-256 {digest}, expected {file.sha256}; nothing was kept")
+            known[file.name] = digest
+            with atomic_write(place / SUMS) as listed:
+                listed.write("".join(f"{its}  {name}\n" for name, its in sorted(known.items())).encode())
+    return paths
 
 
 def _download(file: RemoteFile, stream: IO[bytes], progress: Progress) -> str:
@@ -235,11 +236,3 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         if not newurl.startswith(("https:", f"{req.type}:")):
             raise AlignkitError(f"{req.full_url}: the server leads to {newurl}, which is not encrypted")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
-
-
-def _read_sums(folder: Path) -> dict[str, str]:
-    """File name -> SHA-256 of the folder's ``SHA256SUMS``."""
-    path = folder / SUMS
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
-    pairs = (line.split("  ", 1) for line in lines if "  " in line)
-    return {name: digest for digest, name in pairs}

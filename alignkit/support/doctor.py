@@ -6,13 +6,11 @@ import os
 import platform
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from alignkit.errors import first_line
 from alignkit.kernels.cache_folder import base_folder, make_writable
-from alignkit.support.packages import PACKAGES, Package, imported, is_here
+from alignkit.support.packages import PACKAGES, Package, __version__, imported, installed, is_here
 from alignkit.support.threads import thread_count
-from alignkit.support.version import __version__, installed
 
 GPU = "alignkit.neural.devices:gpu_names"
 
@@ -59,6 +57,11 @@ def diagnose() -> Diagnosis:
     if reason is not None:
         remedy = "set ALIGNKIT_CACHE to a folder that can be written"
         problems.append(f"compiled kernels cannot be kept in {folder} ({reason}): {remedy}")
+    cache_bytes = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                cache_bytes += os.path.getsize(os.path.join(place, name))
     return Diagnosis(
         __version__,
         platform.python_version(),
@@ -67,17 +70,7 @@ def diagnose() -> Diagnosis:
         thread_count(),
         gpus,
         str(folder),
-        _size(folder),
+        cache_bytes,
         tuple(problems),
         missing,
     )
-
-
-def _size(folder: Path) -> int:
-    """Bytes of all files in a folder and below it."""
-    total = 0
-    for place, _, names in os.walk(folder):
-        for name in names:
-            with suppress(OSError):
-                total += os.path.getsize(os.path.join(place, name))
-    return total

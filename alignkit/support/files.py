@@ -1,4 +1,5 @@
-"""Output files that are either complete or absent, with the same bytes for the same content.
+"""Output files that are either complete or absent, with the same bytes for the same content; and what is read
+from files, checked value by value.
 
 Every output is written by :func:`atomic_write`. Arrays are stored as ``.npz`` without pickle, little-endian, with
 an entry ``header.json`` that names the kind of the file and the version of its format.
@@ -7,10 +8,11 @@ an entry ``header.json`` that names the kind of the file and the version of its 
 from __future__ import annotations
 
 import json
+import math
 import os
 import stat
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
@@ -18,8 +20,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from alignkit.errors import AlignkitError, InputError, abbreviated, reading, writing
-from alignkit.support.records import Record, plainly_shown, shown
+from alignkit.errors import AlignkitError, InputError, abbreviated, plainly_shown, reading, shown, writing
 from alignkit.types import PathLike
 
 HEADER = "header.json"
@@ -27,6 +28,7 @@ HEADER = "header.json"
 COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
 # Zip entries carry a date; a fixed one keeps equal content equal in bytes.
 EPOCH = (1980, 1, 1, 0, 0, 0)
+LARGEST = (1 << 63) - 1  #: of whole numbers
 
 
 @contextmanager
@@ -271,3 +273,124 @@ class Fields:
             found = "absent" if array is None else f"{array.dtype} with {array.ndim} dimensions"
             raise InputError(self.path, f"damaged: {name} should be {np.dtype(dtype)}, {dimensions}-d, is {found}")
         return array
+
+
+def parse_json(path: PathLike, text: str, *, line: int | None = None) -> Any:
+    """The value of a JSON text.
+
+    Args:
+        path, line: where it was read, for the error.
+        text: the text.
+
+    Raises:
+        InputError: it is not JSON.
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        problem = str(error).split(":")[0] or type(error).__name__
+        raise InputError(path, f"damaged: not JSON ({problem})", line=line) from error
+
+
+class Record:
+    """Values by name, such as the header of a model or a row of a log.
+
+    Its methods return a value of the type that they are called for.
+
+    Args:
+        path, line: where they were read.
+        values: the values.
+        name: of the record in the file, if it is part of another one.
+
+    Raises:
+        InputError: ``values`` are not values by name; from the methods: there is no such value, it is of another
+            type, or it is out of its range.
+    """
+
+    def __init__(self, path: PathLike, values: object, *, name: str = "", line: int | None = None) -> None:
+        self._path, self._name, self._line = path, name, line
+        if not isinstance(values, Mapping) or not all(isinstance(key, str) for key in values):
+            raise self._problem(f"{name or 'its content'} should be values by name")
+        self._values: Mapping[str, Any] = values
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def whole(self, name: str, low: int = 0, high: int = LARGEST) -> int:
+        """A whole number from ``low`` to ``high``."""
+        value = self.value(name)
+        return self._checked(
+            name, type(value) is int and low <= value <= high, f"a whole number from {low} to {high}"
+        )
+
+    def number(self, name: str, low: float = -math.inf, high: float = math.inf) -> float:
+        """A finite number from ``low`` to ``high``."""
+        return self._number(name, self.value(name), low, high)
+
+    def numbers(self, name: str) -> tuple[float, ...]:
+        """A list of finite numbers."""
+        values = self._checked(name, isinstance(self.value(name), list | tuple), "a list of numbers")
+        return tuple(self._number(name, each) for each in values)
+
+    def text(self, name: str, choices: Collection[str] | None = None) -> str:
+        """A string, one of the choices if there are any."""
+        value = self.value(name)
+        is_right = isinstance(value, str) and (choices is None or value in choices)
+        return self._checked(name, is_right, "a string" if choices is None else f"one of {', '.join(choices)}")
+
+    def texts(self, name: str, count: int | None = None) -> tuple[str, ...]:
+        """A list of strings, ``count`` of them if it is given."""
+        value = self.value(name)
+        is_right = isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
+        wanted = "a list of strings" if count is None else f"a list of {count} strings"
+        return tuple(self._checked(name, is_right and count in (None, len(value)), wanted))
+
+    def flag(self, name: str) -> bool:
+        """True or False."""
+        return self._checked(name, type(self.value(name)) is bool, "true or false")
+
+    def rows(self, name: str) -> list[Any]:
+        """A list of anything."""
+        return list(self._checked(name, isinstance(self.value(name), list | tuple), "a list"))
+
+    def value(self, name: str) -> Any:
+        """Anything; the caller checks it."""
+        if name not in self._values:
+            raise self._problem(f"{self._place(name)} is missing")
+        return self._values[name]
+
+    def part(self, name: str) -> Record:
+        """Values by name."""
+        return Record(self._path, self.value(name), name=self._place(name), line=self._line)
+
+    def optional(self, name: str) -> bool:
+        """Whether there is such a value that is not None."""
+        return self._values.get(name) is not None
+
+    def _number(self, name: str, value: object, low: float = -math.inf, high: float = math.inf) -> float:
+        try:
+            number = float(value) if type(value) in (int, float) else math.nan  # type: ignore[arg-type]
+        except OverflowError:
+            number = math.inf
+        bounds = "" if math.isinf(high) and math.isinf(low) else f" from {low:g} to {high:g}"
+        if not (math.isfinite(number) and low <= number <= high):
+            raise self._wrong(name, f"a finite number{bounds}", value)
+        return number
+
+    def _checked(self, name: str, is_right: bool, wanted: str) -> Any:
+        """The value of a name; raises InputError unless it is right."""
+        if not is_right:
+            raise self._wrong(name, wanted, self._values[name])
+        return self._values[name]
+
+    def _place(self, name: str) -> str:
+        return f"{self._name}.{name}" if self._name else name
+
+    def _wrong(self, name: str, wanted: str, value: object) -> InputError:
+        return self._problem(f"{self._place(name)} should be {wanted}, not {shown(value)}")
+
+    def _problem(self, problem: str) -> InputError:
+        return InputError(self._path, f"damaged: {problem}", line=self._line)

@@ -1,20 +1,22 @@
-"""The packages that alignkit uses: which are here, how to get them; and modules imported when they are needed."""
+"""The version of alignkit; the packages that it uses: which are here, and how to get them.
+
+This module imports nothing heavy, because ``import alignkit`` imports it.
+"""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from alignkit.errors import AlignkitError
 
+__version__ = "0.1.0"
 
-@dataclass(frozen=True)
-class Package:
+
+class Package(NamedTuple):
     """A package that alignkit uses.
 
     Attributes:
@@ -65,7 +67,9 @@ PACKAGES = {
 
 def with_extra(extra: str) -> str:
     """The command line that adds an extra to alignkit as it was installed: from a folder, a file or an index."""
+    import json
     from importlib.metadata import PackageNotFoundError, distribution
+    from pathlib import Path
 
     folder, origin = Path(__file__).resolve().parents[2], {}
     if (folder / "setup.cfg").is_file():
@@ -113,3 +117,23 @@ def imported(place: str) -> Any:
     """The function or class at ``module:name``, which a registry names."""
     module, name = place.split(":")
     return getattr(import_module(module), name)
+
+
+def versions() -> dict[str, str]:
+    """The versions of Python and of the packages that results depend on."""
+    import platform
+
+    names = ("alignkit", "numpy", "numba", "torch", "scipy", "scikit-learn")
+    return {"python": platform.python_version(), **installed(names)}
+
+
+def installed(packages: Iterable[str]) -> dict[str, str]:
+    """The versions of those of the packages that are installed."""
+    # Imported here: it would be most of the time that ``import alignkit`` takes.
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {}
+    for name in packages:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found

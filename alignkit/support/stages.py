@@ -41,7 +41,7 @@ class Stage:
     _open: ClassVar[list[Stage]] = []
 
     def __init__(self, name: str, progress: Progress | None = None) -> None:
-        self.name, self.progress = name, progress or no_progress
+        self.name, self.progress = name, progress
         self.place, self.message = "", ""
         self.began = time.monotonic()
         self._ended = Event()
@@ -50,7 +50,8 @@ class Stage:
         """Note that ``done`` of ``total`` parts are done; a total of 0 is one that is not known."""
         self.place = f"{done:,} of {total:,}" if total else f"{done:,}"
         is_new, self.message = message != self.message, message
-        self.progress(done, total, message)
+        if self.progress is not None:
+            self.progress(done, total, message)
         if is_new and self in Stage._told():
             log.debug("%s", self)
 

@@ -86,8 +86,7 @@ from alignkit.kernels.hmm_e_step import BOTH, FORWARD, REVERSE, Shares
 from alignkit.kernels.link_probabilities import NO_LINK
 from alignkit.links.links import Links
 from alignkit.scores import Scores
-from alignkit.support.files import Fields, loaded, save_arrays
-from alignkit.support.records import Record
+from alignkit.support.files import Fields, Record, loaded, save_arrays
 from alignkit.support.settings import with_options
 from alignkit.support.threads import thread_count
 from alignkit.text.bitext import Bitext

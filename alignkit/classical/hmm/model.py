@@ -17,8 +17,7 @@ from alignkit.kernels.hmm_m_step import fill_floor
 from alignkit.kernels.translation_table import UNSEEN
 from alignkit.scores import Scores, flat_offsets, tokens_of_elements
 from alignkit.support.arrays import brief_repr
-from alignkit.support.files import Fields
-from alignkit.support.records import Record
+from alignkit.support.files import Fields, Record
 from alignkit.support.threads import blocks, run_blocks, thread_count
 from alignkit.text.bitext import Bitext
 

@@ -18,8 +18,7 @@ from alignkit.kernels.views import UnitCounts, fill_means, fill_merged, spread_v
 from alignkit.links.links import Links
 from alignkit.scores import Scores, flat_offsets
 from alignkit.support.arrays import in_runs, offsets_of
-from alignkit.support.files import Fields
-from alignkit.support.records import Record
+from alignkit.support.files import Fields, Record
 from alignkit.support.threads import blocks, blocks_of_size, run_blocks
 from alignkit.text.bitext import Bitext, Corpus, check_bitext
 from alignkit.text.tokenization import SubwordTokenizer, train_word_pieces

@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from alignkit.errors import AlignkitError, writing
 from alignkit.lab.report.tables import NONE, align_columns, finite, records
+from alignkit.support.packages import versions
 from alignkit.support.settings import assigned
 from alignkit.support.stages import no_progress
-from alignkit.support.version import versions
 from alignkit.types import Progress
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ import numpy as np
 
 from alignkit.errors import AlignkitError, InputError, counted, first_line
 from alignkit.scores import Grouping, Scores, flat_offsets, grouping_of, merge_matrix
-from alignkit.support.files import Fields, loaded, save_arrays
-from alignkit.support.records import Record
+from alignkit.support.files import Fields, Record, loaded, save_arrays
 from alignkit.types import PathLike
 
 KIND, VERSION = "alignkit.attention", 1

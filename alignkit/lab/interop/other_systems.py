@@ -32,14 +32,13 @@ from typing import Any
 
 import numpy as np
 
-from alignkit.errors import AlignkitError, InputError
+from alignkit.errors import AlignkitError, InputError, plainly_shown
 from alignkit.lab.interop import heads as attention
 from alignkit.lab.interop.heads import AttentionHeads, split_choice
 from alignkit.links.from_scores import link_places
 from alignkit.links.links import check_range, parse_links, parse_probabilities
 from alignkit.scores import KIND, Grouping, Scores, grouping_of
 from alignkit.support.files import read_header
-from alignkit.support.records import plainly_shown
 from alignkit.text.reading import file_parts, split_lines, valid_text
 from alignkit.text.tokenization import style_of, word_groups
 from alignkit.types import PathLike

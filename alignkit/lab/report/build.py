@@ -36,8 +36,8 @@ from alignkit.metrics.error_classes import WordFacts, occurrences
 from alignkit.metrics.protocol import PERCENT, MetricOptions, MetricSettings, Percent
 from alignkit.metrics.registry import MAIN, SCORE_METRICS, compare
 from alignkit.scores import Grouping, Scores
+from alignkit.support.packages import versions
 from alignkit.support.settings import with_options
-from alignkit.support.version import versions
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import encode_bitext, split_words
 from alignkit.types import PathLike, Progress

@@ -26,7 +26,7 @@ from alignkit.lab.time_course import row_name
 from alignkit.metrics.agreement import agreement_rows
 from alignkit.metrics.protocol import MetricSettings
 from alignkit.metrics.registry import MAIN, METRICS
-from alignkit.support.version import __version__
+from alignkit.support.packages import __version__
 from alignkit.text.tokenization import style_of
 
 SHOWN_PAIRS = 500  #: sentence pairs that can be looked at one by one

@@ -38,8 +38,7 @@ from alignkit.neural.checkpoints import BEST, TRAINING, load_payload, readable, 
 from alignkit.neural.devices import pick_device, training_batches
 from alignkit.neural.settings import ClassifierRunSettings, RunSettings, differences, from_dict
 from alignkit.neural.training.trainer import AlignerT, Task, Trainer, TrainingLog
-from alignkit.support.files import atomic_write, check_kind
-from alignkit.support.records import Record, parse_json
+from alignkit.support.files import Record, atomic_write, check_kind, parse_json
 from alignkit.text.bitext import Bitext
 from alignkit.text.labelled import LabelledText
 from alignkit.text.tokenization import Tokenizer, tokenizer_from_state

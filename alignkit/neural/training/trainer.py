@@ -21,8 +21,7 @@ from alignkit.neural.checkpoints import checked_weights, weights_of
 from alignkit.neural.devices import pick_device, training_batches
 from alignkit.neural.settings import RunSettings, TextSettings, logged_steps
 from alignkit.neural.training.loop import adam, optimise, seeded
-from alignkit.support.files import atomic_write
-from alignkit.support.records import Record, parse_json
+from alignkit.support.files import Record, atomic_write, parse_json
 from alignkit.support.stages import Stage
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import Tokenizer, learn_words, train_subwords

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from alignkit.errors import InputError, abbreviated, counted
+from alignkit.support.files import Record, parse_json
 from alignkit.support.packages import need
-from alignkit.support.records import Record, parse_json
 from alignkit.types import PathLike, Progress
 from alignkit.uses.projection.spans import DEFAULT_RULE, LinkedPair, Span, WeightedLink, pairs_with_links
 from alignkit.uses.projection.tags import (
