@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from alignkit.pipeline.align import align_blocks as align_blocks
     from alignkit.pipeline.align import align_stream as align_stream
     from alignkit.pipeline.aligned_text import AlignedText as AlignedText
-    from alignkit.pipeline.linking import load as load
+    from alignkit.pipeline.models import load as load
     from alignkit.pipeline.settings import AlignSettings as AlignSettings
     from alignkit.scores import Scores as Scores
     from alignkit.text.bitext import Bitext as Bitext
@@ -82,7 +82,7 @@ _PUBLIC = {
     "alignkit.text.vocabulary": "Vocabulary",
     "alignkit.pipeline.aligned_text": "AlignedText",
     "alignkit.pipeline.align": "align align_stream align_blocks",
-    "alignkit.pipeline.linking": "load",
+    "alignkit.pipeline.models": "load",
     "alignkit.pipeline.settings": "AlignSettings",
     "alignkit.uses.projection.spans": "ProjectedSpan project_spans",
 }

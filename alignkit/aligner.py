@@ -18,7 +18,7 @@ import numpy as np
 
 from alignkit.errors import AlignkitError, InputError, check_list, check_type, plainly_shown
 from alignkit.links.formats import Alignment
-from alignkit.links.from_scores import OTHER_PAIRS, best_links, link_places, links_above
+from alignkit.links.from_scores import best_links, scores_of_links
 from alignkit.links.heuristics import DEFAULT_METHOD, DEFAULT_THRESHOLD, HEURISTICS, find_heuristic
 from alignkit.links.links import Links
 from alignkit.links.symmetrization import symmetrize, symmetrize_scores
@@ -26,7 +26,6 @@ from alignkit.scores import Scores, cap_row_sums, merge_subwords
 from alignkit.support.arrays import brief_repr
 from alignkit.support.files import Fields, Record, loaded, read_header, save_arrays
 from alignkit.support.packages import imported, need
-from alignkit.support.threads import blocks_of_size
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import read_text
 from alignkit.text.tokenization import Tokenizer, encode_bitext
@@ -265,32 +264,6 @@ class Aligner(ABC):
 
     def _changed(self, **options: Any) -> Self:
         return replace(self, **options)
-
-
-def scores_of_links(links: Links, scores: Scores, *, transposed: bool = False) -> np.ndarray:
-    """float64 (K,): the score of each link.
-
-    Args:
-        links: of M pairs.
-        scores: of the same pairs, (T, L) each.
-        transposed: the scores are those of the reversed pairs, (L, T) each.
-
-    Raises:
-        AlignkitError: a link is outside its matrix.
-    """
-    if len(scores) != len(links):
-        raise AlignkitError(OTHER_PAIRS)
-    found, offsets = np.empty(len(links.pairs)), links.offsets
-    for low, high in blocks_of_size(offsets, 1 << 17):
-        places = link_places(links.block(low, high), scores.shapes[low:high], transposed=transposed)
-        found[offsets[low] : offsets[high]] = scores.values[scores.offsets[low] + places]
-    return found
-
-
-def linked_above(scores: Scores, threshold: float, threads: int | None = None) -> tuple[Links, np.ndarray]:
-    """Links as of :func:`alignkit.links.from_scores.links_above`, and the score of each, float64 (K,)."""
-    links = links_above(scores, threshold, threads)
-    return links, scores_of_links(links, scores)
 
 
 def per_word(totals: np.ndarray, shapes: np.ndarray) -> np.ndarray:
@@ -575,16 +548,13 @@ class Symmetrized(Aligner):
 
     def links(self, bitext: Bitext) -> Links:
         """Both aligners' links, combined."""
-        if find_heuristic(self.method).needs_scores:
-            return self._links_from_scores(bitext)
-        forward, reverse = self.forward.links(bitext), self.reverse.links(bitext.reversed).reversed
-        return symmetrize(forward, reverse, self.method, self.threads)
-
-    def _links_from_scores(self, bitext: Bitext) -> Links:
+        if not find_heuristic(self.method).needs_scores:
+            forward, reverse = self.forward.links(bitext), self.reverse.links(bitext.reversed).reversed
+            return symmetrize(forward, reverse, self.method, self.threads)
         threshold = DEFAULT_THRESHOLD if self.threshold is None else self.threshold
         parts = []
         for low in range(0, max(len(bitext), 1), BLOCK):  # all matrices at once would be most of the memory
-            block = bitext.take(np.arange(low, min(low + BLOCK, len(bitext))))
+            block = bitext.block(low, min(low + BLOCK, len(bitext)))
             scores = self.forward.score(block, "alpha"), self.reverse.score(block.reversed, "alpha")
             parts.append(symmetrize_scores(*scores, self.method, threshold))
         return Links.concatenated(parts)

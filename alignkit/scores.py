@@ -346,15 +346,13 @@ def heat_map(matrix: np.ndarray, source: Sequence[str], target: Sequence[str], *
     parts = [f'<table rules="all" style="{_TABLE}"><tr><th></th>{heads}</tr>']
     for row, word in zip(matrix[:MOST_TOKENS], target, strict=False):
         largest = float(row.max(initial=0)) if by_row else 1.0
-        cells = "".join(_cell(value, largest) for value in row[:columns].tolist())
-        parts.append(f'<tr><th style="{_SIDE}; height: 18px">{escape(word)}</th>{cells}</tr>')
+        parts.append(f'<tr><th style="{_SIDE}; height: 18px">{escape(word)}</th>')
+        for value in row[:columns].tolist():
+            share = value / largest if value > 0 and largest < np.inf else 0.0
+            shade = f' style="background: rgba({_COLOUR}, {share:.3g})"' if share > 0 else ""
+            parts.append(f'<td title="{value:.4g}"{shade}></td>')
+        parts.append("</tr>")
     return "".join([*parts, "</table>"])
-
-
-def _cell(value: float, largest: float) -> str:
-    share = value / largest if value > 0 and largest < np.inf else 0.0
-    shade = f' style="background: rgba({_COLOUR}, {share:.3g})"' if share > 0 else ""
-    return f'<td title="{value:.4g}"{shade}></td>'
 
 
 def first_pairs(title: str, count: int, table: Callable[[int], str]) -> str:

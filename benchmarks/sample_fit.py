@@ -30,7 +30,7 @@ from alignkit.classical.hmm.joint import JointHMM, pruned_to_pairs
 from alignkit.links.links import GoldLinks, Links, parse_links
 from alignkit.metrics.aer import evaluate
 from alignkit.pipeline import align as alignment
-from alignkit.pipeline import linking
+from alignkit.pipeline import models
 from alignkit.pipeline.align import align, align_blocks, sample_share
 from alignkit.pipeline.aligned_text import AlignedText
 from alignkit.text.reading import read_lines
@@ -138,7 +138,7 @@ def main(
     sets: tuple[str, ...], part: str, shares: tuple[str, ...], seeds: int, block: int | None, output: str
 ) -> None:
     """AER of a model of a sample of the pairs."""
-    linking.ADAPTED_ELEMENTS = alignment.ADAPTED_ELEMENTS = block or linking.ADAPTED_ELEMENTS
+    models.ADAPTED_ELEMENTS = alignment.ADAPTED_ELEMENTS = block or models.ADAPTED_ELEMENTS
     found = ", ".join(f"{name} {value}" for name, value in environment(sys.executable).items())
     result: dict[str, Any] = {"environment": found, "part": part, "block": block, "sets": {}}
     for place in gold_sets(part, list(sets) or None):

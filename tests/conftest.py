@@ -56,11 +56,11 @@ def planted():
 def set_blocks(monkeypatch):
     """Let texts be linked in blocks of other sizes: of so many pairs, or of so many elements."""
 
-    from alignkit.pipeline import align, aligned_text, linking
+    from alignkit.pipeline import align, aligned_text, models
 
     def set_sizes(**sizes):
         for name, size in sizes.items():
-            for module in (aligned_text, linking, align):
+            for module in (aligned_text, models, align):
                 monkeypatch.setattr(module, name, size, raising=False)
 
     return set_sizes

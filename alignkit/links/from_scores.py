@@ -1,4 +1,4 @@
-"""Links from scores, or from the position of each target word's source word."""
+"""Links from scores, or from the position of each target word's source word; the scores of links."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from alignkit.errors import AlignkitError
 from alignkit.kernels import sentence_pairs
 from alignkit.links.links import Links
 from alignkit.scores import Scores, flat_offsets
-from alignkit.support.threads import blocks, run_blocks, thread_count
+from alignkit.support.threads import blocks, blocks_of_size, run_blocks, thread_count
 from alignkit.text.bitext import Bitext
 
 OTHER_PAIRS = "links and scores are not of the same sentence pairs"
@@ -30,6 +30,26 @@ def link_places(links: Links, shapes: np.ndarray, *, transposed: bool = False) -
     if len(links) != len(shapes) or (row >= shapes[m, 0]).any() or (column >= shapes[m, 1]).any():
         raise AlignkitError(OTHER_PAIRS)
     return flat_offsets(shapes)[m] + row * shapes[m, 1] + column
+
+
+def scores_of_links(links: Links, scores: Scores, *, transposed: bool = False) -> np.ndarray:
+    """float64 (K,): the score of each link.
+
+    Args:
+        links: of M pairs.
+        scores: of the same pairs, (T, L) each.
+        transposed: the scores are those of the reversed pairs, (L, T) each.
+
+    Raises:
+        AlignkitError: a link is outside its matrix.
+    """
+    if len(scores) != len(links):
+        raise AlignkitError(OTHER_PAIRS)
+    found, offsets = np.empty(len(links.pairs)), links.offsets
+    for low, high in blocks_of_size(offsets, 1 << 17):
+        places = link_places(links.block(low, high), scores.shapes[low:high], transposed=transposed)
+        found[offsets[low] : offsets[high]] = scores.values[scores.offsets[low] + places]
+    return found
 
 
 def are_linked(links: Links, shapes: np.ndarray) -> np.ndarray:
@@ -86,6 +106,12 @@ def links_above(scores: Scores, threshold: float, threads: int | None = None) ->
         threads,
     )
     return Links(pairs, offsets)
+
+
+def linked_above(scores: Scores, threshold: float, threads: int | None = None) -> tuple[Links, np.ndarray]:
+    """Links as of :func:`links_above`, and the score of each, float64 (K,)."""
+    links = links_above(scores, threshold, threads)
+    return links, scores_of_links(links, scores)
 
 
 def links_from_positions(positions: np.ndarray, bitext: Bitext, threads: int | None = None) -> Links:

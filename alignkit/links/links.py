@@ -180,25 +180,6 @@ def links_of_keys(keys: np.ndarray, widths: Sequence[int], count: int) -> Links:
     return Links(np.stack([rows % widths[0], target], axis=1).astype(np.int32), offsets)
 
 
-def without_line_numbers(path: PathLike, lines: Sequence[str]) -> Sequence[str]:
-    """Lines of links without the number and tab that simalign begins them with; other lines as they are.
-
-    Raises:
-        InputError: the first line has a number, and a later one has none or not the next.
-    """
-    first = _NUMBERED.match(lines[0]) if lines else None
-    if first is None or int(first[1]) > 1:
-        return lines
-    kept = []
-    for number, line in enumerate(lines):
-        match = _NUMBERED.match(line)
-        if match is None or int(match[1]) != int(first[1]) + number:
-            problem = f"lines are numbered, but this one does not begin with {int(first[1]) + number} and a tab"
-            raise InputError(path, problem, line=number + 1)
-        kept.append(line[match.end() :])
-    return kept
-
-
 def parse_links(path: PathLike, lines: Iterable[str]) -> GoldLinks:
     """Parse lines of links ``s-t`` (sure) and ``spt`` or ``s?t`` (possible), zero-based, source first.
 
@@ -218,7 +199,7 @@ def parse_links(path: PathLike, lines: Iterable[str]) -> GoldLinks:
         check_type(line, str, "the links of a sentence pair must be text")
     sure: list[list[tuple[int, int]]] = []
     possible: list[list[tuple[int, int]]] = []
-    for matches in _matches(path, without_line_numbers(path, lines)):
+    for matches in _matches(path, lines):
         possible.append([(int(match[1]), int(match[3])) for match in matches])
         sure.append([link for link, match in zip(possible[-1], matches, strict=True) if match[2] == "-"])
     return GoldLinks(Links.from_lists(sure), Links.from_lists(possible))
@@ -252,8 +233,24 @@ def as_gold(gold: GoldLinks | LinksLike) -> GoldLinks:
     return GoldLinks(links, links)
 
 
-def _matches(path: PathLike, lines: Iterable[str]) -> Iterator[list[re.Match[str]]]:
-    """The items of each line; raises InputError if one is not a link."""
+def _matches(path: PathLike, lines: Sequence[str]) -> Iterator[list[re.Match[str]]]:
+    """The items of each line, without the number and tab that simalign begins lines with.
+
+    Raises:
+        InputError: an item is not a link; the first line has a number, and a later one has none or not the next.
+    """
+    first = _NUMBERED.match(lines[0]) if lines else None
+    if first is not None and int(first[1]) <= 1:
+        kept = []
+        for number, line in enumerate(lines):
+            match = _NUMBERED.match(line)
+            if match is None or int(match[1]) != int(first[1]) + number:
+                problem = (
+                    f"lines are numbered, but this one does not begin with {int(first[1]) + number} and a tab"
+                )
+                raise InputError(path, problem, line=number + 1)
+            kept.append(line[match.end() :])
+        lines = kept
     for number, line in enumerate(lines, 1):
         matches = []
         for item in line.split():
@@ -283,7 +280,7 @@ def parse_probabilities(path: PathLike, lines: Iterable[str]) -> np.ndarray | No
         InputError: a probability is not a number from 0 to 1, with its line.
     """
     found: list[float] = []
-    for number, matches in enumerate(_matches(path, without_line_numbers(path, list(lines))), 1):
+    for number, matches in enumerate(_matches(path, list(lines)), 1):
         known: dict[tuple[int, int], float] = {}
         for match in matches:
             value = np.nan

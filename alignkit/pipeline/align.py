@@ -18,8 +18,7 @@ from alignkit.errors import AlignkitError, abbreviated, check_list, check_type, 
 from alignkit.links.gold import read_gold
 from alignkit.links.links import GoldLinks
 from alignkit.pipeline.aligned_text import BLOCK, AlignedText
-from alignkit.pipeline.fitting import Fit
-from alignkit.pipeline.linking import ADAPTED_ELEMENTS, Linker, Model
+from alignkit.pipeline.models import ADAPTED_ELEMENTS, Fit, Linker, Model
 from alignkit.pipeline.settings import METHODS, AlignOptions, AlignSettings, LinkSettings, StreamOptions
 from alignkit.support.threads import thread_count
 from alignkit.text.bitext import Bitext
@@ -36,7 +35,6 @@ from alignkit.text.reading import read_chunks
 from alignkit.types import PathLike, Progress
 
 log = logging.getLogger("alignkit.pipeline")
-
 
 _SAMPLE_SIZE = re.compile(r"(\d+)|(\d+(?:\.\d+)?)\s*%")
 
@@ -92,43 +90,26 @@ def align(
         AlignkitError: the text, a file or a setting is not valid, or the settings do not go together.
     """
     chosen, count = AlignSettings.of(settings, **options), thread_count(threads)
-    if model is not None:
-        linker = Linker(model, chosen, threads)
-        bitext = read_text(source, target, **linker.reading, threads=count)
-        gold = _gold(chosen.linking, bitext)
-        return linker.linked(bitext) if gold is None else _supervised(linker.aligner, bitext, gold, count)
-    fit = Fit(chosen)
-    bitext = read_text(source, target, **fit.reading, threads=count)
-    gold = _gold(chosen.linking, bitext)
-    aligner = fit(bitext, count, progress)
-    if gold is not None:
-        return _supervised(aligner, bitext, gold, count)
-    fitted = aligner.fitted_links_and_probabilities if isinstance(aligner, JointHMM) else None
-    return AlignedText(bitext, aligner, fitted)
+    given = Fit(chosen) if model is None else Linker(model, chosen, threads)
+    bitext = read_text(source, target, **given.reading, threads=count)
+    gold = chosen.linking.gold
+    if gold is not None:  # it is checked before any work is done
+        from alignkit.supervised.aligner import annotated, fit_supervised, with_gold
 
-
-def _gold(linking: LinkSettings, bitext: Bitext) -> GoldLinks | None:
-    """The gold links to learn from, checked before any work is done; None: there are none."""
-    gold = linking.gold
+        if isinstance(gold, GoldLinks):
+            annotated(gold)
+        else:
+            check_type(gold, str | os.PathLike, "gold links must be GoldLinks, as read_gold gives, or their file")
+            with of_file(gold):
+                gold = read_gold(gold, shapes=bitext.shapes)
+                annotated(gold)
+    if isinstance(given, Linker) and gold is None:
+        return given.linked(bitext)
+    aligner = given.aligner if isinstance(given, Linker) else given(bitext, count, progress)
     if gold is None:
-        return None
-    from alignkit.supervised.aligner import annotated
-
-    if isinstance(gold, GoldLinks):
-        annotated(gold)
-        return gold
-    check_type(gold, str | os.PathLike, "gold links must be GoldLinks, as read_gold gives, or their file")
-    with of_file(gold):
-        found = read_gold(gold, shapes=bitext.shapes)
-        annotated(found)
-    return found
-
-
-def _supervised(aligner: Aligner, bitext: Bitext, gold: GoldLinks, threads: int) -> AlignedText:
-    """A text that is linked by what its gold links show."""
-    from alignkit.supervised.aligner import fit_supervised, with_gold
-
-    aligner = fit_supervised(aligner, bitext, gold, threads)
+        fitted = aligner.fitted_links_and_probabilities if isinstance(aligner, JointHMM) else None
+        return AlignedText(bitext, aligner, fitted)
+    aligner = fit_supervised(aligner, bitext, gold, count)
     if isinstance(aligner, JointHMM) and aligner.has_fitted(bitext):
         linked = aligner.fitted_links_and_probabilities
     else:

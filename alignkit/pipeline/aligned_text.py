@@ -31,16 +31,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("alignkit.pipeline")
 
-
 BLOCK = 10_000  # sentence pairs that a saved aligner links at a time, or that are described at a time
-
-
 MANY_PAIRS = 10  # in so many pairs without any link something is wrong
-
-
 FREQUENT = 20  # words that tell the sides of a text
-
-
 WRITTEN_BLOCK = 100_000  # sentence pairs whose known links are written at a time
 
 

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from alignkit.aligner import Aligner, Around, linked_above, load_nested, save_nested
+from alignkit.aligner import Aligner, Around, load_nested, save_nested
 from alignkit.classical.hmm.joint import JointHMM
 from alignkit.errors import AlignkitError, counted
-from alignkit.links.from_scores import links_above
+from alignkit.links.from_scores import linked_above, links_above
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import LinkCounts, count_links
 from alignkit.scores import Scores

@@ -10,7 +10,7 @@ import numpy as np
 
 from alignkit.errors import check_list, check_type, counted
 from alignkit.support.arrays import Ragged, offsets_of, places_of
-from alignkit.support.files import Fields, loaded, save_arrays
+from alignkit.support.files import loaded, save_arrays
 from alignkit.text.vocabulary import Vocabulary, unpack_vocabulary, vocabulary_arrays
 from alignkit.types import PathLike
 
@@ -211,11 +211,15 @@ class Bitext:
     def load(cls, path: PathLike) -> Bitext:
         """Read a file written by :meth:`save`; raises InputError if it is missing or damaged."""
         with loaded(path, KIND, VERSION) as (fields, header):
-            source = _load_corpus(fields, "source", unpack_vocabulary(fields, "source"))
-            shared = header.flag("shared")
-            vocabulary = source.vocabulary if shared else unpack_vocabulary(fields, "target")
-            target = _load_corpus(fields, "target", vocabulary)
-            return cls(source, target)
+            corpora: list[Corpus] = []
+            for side in ("source", "target"):
+                if side == "source" or not header.flag("shared"):
+                    vocabulary = unpack_vocabulary(fields, side)
+                tokens, spans = fields.get(f"{side}_tokens", np.int32), None
+                if f"{side}_spans" in fields.arrays:
+                    spans = fields.get(f"{side}_spans", np.int32, 2)
+                corpora.append(Corpus(tokens, fields.get(f"{side}_offsets", np.int64), vocabulary, spans))
+            return cls(*corpora)
 
     def __repr__(self) -> str:
         return f"Bitext({self.source!r} -> {self.target!r})"
@@ -224,9 +228,3 @@ class Bitext:
 def check_bitext(text: object) -> None:
     """Raise AlignkitError unless a text is a bitext."""
     check_type(text, Bitext, "a text must be a Bitext, which read_bitext and Bitext.from_sentences make")
-
-
-def _load_corpus(fields: Fields, side: str, vocabulary: Vocabulary) -> Corpus:
-    tokens, spans = fields.get(f"{side}_tokens", np.int32), f"{side}_spans"
-    known = fields.get(spans, np.int32, 2) if spans in fields.arrays else None
-    return Corpus(tokens, fields.get(f"{side}_offsets", np.int64), vocabulary, known)

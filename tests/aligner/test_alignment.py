@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from planted import bitext_of, random_pairs
 
-from alignkit.aligner import Aligner, Reversed, Symmetrized, per_word, scores_of_links
+from alignkit.aligner import Aligner, Reversed, Symmetrized, per_word
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.kernels.translation_table import UNSEEN
+from alignkit.links.from_scores import scores_of_links
 from alignkit.links.links import Links
 from alignkit.scores import Scores
 

@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 from planted import bitext_of, random_pairs
 
-from alignkit.aligner import Aligner, Reversed, Symmetrized, load_aligner, scores_of_links
+from alignkit.aligner import Aligner, Reversed, Symmetrized, load_aligner
 from alignkit.classical.diagonal import fit_diagonal
 from alignkit.classical.hmm.hmm import fit_hmm
 from alignkit.classical.hmm.joint import JointHMM, fit_joint
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
+from alignkit.links.from_scores import scores_of_links
 from alignkit.scores import SCORE_KINDS, Scores
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import Tokenizer, encode_bitext, learn_words

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import alignkit_data
-from alignkit.pipeline.linking import Linker
+from alignkit.pipeline.models import Linker
 
 SAMPLE = [alignkit_data.path(f"train.{side}") for side in ("de", "en")]
 TEST = [alignkit_data.path(f"test.{side}") for side in ("de", "en")]

@@ -13,17 +13,18 @@ from planted import bitext_of, random_pairs
 
 import alignkit
 import alignkit_data
-from alignkit.aligner import Aligner, Symmetrized, scores_of_links
+from alignkit.aligner import Aligner, Symmetrized
 from alignkit.classical.hmm.hmm import fit_hmm
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.classical.settings import IBM1Settings
 from alignkit.errors import AlignkitError, InputError
-from alignkit.links.from_scores import best_links, links_above
+from alignkit.links.from_scores import best_links, links_above, scores_of_links
+from alignkit.pipeline import models
 from alignkit.pipeline.align import align, align_stream
 from alignkit.pipeline.aligned_text import write_alignments
-from alignkit.pipeline.fitting import fit_symmetrized
+from alignkit.pipeline.models import Fit
 from alignkit.pipeline.settings import METHODS, QUALITIES, AlignSettings, FitSettings
 
 PAIRS = [pair for pair in random_pairs(41, pairs=60) if all(pair)]
@@ -338,25 +339,29 @@ def test_files_take_their_place_at_the_end(tmp_path):
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
-def test_both_directions_at_once_are_those_fitted_apart(threads):
-    def fit(text, share):
-        assert 1 <= share <= threads
-        return fit_ibm1(text, iterations=3, threads=share)
+def test_both_directions_at_once_are_those_fitted_apart(monkeypatch, threads):
+    def fit(text, estimation, *, threads, **options):
+        shares.append(threads)
+        return fit_ibm1(text, iterations=3, threads=threads)
 
-    at_once = fit_symmetrized(BITEXT, fit, threads=threads)
-    apart = fit(BITEXT, 1), fit(BITEXT.reversed, 1)
+    shares = []
+    monkeypatch.setattr(models, "imported", lambda place: fit)
+    at_once = Fit(AlignSettings.of(method="ibm1", symmetrization="gdfa"))(BITEXT, threads)
+    assert sorted(shares) == ([1, 1] if threads == 1 else [threads // 2, threads - threads // 2])
+    apart = fit_ibm1(BITEXT, iterations=3), fit_ibm1(BITEXT.reversed, iterations=3)
     for one, other in zip(apart, (at_once.forward, at_once.reverse), strict=True):
         assert one.table.values.tobytes() == other.table.values.tobytes()
         assert one.null.tobytes() == other.null.tobytes()
         assert other.threads == threads
 
 
-def test_an_error_in_one_direction_is_raised():
-    def fit(text, share):
-        if text is not BITEXT:
+def test_an_error_in_one_direction_is_raised(monkeypatch):
+    def fit(text, estimation, **options):
+        if text.source is not BITEXT.source:
             raise RuntimeError("no")
         return fit_ibm1(text, iterations=1)
 
+    monkeypatch.setattr(models, "imported", lambda place: fit)
     for threads in (1, 2):
         with pytest.raises(RuntimeError, match="no"):
-            fit_symmetrized(BITEXT, fit, threads=threads)
+            Fit(AlignSettings.of(method="ibm1", symmetrization="gdfa"))(BITEXT, threads)

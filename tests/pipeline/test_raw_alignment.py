@@ -7,7 +7,7 @@ import pytest
 from alignkit.errors import AlignkitError
 from alignkit.pipeline.align import align, align_stream
 from alignkit.pipeline.aligned_text import write_alignments
-from alignkit.pipeline.linking import load
+from alignkit.pipeline.models import load
 from alignkit_cli.main import run
 
 pytest.importorskip("icu4py")

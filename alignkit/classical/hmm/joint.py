@@ -34,7 +34,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from alignkit.aligner import Aligner, linked_above, scores_of_links
+from alignkit.aligner import Aligner
 from alignkit.classical.cooccurrence import parse_size, show_size
 from alignkit.classical.hmm.background import LeaveOneOut, UnknownPairs
 from alignkit.classical.hmm.hmm import HMMEstimation, estimate
@@ -84,6 +84,7 @@ from alignkit.embeddings.levels import Embeddings
 from alignkit.errors import AlignkitError, check_known, counted
 from alignkit.kernels.hmm_e_step import BOTH, FORWARD, REVERSE, Shares
 from alignkit.kernels.link_probabilities import NO_LINK
+from alignkit.links.from_scores import linked_above, scores_of_links
 from alignkit.links.links import Links
 from alignkit.scores import Scores
 from alignkit.support.files import Fields, Record, loaded, save_arrays

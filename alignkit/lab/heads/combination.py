@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from alignkit.aligner import Aligner, linked_above
+from alignkit.aligner import Aligner
 from alignkit.errors import AlignkitError
 from alignkit.lab.interop.heads import WEIGHTS, AttentionHeads
-from alignkit.links.from_scores import are_linked, links_above
+from alignkit.links.from_scores import are_linked, linked_above, links_above
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import count_links
 from alignkit.scores import Scores

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from alignkit.aligner import scores_of_links
 from alignkit.lab.report.build import Report, ScoreSet
-from alignkit.links.from_scores import best_links
+from alignkit.links.from_scores import best_links, scores_of_links
 from alignkit.metrics.aer import LinkCounts, count_links
 from alignkit.metrics.agreement import AgreementRows, agreement_rows
 from alignkit.metrics.error_classes import LENGTHS, band_names, error_table
