@@ -17,7 +17,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from alignkit.errors import AlignkitError, InputError, check_list, check_type, plainly_shown
-from alignkit.links.formats import Alignment
 from alignkit.links.from_scores import best_links, scores_of_links
 from alignkit.links.heuristics import DEFAULT_METHOD, DEFAULT_THRESHOLD, HEURISTICS, find_heuristic
 from alignkit.links.links import Links
@@ -158,46 +157,6 @@ class Aligner(ABC):
         if "source" in self.predicts:
             columns.append(per_word(self.reverse_log_probabilities(bitext), bitext.reversed.shapes))
         return np.stack(columns, axis=1)
-
-    def alignment(
-        self,
-        bitext: Bitext,
-        links: Links | None = None,
-        known: np.ndarray | None = None,
-        *,
-        probabilities: bool = False,
-        scored: bool = False,
-        words: bool = False,
-    ) -> Alignment:
-        """The links of a bitext with what is known about them.
-
-        Args:
-            bitext: M pairs of whitespace words.
-            links: of the bitext, if they are known already.
-            known: their probabilities, float64 (K,), likewise.
-            probabilities, scored, words: include the probabilities of the links, the scores of the sentences, the
-                words of both sides. Words come with sentence scores where the aligner has them.
-
-        Raises:
-            AlignkitError: the aligner does not give what is asked for.
-        """
-        if links is None and probabilities:
-            links, known = self.links_and_probabilities(bitext)
-        elif links is None:
-            links = self.links(bitext)
-        elif probabilities and known is None:
-            known = self.link_probabilities(bitext, links)
-        sides = bitext.source, bitext.target
-        raw = all(side.spans is not None for side in sides)
-        return Alignment(
-            links,
-            [bitext.source.words(m) for m in range(len(bitext))] if words else (),
-            [bitext.target.words(m) for m in range(len(bitext))] if words else (),
-            known if probabilities else None,
-            self.sentence_scores(bitext) if scored or (words and self.predicts) else None,
-            is_reverse=self.predicts == ("source",),
-            spans=[(sides[0].spans_of(m), sides[1].spans_of(m)) for m in range(len(bitext))] if raw else (),
-        )
 
     def align_batch(
         self, sources: Sequence[str | Sequence[str]], targets: Sequence[str | Sequence[str]]

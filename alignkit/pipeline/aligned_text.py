@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from io import RawIOBase
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, overload
@@ -132,20 +132,45 @@ class AlignedText:
     def alignments(
         self, *, probabilities: bool = False, scored: bool = False, words: bool = False
     ) -> Iterator[Alignment]:
-        """The alignments of blocks of pairs, in their order; arguments as :meth:`Aligner.alignment`."""
-        wanted = {"probabilities": probabilities, "scored": scored, "words": words}
-        size, (links, known) = len(self.bitext), self.fitted or (None, None)
-        step = BLOCK if any(wanted.values()) else size if links is None else WRITTEN_BLOCK
+        """The alignments of blocks of pairs, in their order.
+
+        Args:
+            probabilities, scored, words: include the probabilities of the links, the scores of the sentences, the
+                words of both sides. Words come with sentence scores where the aligner has them.
+
+        Raises:
+            AlignkitError: the aligner does not give what is asked for.
+        """
+        aligner, size, (links, known) = self.aligner, len(self.bitext), self.fitted or (None, None)
+        step = BLOCK if probabilities or scored or words else size if links is None else WRITTEN_BLOCK
         step = max(self.block or step, 1)
         if links is None and self.block is None and size > step:
-            links = self.aligner.links(self.bitext)
+            links = aligner.links(self.bitext)
         for low in range(0, max(size, 1), step):
-            high, part, values = min(low + step, size), None, None
+            high, values = min(low + step, size), None
+            text = self.bitext.block(low, high)
             if links is not None:
                 part = links.block(low, high)
-                values = None if known is None else known[links.offsets[low] : links.offsets[high]]
-            text = self.bitext if step >= size else self.bitext.block(low, high)
-            yield replace(self.aligner.alignment(text, part, values, **wanted), ids=self.ids[low:high])
+                if known is not None:
+                    values = known[links.offsets[low] : links.offsets[high]]
+                elif probabilities:
+                    values = aligner.link_probabilities(text, part)
+            elif probabilities:
+                part, values = aligner.links_and_probabilities(text)
+            else:
+                part = aligner.links(text)
+            source, target, pairs = text.source, text.target, range(len(text))
+            raw = source.spans is not None and target.spans is not None
+            yield Alignment(
+                part,
+                [source.words(m) for m in pairs] if words else (),
+                [target.words(m) for m in pairs] if words else (),
+                values if probabilities else None,
+                aligner.sentence_scores(text) if scored or (words and aligner.predicts) else None,
+                is_reverse=aligner.predicts == ("source",),
+                spans=[(source.spans_of(m), target.spans_of(m)) for m in pairs] if raw else (),
+                ids=self.ids[low:high],
+            )
 
     def write(
         self, output: PathLike = "-", output_format: str = "pharaoh", sentence_scores: PathLike | None = None

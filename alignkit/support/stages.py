@@ -1,4 +1,4 @@
-"""Stages of long work, told in the log: for work without a terminal, and for users of the library."""
+"""Stages of long work, reported in the log: for work without a terminal, and for users of the library."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from alignkit.types import Progress
 
 log = logging.getLogger(__name__)
 
-#: Seconds until a stage is told of for the first time, and between two times.
+#: Seconds until a stage is reported for the first time, and between two reports.
 FIRST, LATER = 5.0, 30.0
 
 
@@ -30,8 +30,8 @@ class Stage:
     """A stage of long work, called as a :data:`alignkit.types.Progress` in the course of it.
 
     The log has a line such as ``fitting: 3 of 10, log-likelihood -1.2e+06, 41 s`` after five seconds, and then
-    every thirty, of level INFO; at level DEBUG, a line for every new message too. Of stages within one another, it
-    is told of the outermost that has been called, else of the innermost.
+    every thirty, of level INFO; at level DEBUG, a line for every new message too. Of stages within one another,
+    the outermost that has been called is reported, else the innermost.
 
     Args:
         name: of the stage.
@@ -52,7 +52,7 @@ class Stage:
         is_new, self.message = message != self.message, message
         if self.progress is not None:
             self.progress(done, total, message)
-        if is_new and self in Stage._told():
+        if is_new and self._is_reported():
             log.debug("%s", self)
 
     def __str__(self) -> str:
@@ -62,21 +62,20 @@ class Stage:
     def __enter__(self) -> Stage:
         Stage._open.append(self)
         if log.isEnabledFor(logging.INFO):
-            Thread(target=self._tell, name="alignkit-stage", daemon=True).start()
+            Thread(target=self._report, name="alignkit-stage", daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
         Stage._open.remove(self)
         self._ended.set()
 
-    @staticmethod
-    def _told() -> list[Stage]:
-        """The stage that the log is told of, if any is open."""
-        return ([stage for stage in Stage._open if stage.place] or Stage._open[-1:])[:1]
+    def _is_reported(self) -> bool:
+        called = [stage for stage in Stage._open if stage.place]
+        return self in (called or Stage._open[-1:])[:1]
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         pause = FIRST
         while not self._ended.wait(pause):
-            if self in Stage._told():
+            if self._is_reported():
                 log.info("%s", self)
             pause = LATER

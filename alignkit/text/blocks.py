@@ -27,7 +27,7 @@ from alignkit.text.pair_formats import (
     split_fields,
 )
 from alignkit.text.pairs import PairFiles
-from alignkit.text.reading import count_lines, file_parts, whole_lines
+from alignkit.text.reading import file_parts, whole_lines
 from alignkit.types import PathLike
 
 COUNTED_BLOCK = 1 << 16  # pairs that are counted or sampled at a time
@@ -135,6 +135,11 @@ def line_blocks(parts: Iterable[bytes], bounds: Sequence[int]) -> Iterator[bytes
         place = stop
     if waiting:
         yield b"".join(waiting)
+
+
+def count_lines(text: bytes) -> int:
+    """The number of lines of a text, the last of which may lack its end."""
+    return text.count(b"\n") + (text != b"" and not text.endswith(b"\n"))
 
 
 def _line_bounds(text: bytes) -> np.ndarray:

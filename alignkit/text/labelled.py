@@ -206,33 +206,31 @@ def read_labelled(
     Raises:
         InputError: unreadable, empty or malformed, with file and line.
     """
+    rows: list[tuple[str, str]] = []
     if os.fspath(path) != "-" and Path(path).is_dir():
-        rows = list(_folder(Path(path), encoding_errors))
+        with reading(path):
+            folders = sorted(part for part in Path(path).iterdir() if part.is_dir())
+            files = [(folder.name, place) for folder in folders for place in sorted(folder.glob("*.txt"))]
+        if not files:
+            raise InputError(path, "has no subfolders with .txt files", remedy="give one subfolder per label")
+        for label, place in files:
+            rows.append((label, " ".join(read_lines(place, encoding_errors=encoding_errors))))
     elif columns is not None:
-        rows = list(_table(path, *columns, encoding_errors))
+        rows.extend(_table(path, *columns, encoding_errors))
     else:
-        rows = list(_lines(path, encoding_errors))
+        for number, line in enumerate(read_lines(path, encoding_errors=encoding_errors), 1):
+            if line.strip(" \t"):
+                label, tab, text = line.partition("\t")
+                if not tab:
+                    remedy = "write LABEL<tab>TEXT, or name the columns of a table"
+                    raise InputError(path, "has no tab between label and text", line=number, remedy=remedy)
+                rows.append((_checked(path, number, label), text))
     if not rows:
         raise InputError(path, "has no texts")
     texts = [_BREAKS.sub(" ", text) for _, text in rows]
     if lowercase:
         texts = [text.lower() for text in texts]
     return LabelledLines(texts, [label for label, _ in rows])
-
-
-def _lines(path: PathLike, encoding_errors: str) -> Iterator[tuple[str, str]]:
-    for number, line in enumerate(read_lines(path, encoding_errors=encoding_errors), 1):
-        if not line.strip(" \t"):
-            continue
-        label, tab, text = line.partition("\t")
-        if not tab:
-            raise InputError(
-                path,
-                "has no tab between label and text",
-                line=number,
-                remedy="write LABEL<tab>TEXT, or name the columns of a table",
-            )
-        yield _checked(path, number, label), text
 
 
 def _checked(path: PathLike, number: int, label: str) -> str:
@@ -243,40 +241,28 @@ def _checked(path: PathLike, number: int, label: str) -> str:
 
 
 def _table(path: PathLike, label: str, text: str, encoding_errors: str) -> Iterator[tuple[str, str]]:
+    """The labels and texts of a table, whose columns have these names."""
     lines = read_lines(path, encoding_errors=encoding_errors)
     delimiter = "\t" if "\t" in lines[0] else ","
     # Line ends within quotes belong to the field, so the reader must see them.
     reader = csv.reader((line + "\n" for line in lines), delimiter=delimiter, strict=True)
-    places: tuple[int, int] | None = None
     start = 1
     try:
+        header = next(reader)
+        for name in (label, text):
+            if header.count(name) != 1:
+                problem = "no column" if name not in header else "two columns named"
+                raise InputError(path, f"has {problem} {name!r}; its columns are {_listed(header)}", line=1)
+        places = header.index(label), header.index(text)
+        start = reader.line_num + 1
         for row in reader:
-            if places is None:
-                places = _place(path, row, label), _place(path, row, text)
-            elif row:
+            if row:
                 if len(row) <= max(places):
                     raise InputError(path, f"has {counted(len(row), 'column')}, too few", line=start)
                 yield _checked(path, start, row[places[0]]), row[places[1]]
             start = reader.line_num + 1
     except csv.Error as error:
         raise InputError(path, f"is not a table: {error}", line=start) from error
-
-
-def _place(path: PathLike, header: Sequence[str], name: str) -> int:
-    if header.count(name) != 1:
-        problem = "no column" if name not in header else "two columns named"
-        raise InputError(path, f"has {problem} {name!r}; its columns are {_listed(header)}", line=1)
-    return header.index(name)
-
-
-def _folder(path: Path, encoding_errors: str) -> Iterator[tuple[str, str]]:
-    with reading(path):
-        folders = sorted(part for part in path.iterdir() if part.is_dir())
-        files = [(folder.name, place) for folder in folders for place in sorted(folder.glob("*.txt"))]
-    if not files:
-        raise InputError(path, "has no subfolders with .txt files", remedy="give one subfolder per label")
-    for label, place in files:
-        yield label, " ".join(read_lines(place, encoding_errors=encoding_errors))
 
 
 def _listed(names: Sequence[str], most: int = 8) -> str:

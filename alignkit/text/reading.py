@@ -226,11 +226,6 @@ def read_lines(path: PathLike, *, encoding_errors: str = "strict", lowercase: bo
     return split_lines(read_utf8(path, encoding_errors, lowercase))
 
 
-def count_lines(text: bytes) -> int:
-    """The number of lines of a text, the last of which may lack its end."""
-    return text.count(b"\n") + (text != b"" and not text.endswith(b"\n"))
-
-
 def encode_text(data: bytes) -> Corpus:
     """The corpus of a text in UTF-8: a sentence per line, tokens between spaces and tabs.
 
@@ -246,7 +241,8 @@ def encode_text(data: bytes) -> Corpus:
     view = np.frombuffer(data, np.uint8)
     # Room for all the tokens that these bytes can hold; pages that are never written take no memory.
     tokens = np.empty(len(data) // 2 + 1, np.int32)
-    offsets = np.zeros(count_lines(data) + 1, np.int64)
+    lines = data.count(b"\n") + (not data.endswith(b"\n"))  # the last may lack its end
+    offsets = np.zeros(lines + 1, np.int64)
     state = np.zeros(4, np.int64)
     # A single line has few words, and should not wait for a large table.
     table = np.full(min(_FIRST_TABLE, 1 << (len(data).bit_length() + 1)), -1, np.int32)

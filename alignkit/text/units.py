@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -85,7 +86,8 @@ def find_collocations(corpus: Corpus, can_join: Callable[[str], bool]) -> Vocabu
         can_join: True for the words, and for several with spaces between, that may be part of one.
     """
     found: set[str] = set()
-    once = {corpus[m].tobytes(): m for m in range(len(corpus))}
+    places = enumerate(pairwise(corpus.offsets.tolist()))
+    once = {corpus.tokens[low:high].tobytes(): m for m, (low, high) in places}
     corpus = corpus.take(np.array([*once.values()], np.int64))
     for _ in range(ROUNDS):
         neighbours, words = Neighbours.of(corpus), corpus.vocabulary

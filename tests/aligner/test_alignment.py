@@ -15,10 +15,16 @@ from alignkit.errors import AlignkitError
 from alignkit.kernels.translation_table import UNSEEN
 from alignkit.links.from_scores import scores_of_links
 from alignkit.links.links import Links
+from alignkit.pipeline.aligned_text import AlignedText
 from alignkit.scores import Scores
 
 PAIRS = random_pairs(21)
 ALL = {"probabilities": True, "scored": True, "words": True}
+
+
+def alignment_of(aligner, bitext, **wanted):
+    (found,) = AlignedText(bitext, aligner).alignments(**wanted)
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +38,7 @@ def test_link_probabilities_are_the_posteriors(models):
     alpha, back = forward.score(bitext, "alpha"), reverse.score(bitext.reversed, "alpha")
     links = forward.links(bitext)
     one, other, both = (
-        aligner.alignment(bitext, links, probabilities=True).probabilities
+        aligner.link_probabilities(bitext, links)
         for aligner in (forward, Reversed(reverse), Symmetrized(forward, reverse))
     )
     k = 0
@@ -110,8 +116,8 @@ def test_per_word():
 
 def test_a_reversed_aligner_links_source_first(models):
     bitext, _, reverse = models
-    found = Reversed(reverse).alignment(bitext, **ALL)
-    inner = reverse.alignment(bitext.reversed, **ALL)
+    found = alignment_of(Reversed(reverse), bitext, **ALL)
+    inner = alignment_of(reverse, bitext.reversed, **ALL)
     assert found.links.to_pharaoh() == inner.links.reversed.to_pharaoh()
     assert np.array_equal(found.sentence_scores, inner.sentence_scores, equal_nan=True)
     assert (list(found.source), list(found.target)) == (list(inner.target), list(inner.source))
@@ -119,8 +125,8 @@ def test_a_reversed_aligner_links_source_first(models):
 
 def test_two_directions_have_two_sentence_scores(models):
     bitext, forward, reverse = models
-    both = Symmetrized(forward, reverse).alignment(bitext, **ALL)
-    alone = [forward.alignment(bitext, **ALL), reverse.alignment(bitext.reversed, **ALL)]
+    both = alignment_of(Symmetrized(forward, reverse), bitext, **ALL)
+    alone = [alignment_of(forward, bitext, **ALL), alignment_of(reverse, bitext.reversed, **ALL)]
     columns = np.concatenate([each.sentence_scores for each in alone], axis=1)
     assert both.sentence_scores.shape == (len(bitext), 2)
     assert np.array_equal(both.sentence_scores, columns, equal_nan=True)
@@ -138,8 +144,9 @@ def test_an_aligner_of_scores_alone(models):
 
     bitext = models[0]
     with pytest.raises(AlignkitError, match="plain gives no probability of a sentence"):
-        Plain().alignment(bitext, scored=True)
-    found, expected = (each.alignment(bitext, words=True, probabilities=True) for each in (Plain(), models[1]))
+        alignment_of(Plain(), bitext, scored=True)
+    wanted = {"words": True, "probabilities": True}
+    found, expected = (alignment_of(each, bitext, **wanted) for each in (Plain(), models[1]))
     assert found.sentence_scores is None
     assert found.links.to_pharaoh() == expected.links.to_pharaoh()
     assert np.array_equal(found.probabilities, expected.probabilities)

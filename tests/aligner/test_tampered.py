@@ -18,6 +18,7 @@ from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import InputError
 from alignkit.lab.interop.other_systems import read_scores
 from alignkit.metrics.agreement import agreement
+from alignkit.pipeline.aligned_text import AlignedText
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit_cli.main import run
@@ -53,7 +54,7 @@ def use(path: Path) -> None:
     assert repr(aligner).count("\n") == 0
     for kind in aligner.kinds:
         assert np.isfinite(aligner.score(NEW, kind).values).all()
-    found = aligner.alignment(NEW, probabilities=True, scored=True)
+    found = next(AlignedText(NEW, aligner).alignments(probabilities=True, scored=True))
     assert np.isfinite(found.probabilities).all()
     assert np.isfinite(found.sentence_scores[:2]).all()  # the last pair has a blank side, and none
     aligner.save(path.with_name("again.npz"))

@@ -12,6 +12,7 @@ from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.scoring.evaluation import evaluate_network, translation_log_probabilities
 from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import TranslationTask
+from alignkit.pipeline.aligned_text import AlignedText
 from alignkit.text.bitext import Bitext
 from alignkit.text.blocks import pair_batches
 from alignkit.text.reading import encode_text
@@ -66,7 +67,7 @@ def test_a_stream_gives_what_each_pair_gives_alone(tokenizer):
     batches = list(pair_batches("-", [data], single=True))
     assert len(batches) == 40
     texts = [Bitext(encode_text(batch.source), encode_text(batch.target)) for batch in batches]
-    parts = [aligner.on_words().alignment(text, **ALL) for text in texts]
+    parts = [next(AlignedText(text, aligner.on_words()).alignments(**ALL)) for text in texts]
     for m, part in enumerate(parts):
         x, y = source[m].split(), target[m].split()
         assert (list(part.source[0]), list(part.target[0])) == (x, y)
