@@ -379,5 +379,4 @@ class AlignedPair:
             matrix[link.target, link.source] = link.probability
         return heat_map(matrix, self.source, self.target, by_row=False)
 
-    def _repr_html_(self) -> str:
-        return self.heat_map()
+    _repr_html_ = heat_map

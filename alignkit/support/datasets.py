@@ -24,6 +24,16 @@ from alignkit.support.stages import no_progress
 from alignkit.types import PathLike, Progress
 
 _RAW = "https://raw.githubusercontent.com"
+_TOKENIZED = f"{_RAW}/multi30k/dataset/a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/tok"
+#: part, language, size and SHA-256 of a file
+_MULTI30K: tuple[tuple[str, str, int | None, str | None], ...] = (
+    ("train", "de", 2150008, "cb5a23529b65ec2061f1dc446192a9c37382b63cc75f81a0be59d34894b3a505"),
+    ("train", "en", None, None),
+    ("val", "de", 77273, "97232bd273eceb7207f689527386a97e4be2616b18ada47576bdaf96c8ae1f00"),
+    ("val", "en", 64608, "46573ce391ae227f1c72f873392436a20ef18e0a6d518098cfbd70b77c8572ec"),
+    ("test_2016_flickr", "de", 71917, "c6a33d39d48f9f510de147651316cd9d918e09ad0219df734a2f16b6baccacc4"),
+    ("test_2016_flickr", "en", 63307, "5b7f32627cf99eced828311b955dae9800bb52bc8b91cf8b6526829e605b29d2"),
+)
 _TATOEBA = "Tatoeba sentences (export of manythings.org/anki): CC BY 2.0 France, to be attributed to tatoeba.org"
 #: books of the Old Testament; Genesis, Psalms, Isaiah and Ezekiel were not used
 _BOOKS = """
@@ -77,28 +87,17 @@ def _github(repository: str, commit: str, *paths: str) -> tuple[RemoteFile, ...]
     )
 
 
-def _multi30k() -> tuple[RemoteFile, ...]:
-    place = f"{_RAW}/multi30k/dataset/a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/tok"
-    known: tuple[tuple[str, str, int | None, str | None], ...] = (
-        ("train", "de", 2150008, "cb5a23529b65ec2061f1dc446192a9c37382b63cc75f81a0be59d34894b3a505"),
-        ("train", "en", None, None),
-        ("val", "de", 77273, "97232bd273eceb7207f689527386a97e4be2616b18ada47576bdaf96c8ae1f00"),
-        ("val", "en", 64608, "46573ce391ae227f1c72f873392436a20ef18e0a6d518098cfbd70b77c8572ec"),
-        ("test_2016_flickr", "de", 71917, "c6a33d39d48f9f510de147651316cd9d918e09ad0219df734a2f16b6baccacc4"),
-        ("test_2016_flickr", "en", 63307, "5b7f32627cf99eced828311b955dae9800bb52bc8b91cf8b6526829e605b29d2"),
-    )
-    return tuple(
-        RemoteFile(f"{part.split('_')[0]}.{language}", f"{place}/{part}.lc.norm.tok.{language}", size, digest)
-        for part, language, size, digest in known
-    )
-
-
 _SETS = (
     DataSet(
         "multi30k",
         "image captions, German and English, tokenised, lower-cased: 29,000 pairs, 1,014 and 1,000 held out",
         "no licence file; by its README derived from Flickr30K, for non-commercial research and education",
-        _multi30k(),
+        tuple(
+            RemoteFile(
+                f"{part.split('_')[0]}.{language}", f"{_TOKENIZED}/{part}.lc.norm.tok.{language}", size, digest
+            )
+            for part, language, size, digest in _MULTI30K
+        ),
     ),
     DataSet(
         "cdt_da_en",

@@ -211,6 +211,8 @@ def pair_batches(
     """
     files = PairFiles(path, None, encoding_errors, lowercase, tokenize)
     form: SeparatedLines | tuple[str, ...] | None = None  # a tuple: the fields of JSON lines; None: not known yet
+    errors: tuple[InputError, ...]
+    ids: tuple[Any, ...]
     first = 1
     for data in whole_lines(path, chunks):
         parts = deque(LINE.findall(data) if single else [data])

@@ -144,7 +144,7 @@ def test_an_experiment_says_that_there_will_be_no_picture(tmp_path, monkeypatch,
     small = ["--set", "pairs=50", "--set", "words=20", "--set", "widths=8,16", "--set", "seeds=2"]
     assert run(["experiment", "initial-gradient", *small, "-q", "-o", str(tmp_path)]) == 0
     assert (
-        "there will be no picture (pictures need matplotlib, which is not installed: pip install -e '"
+        "there will be no plot (pictures need matplotlib, which is not installed: pip install -e '"
         in capsys.readouterr().err
     )
     assert (tmp_path / "initial-gradient.json").exists()
