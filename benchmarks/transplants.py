@@ -22,8 +22,8 @@ import torch
 from inputs import run_benchmark
 
 from alignkit.lab.experiments import Claim, averaged, claim
-from alignkit.lab.experiments import attention_without_lexicon as experiment
-from alignkit.lab.experiments.written_lexicon import Bench, gap_claim, with_words_erased
+from alignkit.lab.experiments import interventions as experiment
+from alignkit.lab.experiments.interventions import Bench, gap_claim, with_words_erased
 from alignkit.support.settings import assigned
 from alignkit.support.stages import no_progress
 

@@ -7,10 +7,9 @@ from dataclasses import asdict
 import pytest
 
 from alignkit.lab.experiments import EXPERIMENTS
-from alignkit.lab.experiments.copying import CopyingSettings, copying_settings
-from alignkit.lab.experiments.networks import ClassifierPlan
+from alignkit.lab.experiments.classifiers import ClassifierPlan
+from alignkit.lab.experiments.copying import CopyingSettings, PermutationFunctionSettings, random_network
 from alignkit.lab.experiments.optimal_attention import PUBLISHED
-from alignkit.lab.experiments.permutation_function import PermutationFunctionSettings
 from alignkit.metrics.protocol import MetricSettings, top_share
 from alignkit.neural.settings import CLASSIFIER_PRESETS, CLASSIFIER_PROXY, PRESETS, ProxySettings, logged_steps
 from alignkit.text.tokenization import BOS, EOS, PAD, SPECIALS, UNK
@@ -96,7 +95,7 @@ PAPER = {
         },
     ),
     "copying network": (
-        copying_settings(40, 256),
+        random_network(40, 256, 0).settings,
         {"embedding": 256, "hidden": 256, "layers": 1, "bidirectional": False, "dropout": 0.0},
     ),
     "permutation function": (

@@ -41,10 +41,12 @@ def test_settings_are_shown_as_set_takes_them(alignkit, name):
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_keeps_to_the_protocol(name):
     module = import_module(EXPERIMENTS[name].module)
-    assert is_dataclass(module.QUICK)
-    assert type(module.QUICK).__dataclass_params__.frozen
-    assert callable(getattr(module, f"run_{name.replace('-', '_')}"))
-    assert module.__doc__.startswith(f"``{name}``")
+    identifier = name.replace("-", "_")
+    quick = getattr(module, f"QUICK_{identifier.upper()}")
+    assert is_dataclass(quick)
+    assert type(quick).__dataclass_params__.frozen
+    assert callable(getattr(module, f"run_{identifier}"))
+    assert f"``{name}``" in module.__doc__.splitlines()[0]
 
 
 def test_a_run_prints_its_table_and_a_verdict_per_claim(alignkit, tmp_path):

@@ -1,12 +1,11 @@
 """The experiments of the papers. Each has a table, a verdict for each claim, raw rows and a picture.
 
-An experiment is a module of this package with
+An experiment has, in a module of this package that may hold several,
 
 - a frozen dataclass of settings, a subclass of :class:`ExperimentSettings` (numbers, strings and tuples of them),
   whose defaults are the paper's size, or that of the committed run;
-- ``QUICK``: an instance of it with which the experiment takes less than 2 minutes on two cores;
-- ``run_NAME(settings, progress) -> Result``, NAME being that of the module: a plain function that can also be
-  called from a notebook;
+- ``QUICK_NAME``: an instance of it with which the experiment takes less than 2 minutes on two cores;
+- ``run_NAME(settings, progress) -> Result``: a plain function that can also be called from a notebook;
 
 and an entry in :data:`EXPERIMENTS` below. Modules are imported only when they run.
 """
@@ -176,6 +175,7 @@ class Experiment:
         size: the settings that make its size.
         trained: those of them that do not count if ``run`` names a network that is trained already.
         paper: their values in the paper, as far as they are known; empty where the paper gives no size.
+        shared: the module of this package that has it, if it has none of its own.
     """
 
     name: str
@@ -184,11 +184,17 @@ class Experiment:
     size: tuple[str, ...] = ()
     trained: tuple[str, ...] = ()
     paper: Mapping[str, Any] = field(default_factory=dict)
+    shared: str = ""
+
+    @property
+    def identifier(self) -> str:
+        """The name as Python writes it."""
+        return self.name.replace("-", "_")
 
     @property
     def module(self) -> str:
         """The module of the experiment."""
-        return f"alignkit.lab.experiments.{self.name.replace('-', '_')}"
+        return f"alignkit.lab.experiments.{self.shared or self.identifier}"
 
     def settings(self, quick: bool = False, changes: Iterable[str] = ()) -> Any:
         """The default or quick settings with some changed by ``NAME=VALUE``, as on a command line.
@@ -196,7 +202,7 @@ class Experiment:
         Raises:
             AlignkitError: there is no such setting, or its value is not allowed.
         """
-        small = import_module(self.module).QUICK
+        small = getattr(import_module(self.module), f"QUICK_{self.identifier.upper()}")
         return assigned(small if quick else type(small)(), changes)
 
     def size_of(self, settings: Mapping[str, Any]) -> str:
@@ -218,8 +224,7 @@ class Experiment:
 
     def run(self, settings: Any, progress: Progress = no_progress, quick: bool = False) -> Result:
         """Runs the experiment; at a quick size, which is not that of the claims, no claim is judged."""
-        name = self.module.rpartition(".")[2]
-        result: Result = getattr(import_module(self.module), f"run_{name}")(settings, progress)
+        result: Result = getattr(import_module(self.module), f"run_{self.identifier}")(settings, progress)
         if not quick:
             return result
         return replace(result, claims=tuple(replace(c, verdict=Verdict.NOT_COMPARABLE) for c in result.claims))
@@ -314,6 +319,7 @@ _LISTED = (
         "sparse and hard attention on permutations, against softmax",
         f"after {_SNELL}, 3.3",
         ("seeds", "mechanisms", "length", "hidden", "batch", "steps", "learning_rate"),
+        shared="copying",
     ),
     Experiment(
         "permutation-function",
@@ -321,6 +327,7 @@ _LISTED = (
         f"{_SNELL}, 6.2",
         ("seeds", "length", "types", "hidden", "batch", "steps"),
         paper={"seeds": 20, "length": 40, "types": 60, "hidden": 256, "batch": 128, "steps": 300},
+        shared="copying",
     ),
     Experiment(
         "multihead",
@@ -353,24 +360,28 @@ _LISTED = (
         "lexical knowledge before attention in training",
         f"{_SNELL}, the thesis",
         ("runs", "scored"),
+        shared="ktiw",
     ),
     Experiment(
         "ktiw-per-head",
         "lexical knowledge before attention in each head of a transformer",
         f"after {_SNELL}, the thesis",
         ("pieces", "layers", "heads", "embedding", "batch", "steps", "scored"),
+        shared="ktiw",
     ),
     Experiment(
         "written-lexicon",
         "lexical knowledge written, erased, frozen and graded",
         f"ours; the thesis of {_SNELL}",
         ("seeds", "length", "types", "hidden", "batch", "steps", "doses", "contrasts"),
+        shared="interventions",
     ),
     Experiment(
         "attention-without-lexicon",
         "what flat training leaves behind, by transplants and by decoded places",
         f"ours; the thesis of {_SNELL}",
         ("seeds", "length", "hidden", "batch", "steps", "before"),
+        shared="interventions",
     ),
     Experiment(
         "emergence-law",
@@ -401,18 +412,21 @@ _LISTED = (
         "relevance before attention in an LSTM with linear attention",
         _POST,
         ("seeds", "embedding", "hidden", "epochs", "held"),
+        shared="classifiers",
     ),
     Experiment(
         "output-relevance",
         "relevance under uniform attention against attention and influence",
         _BLOG,
         ("seeds", "embedding", "hidden", "epochs", "held"),
+        shared="classifiers",
     ),
     Experiment(
         "deceptive-attention",
         "the same predictions with attention that explains nothing",
         _BLOG,
         ("seeds", "embedding", "hidden", "epochs", "copy_epochs", "held"),
+        shared="classifiers",
     ),
     Experiment(
         "topic-words",

@@ -1,4 +1,6 @@
-"""``copying``: a network that cannot learn to copy (Snell et al. 2021, section 3.3 and appendix A.3).
+"""``copying``, ``permutation-function`` and ``copying-mechanisms``: when attention is not learned.
+
+``copying``: a network that cannot learn to copy (Snell et al. 2021, section 3.3 and appendix A.3).
 
 While attention is near uniform, the network sees a bag of words, so all it can learn about translation is in the
 co-occurrence table C. In permutations of one set of words, every word co-occurs with every word equally often: C
@@ -9,6 +11,31 @@ two flat blocks: it determines the set but not the word.
 Our choices: sequences end with EOS on both sides; "fails" means a token accuracy below ``learned`` at the last
 step. Without the source, at most :meth:`Sequences.chance` is possible (0.13 for permutations of 40), and a network
 that copies has nearly 1, so any bound well between the two gives almost the same count.
+
+``permutation-function``: words are learned, attention is not (Snell et al. 2021, section 6.2).
+
+The target is the source in an order that is the same for every pair, y_t = x_order(t). As bags of words, source
+and target are those of copying, so a network with uniform attention learns the translations of words as well as
+it does for copying. But attention now has to find a position instead of the word after the previous one, and that
+is not learned: attention needs knowledge of words, and this knowledge is not enough.
+
+Our choices: 40 of 60 types; the order is one random permutation of the positions, the same for all seeds; EOS
+stays at the end. beta_uf is the lexical probe of a network trained with attention fixed to 1/L, on new pairs.
+"Equally well" is judged by the share of target words for which beta_uf is largest at their translation, among all
+40 source words and EOS: chance is 1 in 41.
+
+``copying-mechanisms``: copying permutations with attention whose gradient dies outside its support.
+
+Permutations of one set of words tell nothing by co-occurrence, so attention has to be found by luck (experiment
+``copying``; Snell et al. 2021, section 3.3). Softmax gives every position some weight, and with it some gradient.
+Sparsemax and entmax give positions a weight of exactly 0, whose scores then have no gradient: a position that is
+lost can only come back by way of other rows. Hard attention sees one position; its estimators get a gradient from
+elsewhere: that of softmax, put in the place of the true one, which is 0 (straight-through, Gumbel), or samples of
+it (REINFORCE). If the luck that copying needs is a gradient from the right position, sparse and hard attention
+should fail more often than softmax.
+
+All mechanisms have the score function h_l · (W s_t + b), the same initial weights and the same sequences, seed by
+seed. "Fails" is as in ``copying``: a token accuracy below ``learned`` at the last step.
 
 The sequences, and how networks are trained on them, serve the other experiments on copying, too.
 """
@@ -31,13 +58,14 @@ from torch.nn.functional import cross_entropy
 
 from alignkit.classical.cooccurrence import cooccurrence
 from alignkit.errors import AlignkitError, check_known
-from alignkit.lab.experiments import Claim, ExperimentSettings, Figure, Result, claim, share_claim
+from alignkit.lab.experiments import Claim, ExperimentSettings, Figure, Result, averaged, claim, share_claim
 from alignkit.metrics.intervals import share_difference
-from alignkit.neural.devices import Products, one_thread, rounded
+from alignkit.neural.devices import Batch, Products, one_thread, rounded
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.neural.scoring.translation import network_scores
-from alignkit.neural.settings import LstmSettings
+from alignkit.neural.settings import SOFTMAX, LstmSettings, parse_attention
 from alignkit.neural.training.loop import CPU, adam, optimise
+from alignkit.neural.training.translation import TokenLoss, batch_loss
 from alignkit.support.stages import Stage, named_progress, no_progress
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.tokenization import BOS, EOS
@@ -84,30 +112,6 @@ class SequencePlan(ExperimentSettings):
         super().__post_init__()
         if self.products not in get_args(Products):
             raise AlignkitError(f"products must be one of {', '.join(get_args(Products))}, not {self.products!r}")
-
-
-@dataclass(frozen=True)
-class CopyingSettings(SequencePlan):
-    """The sequences and the networks; the defaults are the paper's.
-
-    Attributes (others are those of :class:`SequencePlan`):
-        seeds: networks per kind of sequences.
-        kinds: of sequences, see :class:`Sequences`.
-        length: tokens of a sequence; also the number of types of ``permutation`` and ``independent``.
-        subset_types: number of types of ``subset``.
-        pairs: sequences that C is counted on.
-    """
-
-    seeds: int = 20
-    kinds: tuple[str, ...] = ("permutation", "subset", "independent", "mixture")
-    length: int = 40
-    subset_types: int = 60
-    pairs: int = 5000
-
-
-#: (kind, types, length): copying permutations of three words, and three of five
-EXAMPLES = (("permutation", 3, 3), ("subset", 5, 3))
-QUICK = CopyingSettings(seeds=6, length=20, subset_types=30, hidden=64, batch=64, pairs=1000)
 
 
 @dataclass(frozen=True)
@@ -187,10 +191,9 @@ class Sequences:
         sides = (_corpus(words, vocabulary) for words in (sources, self.targets(sources)))
         return cooccurrence(Bitext(*sides)).to_dense()
 
-    def gold(self, t: np.ndarray) -> np.ndarray:
-        """The source places of target places t in [0, length]; EOS is aligned with EOS."""
-        order = np.arange(self.length) if self.order is None else self.order
-        return np.append(order, self.length)[t]
+    def gold(self) -> np.ndarray:
+        """int64 (length + 1,): the source place of each target place; EOS is aligned with EOS."""
+        return np.append(np.arange(self.length) if self.order is None else self.order, self.length)
 
     def chance(self) -> float:
         """The highest expected token accuracy without the source, EOS included.
@@ -233,9 +236,12 @@ def contrast(table: np.ndarray) -> float:
     return float(np.diag(table).mean() / others[others > 0].mean())
 
 
-def copying_settings(vocabulary: int, hidden: int = 256, attention: str = "general") -> LstmSettings:
-    """The copying network of the paper (section 3.3): one layer each, the encoder one way, no dropout."""
-    return LstmSettings(
+def random_network(vocabulary: int, hidden: int, seed: int, attention: str = "general") -> EncoderDecoder:
+    """The copying network of the paper (section 3.3): one layer each, the encoder one way, no dropout.
+
+    Its initial weights are drawn from the seed.
+    """
+    settings = LstmSettings(
         vocabulary=vocabulary,
         embedding=hidden,
         hidden=hidden,
@@ -244,10 +250,6 @@ def copying_settings(vocabulary: int, hidden: int = 256, attention: str = "gener
         attention=attention,
         dropout=0.0,
     )
-
-
-def copying_network(settings: LstmSettings, seed: int) -> EncoderDecoder:
-    """A network with initial weights drawn from this seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return EncoderDecoder(settings)
@@ -367,8 +369,7 @@ def train_networks(
     sequences: Sequences, plan: SequencePlan, seeds: int, progress: Progress, *, attention: str = "general"
 ) -> list[SequenceRun]:
     """Trains a network from each of the seeds 0, 1, ...; they share no sequences and no initial weights."""
-    shape = copying_settings(sequences.vocabulary, plan.hidden, attention)
-    starts = [copying_network(shape, seed) for seed in range(seeds)]
+    starts = [random_network(sequences.vocabulary, plan.hidden, seed, attention) for seed in range(seeds)]
     return train_on_sequences(starts, range(seeds), sequences.draw, plan, progress)
 
 
@@ -380,7 +381,7 @@ def known_words(sequences: Sequences, networks: Sequence[EncoderDecoder], pairs:
         networks: those to probe.
         pairs: of :meth:`Sequences.bitext`.
     """
-    gold = sequences.gold(np.arange(sequences.length))
+    gold = sequences.gold()[:-1]
     betas = [network_scores(network, pairs, "beta") for network in networks]
     return np.array([np.mean([(matrix.argmax(1)[:-1] == gold).mean() for matrix in beta]) for beta in betas])
 
@@ -453,6 +454,30 @@ def curves(runs: Sequence[SequenceRun], **labels: object) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
+@dataclass(frozen=True)
+class CopyingSettings(SequencePlan):
+    """The sequences and the networks; the defaults are the paper's.
+
+    Attributes (others are those of :class:`SequencePlan`):
+        seeds: networks per kind of sequences.
+        kinds: of sequences, see :class:`Sequences`.
+        length: tokens of a sequence; also the number of types of ``permutation`` and ``independent``.
+        subset_types: number of types of ``subset``.
+        pairs: sequences that C is counted on.
+    """
+
+    seeds: int = 20
+    kinds: tuple[str, ...] = ("permutation", "subset", "independent", "mixture")
+    length: int = 40
+    subset_types: int = 60
+    pairs: int = 5000
+
+
+#: (kind, types, length): copying permutations of three words, and three of five
+EXAMPLES = (("permutation", 3, 3), ("subset", 5, 3))
+QUICK_COPYING = CopyingSettings(seeds=6, length=20, subset_types=30, hidden=64, batch=64, pairs=1000)
+
+
 def run_copying(settings: CopyingSettings, progress: Progress = no_progress) -> Result:
     """Trains all networks and counts the failures."""
     types = {"subset": settings.subset_types, "mixture": 2 * settings.length}
@@ -520,3 +545,264 @@ def copying_claims(found: Mapping[str, list[SequenceRun]], settings: CopyingSett
     if runs := found.get("mixture"):
         text = "permutations of two disjoint sets sometimes fail, since C is flat within a set (appendix A.3)"
         yield failure_claim(text, runs, settings, above=0.0)
+
+
+TASKS = ("copy", "reorder")
+ATTENTIONS = ("general", "uniform")
+MARGIN = 0.05  #: shares that differ by less count as equal
+Runs = dict[tuple[str, str], list[SequenceRun]]  #: by task and attention
+
+
+@dataclass(frozen=True)
+class PermutationFunctionSettings(SequencePlan):
+    """The sequences and the networks; the defaults are the paper's.
+
+    Attributes (others are those of :class:`SequencePlan`):
+        seeds: networks per task and attention.
+        length: tokens of a sequence.
+        types: words that a sequence is drawn from without repetition.
+        order_seed: of the order of the positions.
+        pairs: on which the probe is measured.
+    """
+
+    least = dict.fromkeys(("order_seed",), 0)
+    seeds: int = 20
+    length: int = 40
+    types: int = 60
+    order_seed: int = 0
+    pairs: int = 50
+
+
+QUICK_PERMUTATION_FUNCTION = PermutationFunctionSettings(
+    seeds=3, length=20, types=30, hidden=64, batch=64, pairs=20
+)
+
+
+def tasks(settings: PermutationFunctionSettings) -> dict[str, Sequences]:
+    """Copying, and reordering of the same sequences."""
+    order = np.random.default_rng(settings.order_seed).permutation(settings.length)
+    return {
+        "copy": Sequences("subset", settings.types, settings.length),
+        "reorder": Sequences("subset", settings.types, settings.length, order),
+    }
+
+
+def run_permutation_function(settings: PermutationFunctionSettings, progress: Progress = no_progress) -> Result:
+    """Trains both tasks with learned and with uniform attention, and probes the latter."""
+    distributions = tasks(settings)
+    runs: Runs = {}
+    for number, (task, attention) in enumerate((task, a) for task in TASKS for a in ATTENTIONS):
+        part = named_progress(progress, f"{task}, {attention}", number, len(TASKS) * len(ATTENTIONS))
+        sequences = distributions[task]
+        runs[task, attention] = train_networks(sequences, settings, settings.seeds, part, attention=attention)
+    known = {}
+    for task, sequences in distributions.items():  # on new pairs
+        pairs = sequences.bitext(np.random.default_rng([settings.order_seed, settings.seeds]), settings.pairs)
+        known[task] = known_words(sequences, [run.network for run in runs[task, "uniform"]], pairs)
+    accuracy = {key: float(np.mean([run.accuracy[-1] for run in part])) for key, part in runs.items()}
+    table = [
+        {
+            "task": task,
+            "runs": settings.seeds,
+            "failed": failures(runs[task, "general"], settings.learned),
+            "mean accuracy": accuracy[task, "general"],
+            "mean accuracy, uniform": accuracy[task, "uniform"],
+            "beta_uf largest at the translation": float(known[task].mean()),
+            "chance": 1 / (settings.length + 1),
+        }
+        for task in TASKS
+    ]
+    rows = pd.concat([curves(part, task=t, attention=a) for (t, a), part in runs.items()], ignore_index=True)
+    probes = [pd.DataFrame({"task": t, "run": range(len(s)), "known": np.round(s, 5)}) for t, s in known.items()]
+
+    def draw(figure: Figure) -> None:
+        """Accuracy of every seed on the left, known words on the right."""
+        left, right = figure.subplots(1, 2, width_ratios=[2, 1])
+        colors = {"copy": "tab:blue", "reorder": "tab:red"}
+        for (task, attention), part in runs.items():
+            for number, run in enumerate(part):
+                style = "-" if attention == "general" else ":"
+                label = f"{task}, {'attention' if attention != 'uniform' else 'uniform'}" if not number else None
+                left.plot(run.steps, run.accuracy, style, color=colors[task], lw=0.9, alpha=0.8, label=label)
+        left.set(xlabel="step", ylabel="token accuracy", ylim=(0, 1.02), xlim=(0, settings.steps))
+        left.legend(fontsize="small")
+        for place, task in enumerate(TASKS):
+            spread = np.linspace(-0.15, 0.15, len(known[task]))
+            right.plot(place + spread, known[task], "o", color=colors[task], ms=4)
+        right.axhline(1 / (settings.length + 1), color="gray", ls="--", lw=0.8, label="chance")
+        right.set(xticks=[0, 1], xticklabels=TASKS, ylim=(0, 1.02), xlim=(-0.5, 1.5))
+        right.set(ylabel="beta_uf largest at the translation")
+        right.legend(fontsize="small")
+
+    return Result(
+        pd.DataFrame(table),
+        tuple(permutation_function_claims(runs, known, count_difference(distributions, settings), settings)),
+        {"accuracy": rows, "known": pd.concat(probes, ignore_index=True)},
+        draw,
+    )
+
+
+def count_difference(distributions: dict[str, Sequences], settings: PermutationFunctionSettings) -> float:
+    """The largest difference between entries of the tasks' tables C on the same 1000 sources; exact."""
+    one, other = (each.counts(np.random.default_rng(settings.order_seed), 1000) for each in distributions.values())
+    return float(np.abs(one - other).max())
+
+
+def permutation_function_claims(
+    runs: Runs, known: dict[str, np.ndarray], difference: float, settings: PermutationFunctionSettings
+) -> Iterator[Claim]:
+    """The claims, from the runs, the share of known words per task, and the difference of the tables C."""
+    text = (
+        f"a fixed reordering of {settings.length} of {settings.types} is never learned (section 6.2); judged "
+        "as: fails for more than four fifths of the seeds"
+    )
+    yield failure_claim(text, runs["reorder", "general"], settings, above=0.8)
+    text = "copying the same sequences is learned; judged as: fails for less than a third of the seeds"
+    yield failure_claim(text, runs["copy", "general"], settings, below=1 / 3)
+    text = "both tasks have the same co-occurrence table C (section 6.2)"
+    yield claim(text, "largest difference between entries, on the same sources", difference, below=1e-12)
+    text = f"beta_uf knows as many words as for copying (section 6.2); judged as: within {MARGIN}"
+    statistic = "share of words whose largest beta_uf is at the translation, reordering minus copying"
+    gain = averaged(known["reorder"] - known["copy"])
+    yield claim(text, statistic, *gain, above=-MARGIN, below=MARGIN)
+
+
+#: what the theory says of normalizers: the sparse ones, and the hard ones by how they are trained
+SPARSE, HARD = ("entmax15", "sparsemax", "entmax"), ("straight-through", "gumbel", "reinforce")
+
+
+@dataclass(frozen=True)
+class CopyingMechanismsSettings(SequencePlan):
+    """The sequences and the networks; smaller than the paper's, so that all mechanisms take minutes.
+
+    The learning rate is three times the paper's: softmax then learns from nearly every seed, and there is room to
+    fail more often than it does.
+
+    Attributes (others are those of :class:`SequencePlan`):
+        seeds: networks per mechanism.
+        mechanisms: normalizers of :data:`alignkit.neural.settings.NORMALIZERS`; the others are compared
+            with softmax.
+        length: tokens of a sequence, and number of types.
+    """
+
+    seeds: int = 20
+    mechanisms: tuple[str, ...] = (SOFTMAX, *SPARSE[:2], *HARD)
+    length: int = 20
+    hidden: int = 64
+    batch: int = 64
+    learning_rate: float = 3e-3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in self.mechanisms:
+            parse_attention("experiment", f"general+{name}")
+
+
+QUICK_COPYING_MECHANISMS = CopyingMechanismsSettings(seeds=4, length=10, hidden=32, batch=32)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AttentionRun(SequenceRun):
+    """A network's training, and what its attention left out.
+
+    Attributes (others are those of :class:`SequenceRun`; the network is not kept):
+        outside: (N,), per measured step the share of target tokens whose own source token has a weight of 0.
+        support: (N,), the mean number of source tokens with a weight above 0.
+    """
+
+    outside: np.ndarray
+    support: np.ndarray
+
+
+def train_mechanism(name: str, seed: int, settings: CopyingMechanismsSettings) -> AttentionRun:
+    """Trains one network; it is measured, in evaluation mode, on the sequences of a step before that step."""
+    sequences = Sequences("permutation", settings.length, settings.length)
+    network = random_network(sequences.vocabulary, settings.hidden, seed, f"general+{name}")
+    generator, measured = np.random.default_rng(seed), []
+    lengths = np.full(settings.batch, settings.length + 1)
+
+    def draw() -> Batch:
+        drawn = sequences.draw(generator, settings.batch)
+        source, previous, target = (torch.from_numpy(np.ascontiguousarray(part.T)) for part in drawn)
+        every = torch.arange(target.numel())
+        return Batch(np.arange(settings.batch), source, lengths, target, previous, lengths, every)
+
+    batch = draw()
+
+    def loss(_: int) -> Tensor:
+        return batch_loss(network.train(), batch)
+
+    optimiser = adam(network.parameters(), settings.learning_rate)
+    for step in optimise(optimiser, loss, settings.steps, seed=seed):
+        if step:
+            batch = draw()
+        if step % settings.every and step != settings.steps:
+            continue
+        network.eval()
+        with torch.no_grad():
+            encoding = network.encode(batch.source, batch.source_lengths)
+            decoded = network.decode(batch.previous, encoding, encoding.start)
+            x, output = decoded.features.flatten(0, 1), network.output
+            right: Tensor = output(x).argmax(1) == batch.targets
+            nats = TokenLoss.apply(x, output.weight, output.bias, batch.targets, 0.0)
+        held = decoded.weights > 0  # (B, T, L); the t-th target token is the t-th source token
+        outside = 1 - held.diagonal(dim1=1, dim2=2).double().mean()
+        numbers = (right.double().mean(), nats, outside, held.double().sum(2).mean())
+        measured.append((step, *map(float, numbers)))
+        if len(measured) >= CONFIRMED and all(one[1] >= settings.solved for one in measured[-CONFIRMED:]):
+            break
+    steps, accuracy, losses, outsides, supports = map(np.array, zip(*measured, strict=True))
+    return AttentionRun(steps, accuracy, losses, outside=outsides, support=supports)
+
+
+def run_copying_mechanisms(settings: CopyingMechanismsSettings, progress: Progress = no_progress) -> Result:
+    """Trains a network per mechanism and seed, and compares the failures."""
+    found: dict[str, list[AttentionRun]] = {name: [] for name in settings.mechanisms}
+    with one_thread(CPU), Stage("training", progress) as stage:
+        for number, (name, runs) in enumerate(found.items()):
+            for seed in range(settings.seeds):
+                runs.append(train_mechanism(name, seed, settings))
+                stage(number * settings.seeds + seed + 1, len(found) * settings.seeds, name)
+    rows, table = [], []
+    for name, runs in found.items():
+        frame = curves(runs, mechanism=name)
+        frame["outside"] = np.concatenate([one.outside for one in runs]).round(4)
+        frame["support"] = np.concatenate([one.support for one in runs]).round(2)
+        rows.append(frame)
+        start = [one.outside[np.searchsorted(one.steps, min(20, settings.steps))] for one in runs]
+        row = {"mechanism": name, **summary(runs, settings.learned)}
+        row["own token outside at step 20"] = float(np.mean(start))
+        row["at the end"] = float(np.mean([one.outside[-1] for one in runs]))
+        table.append(row | {"support at the end": float(np.mean([one.support[-1] for one in runs]))})
+
+    def draw(figure: Figure) -> None:
+        """Accuracy of every network above, the share of own tokens outside of the support below."""
+        axes = figure.subplots(2, len(found), sharex=True, sharey=True, squeeze=False)
+        for column, (name, runs) in enumerate(found.items()):
+            for one in runs:
+                for row, values in enumerate((one.accuracy, one.outside)):
+                    axes[row, column].plot(one.steps, values, color=color_of(one, settings), lw=0.8, alpha=0.7)
+            axes[0, column].set(title=name, xlim=(0, settings.steps), ylim=(0, 1.02))
+            axes[1, column].set_xlabel("step")
+        axes[0, 0].set_ylabel("token accuracy")
+        axes[1, 0].set_ylabel("own token has weight 0")
+
+    claims = tuple(copying_mechanisms_claims(found, settings))
+    return Result(pd.DataFrame(table), claims, {"accuracy": pd.concat(rows, ignore_index=True)}, draw)
+
+
+def copying_mechanisms_claims(
+    found: Mapping[str, Sequence[SequenceRun]], settings: CopyingMechanismsSettings
+) -> Iterator[Claim]:
+    """That each other mechanism fails more often than softmax; none if softmax was not trained."""
+    why = {
+        **dict.fromkeys(SPARSE, "no gradient outside its support"),
+        "straight-through": "one position, softmax's gradient in place of its own",
+        "gumbel": "one position with noise, softmax's gradient in place of its own",
+        "reinforce": "one sampled position, a gradient of samples",
+    }
+    for name in found if SOFTMAX in found else ():
+        if name != SOFTMAX:
+            reason = why.get(name.partition(":")[0])
+            text = f"{name}{f' ({reason})' if reason else ''} fails on permutations more often than softmax"
+            yield failure_difference(text, found, name, SOFTMAX, settings, above=0.0)

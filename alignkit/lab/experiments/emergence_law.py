@@ -33,15 +33,7 @@ from scipy.optimize import least_squares
 from scipy.stats import rankdata
 
 from alignkit.errors import AlignkitError
-from alignkit.lab.experiments import Claim, ExperimentSettings, Figure, Result, averaged, claim
-from alignkit.lab.experiments.copying import (
-    SequencePlan,
-    SequenceRun,
-    Sequences,
-    left_uniform,
-    reached,
-    train_networks,
-)
+from alignkit.lab.experiments import Claim, ExperimentSettings, Figure, Result, averaged, claim, copying
 from alignkit.lab.experiments.initial_gradient import frequent_words
 from alignkit.lab.experiments.networks import bitext_lines
 from alignkit.metrics.intervals import RESAMPLES, percentile_interval
@@ -89,7 +81,7 @@ class EmergenceLawSettings(ExperimentSettings):
     text_words: tuple[int, ...] = (30, 100, 1000)
 
 
-QUICK = EmergenceLawSettings(
+QUICK_EMERGENCE_LAW = EmergenceLawSettings(
     contrasts=(1.5, 3.0), lengths=(6, 10), widths=(32, 64), rates=(4e-3,), seeds=2, text_lengths=(12,)
 )
 
@@ -130,7 +122,7 @@ def grid_cells(settings: EmergenceLawSettings) -> pd.DataFrame:
     return cells
 
 
-def text_cells(settings: EmergenceLawSettings) -> tuple[pd.DataFrame, list[Sequences]]:
+def text_cells(settings: EmergenceLawSettings) -> tuple[pd.DataFrame, list[copying.Sequences]]:
     """Copying sentences of a text, by their length and the number of words: the cells, and the sentences."""
     lines = bitext_lines(settings.source, settings.target).source
     shape = settings.widths[len(settings.widths) // 2], settings.rates[0], settings.batches[-1]
@@ -141,7 +133,7 @@ def text_cells(settings: EmergenceLawSettings) -> tuple[pd.DataFrame, list[Seque
         if len(corpus) < 2 or (counted := gain(sentences, types)) <= 0:
             raise AlignkitError(f"text_lengths: {len(corpus)} sentences of {length} words are too few to count K")
         rows.append((length, types, *shape, counted))
-        found.append(Sequences("text", types, length, sentences=sentences))
+        found.append(copying.Sequences("text", types, length, sentences=sentences))
     columns = ["length", "types", "width", "rate", "batch", "gain"]
     return pd.DataFrame(rows, columns=columns).assign(part="text"), found
 
@@ -169,10 +161,10 @@ def predictions(cells: pd.DataFrame, steps: pd.Series) -> tuple[pd.DataFrame, np
     return pd.DataFrame(found), constants
 
 
-def median_steps(runs: Sequence[SequenceRun]) -> dict[str, float]:
+def median_steps(runs: Sequence[copying.SequenceRun]) -> dict[str, float]:
     """The median step of each of the outcomes; infinite if half of the networks do not get there."""
-    twice = [left_uniform(run, 2 * run.attention[0]) for run in runs]
-    first = [reached(run.steps, run.attention, 1.25 * run.attention[0]) for run in runs]
+    twice = [copying.left_uniform(run, 2 * run.attention[0]) for run in runs]
+    first = [copying.reached(run.steps, run.attention, 1.25 * run.attention[0]) for run in runs]
     medians = (float(np.median(np.nan_to_num(each, nan=np.inf))) for each in (twice, first))
     return dict(zip(OUTCOMES, medians, strict=True))
 
@@ -183,13 +175,13 @@ def run_emergence_law(settings: EmergenceLawSettings, progress: Progress = no_pr
     raw = pd.concat([cells := grid_cells(settings), text], ignore_index=True)
     raw["r"] = drift(raw.gain, raw.batch)
     raw["time"] = np.sqrt(raw.length) / (raw.rate * raw.width**1.5 * raw.r)
-    kinds = [Sequences("subset", cell.types, cell.length) for cell in cells.itertuples()] + sentences
+    kinds = [copying.Sequences("subset", cell.types, cell.length) for cell in cells.itertuples()] + sentences
     steps = []
     for at, (cell, sequences) in enumerate(zip(raw.itertuples(), kinds, strict=True)):
         last = round(settings.travel / (cell.rate * cell.width))
-        plan = SequencePlan(cell.width, cell.batch, last, 1, cell.rate, solved=2.0, attended=STOP)
+        plan = copying.SequencePlan(cell.width, cell.batch, last, 1, cell.rate, solved=2.0, attended=STOP)
         named = named_progress(progress, f"cell {at + 1} of {len(raw)}", at, len(raw))
-        steps.append(median_steps(train_networks(sequences, plan, settings.seeds, named)))
+        steps.append(median_steps(copying.train_networks(sequences, plan, settings.seeds, named)))
     raw = raw.join(pd.DataFrame(steps).replace(np.inf, np.nan))
     table, remarks = [], []
     claims: list[Claim] = []

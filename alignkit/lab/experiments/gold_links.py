@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ import pandas as pd
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.lab.experiments import Claim, Figure, Result, averaged, claim
-from alignkit.lab.experiments.networks import EncodedText, NetworkPlan, bitext_lines, half_way_rows, train_network
+from alignkit.lab.experiments.networks import EncodedText, NetworkPlan, half_way_rows, train_network
 from alignkit.links.from_scores import best_links
 from alignkit.links.gold import read_gold
 from alignkit.links.links import GoldLinks
@@ -79,68 +80,64 @@ class GoldLinksSettings(NetworkPlan):
             raise AlignkitError("sets: they are folders in data, which is not given")
 
 
-QUICK = GoldLinksSettings(pairs=300, pieces=500, minimum=1, epochs=4, warmup=1, seeds=2)
+QUICK_GOLD_LINKS = GoldLinksSettings(pairs=300, pieces=500, minimum=1, epochs=4, warmup=1, seeds=2)
 
 
 @dataclass(frozen=True, eq=False)
 class GoldSet:
-    """A text: its name, all pairs, and the gold links of the first ones."""
+    """A text.
+
+    Attributes:
+        name: of the set.
+        lines: all its pairs.
+        judged: the first of them, whose gold links count.
+        gold: of ``judged``.
+    """
 
     name: str
     lines: LinePairs
+    judged: LinePairs
     gold: GoldLinks
-
-    @property
-    def judged(self) -> LinePairs:
-        """The pairs whose gold links count."""
-        return LinePairs(*(side[: len(self.gold)] for side in self.lines))
 
 
 def read_sets(settings: GoldLinksSettings) -> list[GoldSet]:
     """The sets, in lower case; raises AlignkitError if there are none, InputError if one cannot be read."""
-    if not settings.data:
-        from alignkit_data import path
+    from alignkit_data import path
 
-        held, text = bitext_lines("", "", "test"), bitext_lines("", "")
-        return [_gold_set(SAMPLE, held, text, read_gold(path("test.gold")), settings)]
-    place = Path(settings.data)
-    names = settings.sets or tuple(sorted(found.parent.name for found in place.glob("*/test.gold")))
-    if not names:
-        raise AlignkitError(f"{place} has no folder with test.gold")
-    found = []
-    for name in names:
-        files = [place / name / f"{part}.{side}" for part in ("test", "train") for side in ("src", "tgt")]
-        held, text = (read_line_pairs(*files[low : low + 2], lowercase=True) for low in (0, 2))
-        found.append(_gold_set(name, held, text, read_gold(place / name / "test.gold"), settings))
-    return found
-
-
-def _gold_set(
-    name: str, held: LinePairs, text: LinePairs, gold: GoldLinks, settings: GoldLinksSettings
-) -> GoldSet:
-    if len(gold) != len(held.source):
-        raise AlignkitError(f"{name}: gold links of {len(gold)} pairs, but {len(held.source)} pairs")
-    # Drawn, since the first lines of a corpus may be of another kind than the rest.
-    drawn = np.sort(np.random.default_rng(0).permutation(len(text.source))[: settings.pairs or None])
-    sides = [[*one, *(other[m] for m in drawn)] for one, other in zip(held, text, strict=True)]
-    judged = np.arange(len(gold))[: settings.judged or None]
-    return GoldSet(name, LinePairs(*sides), gold.take(judged))
+    texts = {SAMPLE: [path(file) for file in ("test.de", "test.en", "train.de", "train.en", "test.gold")]}
+    if settings.data:
+        place, files = Path(settings.data), ("test.src", "test.tgt", "train.src", "train.tgt", "test.gold")
+        names = settings.sets or sorted(gold.parent.name for gold in place.glob("*/test.gold"))
+        if not names:
+            raise AlignkitError(f"{place} has no folder with test.gold")
+        texts = {name: [place / name / file for file in files] for name in names}
+    sets = []
+    for name, paths in texts.items():
+        held, text = (read_line_pairs(*paths[low : low + 2], lowercase=True) for low in (0, 2))
+        gold = read_gold(paths[-1])
+        if len(gold) != len(held.source):
+            raise AlignkitError(f"{name}: gold links of {len(gold)} pairs, but {len(held.source)} pairs")
+        # Drawn, since the first lines of a corpus may be of another kind than the rest.
+        drawn = np.sort(np.random.default_rng(0).permutation(len(text.source))[: settings.pairs or None])
+        lines = LinePairs(*([*one, *(other[m] for m in drawn)] for one, other in zip(held, text, strict=True)))
+        judged = LinePairs(*(side[: settings.judged or None] for side in held))
+        sets.append(GoldSet(name, lines, judged, gold.take(np.arange(len(judged.source)))))
+    return sets
 
 
-def error_rate(scores: Scores, judged: LinePairs, bitext: Bitext, tokenizer: Tokenizer, gold: GoldLinks) -> float:
+def error_rate(text: GoldSet, scores: Scores, bitext: Bitext, tokenizer: Tokenizer) -> float:
     """The AER of the links from every target word to the source word with the largest score.
 
     Args:
+        text: its ``judged`` and ``gold`` count.
         scores: of the tokens of ``bitext``; rows are divided by their sums before tokens are merged into words.
-        judged: the lines of the pairs.
-        bitext: the pairs as the tokenizer encodes them.
+        bitext: the judged pairs as the tokenizer encodes them.
         tokenizer: of words or subwords.
-        gold: of the pairs.
     """
     matrices = [matrix / np.maximum(matrix.sum(1, keepdims=True), 1e-30) for matrix in scores]
-    sides = (judged.source, list(bitext.source)), (judged.target, list(bitext.target))
+    sides = (text.judged.source, list(bitext.source)), (text.judged.target, list(bitext.target))
     words = merge_subwords(Scores.from_matrices(matrices), tokenizer, *sides)
-    return evaluate(gold, best_links(words, null=False)).aer
+    return evaluate(text.gold, best_links(words, null=False)).aer
 
 
 def run_gold_links(settings: GoldLinksSettings, progress: Progress = no_progress) -> Result:
@@ -148,12 +145,9 @@ def run_gold_links(settings: GoldLinksSettings, progress: Progress = no_progress
     sets = read_sets(settings)
     total = len(sets) * len(UNITS) * settings.seeds
     rows: list[dict[str, Any]] = []
-    for number, each in enumerate(sets):
-        for place, unit in enumerate(UNITS):
-            for seed in range(settings.seeds):
-                done = (number * len(UNITS) + place) * settings.seeds + seed
-                part = named_progress(progress, f"{each.name}, {unit}, seed {seed}", done, total)
-                rows += _measured_run(each, unit, replace(settings, seed=settings.seed + seed), part)
+    for done, (each, unit, seed) in enumerate(product(sets, UNITS, range(settings.seeds))):
+        part = named_progress(progress, f"{each.name}, {unit}, seed {seed}", done, total)
+        rows += measured_run(each, unit, replace(settings, seed=settings.seed + seed), part)
     raw = pd.DataFrame(rows)
     halves = half_way_errors(raw)
     table = []
@@ -196,7 +190,7 @@ def run_gold_links(settings: GoldLinksSettings, progress: Progress = no_progress
     )
 
 
-def _measured_run(
+def measured_run(
     each: GoldSet, unit: Tokens, settings: GoldLinksSettings, progress: Progress
 ) -> list[dict[str, Any]]:
     """A row per logged step of one network: its error rates, and that of IBM 1."""
@@ -206,16 +200,18 @@ def _measured_run(
     tokenizer = learn_tokenizer([*each.lines.source, *each.lines.target], plan.text)
     text, held = (encode_bitext(tokenizer, part.source, part.target) for part in (each.lines, each.judged))
     ibm1 = fit_ibm1(text, iterations=settings.iterations, null=False).score(held, "alpha")
-    known: dict[str, Any] = {"set": each.name, "unit": unit, "seed": settings.seed}
-    known["ibm1"] = error_rate(ibm1, each.judged, held, tokenizer, each.gold)
+    known = {
+        "set": each.name,
+        "unit": unit,
+        "seed": settings.seed,
+        "ibm1": error_rate(each, ibm1, held, tokenizer),
+    }
     rows: list[dict[str, Any]] = []
 
     def look(network: NeuralAligner) -> None:
-        found = {
-            kind: error_rate(network.score(held, kind), each.judged, held, tokenizer, each.gold) for kind in KINDS
-        }
+        errors = {kind: error_rate(each, network.score(held, kind), held, tokenizer) for kind in KINDS}
         accuracy = network.metrics.get("valid.accuracy", float("nan"))
-        rows.append({**known, "step": network.step, "accuracy": accuracy, **found})
+        rows.append({**known, "step": network.step, "accuracy": accuracy, **errors})
 
     train_network(plan, EncodedText(text, held, tokenizer), progress, look, "cpu")
     return rows

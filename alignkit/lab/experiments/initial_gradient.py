@@ -70,7 +70,7 @@ class InitialGradientSettings(ExperimentSettings):
     seeds: int = 10
 
 
-QUICK = InitialGradientSettings(words=300, widths=(64, 512, 4096), seeds=3)
+QUICK_INITIAL_GRADIENT = InitialGradientSettings(words=300, widths=(64, 512, 4096), seeds=3)
 
 
 def frequent_words(lines: Sequence[str], most: int = 0) -> Corpus:

@@ -68,7 +68,7 @@ class LocalitySettings(ExperimentSettings):
             raise AlignkitError("locality needs a length of at least 2 and at least 2 types")
 
 
-QUICK = LocalitySettings(seeds=4, length=20, hidden=64, batch=32, measured=128)
+QUICK_LOCALITY = LocalitySettings(seeds=4, length=20, hidden=64, batch=32, measured=128)
 
 
 def draw_sequences(

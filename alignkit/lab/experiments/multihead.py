@@ -24,19 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from alignkit.errors import AlignkitError
-from alignkit.lab.experiments import Claim, Figure, Result
-from alignkit.lab.experiments.copying import (
-    SequencePlan,
-    SequenceRun,
-    Sequences,
-    color_of,
-    copying_network,
-    copying_settings,
-    curves,
-    failure_difference,
-    summary,
-    train_on_sequences,
-)
+from alignkit.lab.experiments import Claim, Figure, Result, copying
 from alignkit.neural.networks.attention import Attention, dot_product_attention
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.support.stages import named_progress, no_progress
@@ -47,7 +35,7 @@ AT_ONCE = 4  #: heads tried at once
 
 
 @dataclass(frozen=True)
-class MultiheadSettings(SequencePlan):
+class MultiheadSettings(copying.SequencePlan):
     """The heads and the networks: narrower and fewer than the paper's, see docs/experiments/multihead.md.
 
     Attributes (others are those of :class:`SequencePlan`):
@@ -78,7 +66,7 @@ class MultiheadSettings(SequencePlan):
     seed: int = 1
 
 
-QUICK = MultiheadSettings(
+QUICK_MULTIHEAD = MultiheadSettings(
     heads=4, samples=5, good_heads=1, bad_heads=5, candidates=16, trials=1, length=16, batch=16, seed=0
 )
 
@@ -126,7 +114,7 @@ def mixed_seed(*numbers: int) -> int:
     return int(np.random.SeedSequence(numbers).generate_state(1)[0])
 
 
-def kind_of_head(runs: Sequence[SequenceRun], settings: MultiheadSettings) -> str:
+def kind_of_head(runs: Sequence[copying.SequenceRun], settings: MultiheadSettings) -> str:
     """``good`` or ``bad`` if all trials of a head agree, else ``neither``."""
     last = [run.accuracy[-1] for run in runs]
     return "good" if min(last) >= settings.learned else "bad" if max(last) < settings.bad else "neither"
@@ -163,20 +151,22 @@ def run_multihead(settings: MultiheadSettings, progress: Progress = no_progress)
     Raises:
         AlignkitError: too few heads are good or bad among all candidates.
     """
-    sequences = Sequences("permutation", settings.length, settings.length)
-    base = copying_network(copying_settings(sequences.vocabulary, settings.hidden), settings.seed)
+    sequences = copying.Sequences("permutation", settings.length, settings.length)
+    base = copying.random_network(sequences.vocabulary, settings.hidden, settings.seed)
 
     def head(number: int) -> Head:
         return random_head(settings.hidden, mixed_seed(settings.seed, 1, number))
 
-    def train(sets: Sequence[Sequence[Head]], streams: Sequence[int], message: str) -> list[SequenceRun]:
+    def train(sets: Sequence[Sequence[Head]], streams: Sequence[int], message: str) -> list[copying.SequenceRun]:
         """Trains a network with each of these sets of heads, on the sequences of these streams."""
         starts = [with_heads(base, heads) for heads in sets]
         seeds = [mixed_seed(settings.seed, 2, stream) for stream in streams]
-        return train_on_sequences(starts, seeds, sequences.draw, settings, named_progress(progress, message))
+        return copying.train_on_sequences(
+            starts, seeds, sequences.draw, settings, named_progress(progress, message)
+        )
 
     found: dict[str, list[Head]] = {"good": [], "bad": [], "neither": []}
-    alone: list[SequenceRun] = []
+    alone: list[copying.SequenceRun] = []
     tried = 0
     while len(found["good"]) < settings.good_heads or len(found["bad"]) < settings.bad_heads:
         heads = [head(number) for number in range(tried, min(tried + AT_ONCE, settings.candidates))]
@@ -196,7 +186,7 @@ def run_multihead(settings: MultiheadSettings, progress: Progress = no_progress)
             f"{settings.heads} are needed; raise candidates, or change steps or seed"
         )
     choose = np.random.default_rng([settings.seed, 3])
-    mixes: dict[str, list[SequenceRun]] = {}
+    mixes: dict[str, list[copying.SequenceRun]] = {}
     streams = range(settings.trials, settings.trials + settings.samples)  # by which no head was selected
     for mix in MIXES:
         samples = range(settings.samples)
@@ -206,7 +196,7 @@ def run_multihead(settings: MultiheadSettings, progress: Progress = no_progress)
     groups = {"one, tried": alone, **mixes}
     half, table = settings.steps // 2 // settings.every * settings.every, []
     for name, part in groups.items():
-        columns = summary(part, settings.learned)
+        columns = copying.summary(part, settings.learned)
         halfway = [run.accuracy[np.searchsorted(run.steps, half, side="right") - 1] for run in part]
         row = {"heads": name, **{column: columns[column] for column in ("runs", "failed", "share")}}
         row["mean accuracy halfway"] = float(np.mean(halfway))
@@ -223,24 +213,26 @@ def run_multihead(settings: MultiheadSettings, progress: Progress = no_progress)
         axes = figure.subplots(1, len(groups), sharey=True, squeeze=False)[0]
         for axis, (name, part) in zip(axes, groups.items(), strict=True):
             for run in part:
-                axis.plot(run.steps, run.accuracy, color=color_of(run, settings), lw=0.8, alpha=0.7)
+                axis.plot(run.steps, run.accuracy, color=copying.color_of(run, settings), lw=0.8, alpha=0.7)
             axis.set(title=name, xlabel="step", xlim=(0, settings.steps), ylim=(0, 1.02))
         axes[0].set_ylabel("token accuracy")
 
-    rows = pd.concat([curves(part, heads=name) for name, part in groups.items()], ignore_index=True)
+    rows = pd.concat([copying.curves(part, heads=name) for name, part in groups.items()], ignore_index=True)
     claims = tuple(multihead_claims(alone, mixes, settings))
     return Result(pd.DataFrame(table), claims, {"accuracy": rows}, draw, tuple(remarks))
 
 
 def multihead_claims(
-    single: Sequence[SequenceRun], runs: Mapping[str, Sequence[SequenceRun]], settings: MultiheadSettings
+    single: Sequence[copying.SequenceRun],
+    runs: Mapping[str, Sequence[copying.SequenceRun]],
+    settings: MultiheadSettings,
 ) -> Iterator[Claim]:
     """The claims, from all trials of single heads and the networks with each mix of heads."""
     # The trials of one head are not independent, so only the first counts.
     groups = {"one": single[:: settings.trials], **runs}
     text = "one good head among eight suffices: fails less often than eight bad ones (section 5.2, figure 2)"
-    yield failure_difference(text, groups, "one good", "eight bad", settings, below=0.0)
+    yield copying.failure_difference(text, groups, "one good", "eight bad", settings, below=0.0)
     text = "eight random heads fail less often than eight bad ones (section 5.2, figure 2)"
-    yield failure_difference(text, groups, "eight random", "eight bad", settings, below=0.0)
+    yield copying.failure_difference(text, groups, "eight random", "eight bad", settings, below=0.0)
     text = "eight random heads fail less often than one (section 5.2)"
-    yield failure_difference(text, groups, "eight random", "one", settings, below=0.0)
+    yield copying.failure_difference(text, groups, "eight random", "one", settings, below=0.0)

@@ -46,7 +46,7 @@ from alignkit.lab.experiments import Claim, Figure, Result, claim
 from alignkit.lab.experiments.networks import NetworkPlan, encode_plan, take_pairs, train_network
 from alignkit.metrics.agreement import Agreement, agreement
 from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.devices import Batch, Batcher, BatchSizes, device_of, evaluation_mode, scoring_batches
+from alignkit.neural.devices import Batcher, BatchSizes, device_of, evaluation_mode, scoring_batches
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.neural.training.run_directory import load_network, open_run
 from alignkit.scores import Scores, flat_offsets
@@ -56,11 +56,6 @@ from alignkit.types import Progress
 
 PUBLISHED = 0.53  #: A(alpha_opt, beta) of the paper, on Multi30k
 PLAIN = "beta without s"  #: N(h_l), which does not see the decoder's state
-
-
-def path_name(start: str, steps: int) -> str:
-    """The name of the attention after gradient ascent from ``alpha`` or ``uniform``."""
-    return f"from {start}, {steps} steps"
 
 
 @dataclass(frozen=True)
@@ -92,7 +87,7 @@ class OptimalAttentionSettings(NetworkPlan):
             raise AlignkitError("ascent_steps must rise")
 
 
-QUICK = OptimalAttentionSettings(epochs=8, scored=60)
+QUICK_OPTIMAL_ATTENTION = OptimalAttentionSettings(epochs=8, scored=60)
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,12 +236,6 @@ def counterexample(a: float = 2.0, b: float = 4.0, c: float = 1.0) -> Problem:
     return Problem(Z, torch.zeros(1, 3, dtype=torch.float64), torch.zeros(1, dtype=torch.int64))
 
 
-def probabilities(problem: Problem, alpha: torch.Tensor) -> torch.Tensor:
-    """p(y_t) under attention alpha (T, L)."""
-    shares = torch.softmax(problem.base + alpha @ problem.Z, 1)
-    return shares.gather(1, problem.y.unsqueeze(1)).squeeze(1)
-
-
 def search_attention(
     aligner: NeuralAligner, bitext: Bitext, settings: OptimalAttentionSettings, progress: Progress = no_progress
 ) -> tuple[dict[str, Scores], pd.DataFrame]:
@@ -254,7 +243,7 @@ def search_attention(
 
     Returns:
         scores: ``alpha_opt``; :data:`PLAIN`, N(h_l)[y_t], the probability of the right word from h_l alone; and
-            attention after steps of gradient ascent on its logits, by :func:`path_name`;
+            ``from alpha, 10 steps`` and the like, attention after steps of gradient ascent on its logits;
         per row its ``pair``, and at the best attention ``value`` (log p(y_t)) and duality ``gap``, nats.
 
     Raises:
@@ -268,14 +257,20 @@ def search_attention(
     values: dict[str, np.ndarray] = defaultdict(lambda: np.zeros(offsets[-1], np.float32))
     rows, done = [], 0
     batcher = Batcher(bitext, device_of(network))
+    weight, bias = network.output.weight.double(), network.output.bias.double()
     with evaluation_mode(network):
         for pairs in scoring_batches(bitext, BatchSizes(32, 1 << 14)):
             batch = batcher(pairs)
-            problems = _problems(network, batch)
+            encoding = network.encode(batch.source, batch.source_lengths)
+            s, _ = network.states(batch.previous, encoding.start)
+            Z = network.context(encoding.h).double() @ weight.t()
+            problems = [
+                Problem(Z[i], s[i, :height].double() @ weight.t() + bias, batch.target[:height, i])
+                for i, height in enumerate(batch.target_lengths.tolist())
+            ]
             alpha, value, gap = best_attention(problems, settings.tolerance)
             owners = np.repeat(pairs, batch.target_lengths)
             rows.append(pd.DataFrame({"pair": owners, "value": value.cpu(), "gap": gap.cpu()}))
-            bias = network.output.bias.double()
             plain = [torch.softmax(each.Z + bias, 1)[:, each.y].t() for each in problems]
             found = {"alpha_opt": alpha, PLAIN: torch.cat(plain)}
             trained = torch.from_numpy(np.concatenate([own[m] for m in pairs]).astype(np.float64))
@@ -283,7 +278,8 @@ def search_attention(
                 weights = weights.clamp(min=1e-12).to(alpha.device)  # those of exactly 0 would never move
                 weights = weights / weights.sum(1, keepdim=True)
                 path = ascend_logits(problems, weights, settings.ascent_rate, settings.ascent_steps)
-                found |= {path_name(start, n): each for n, each in zip(settings.ascent_steps, path, strict=True)}
+                for steps, each in zip(settings.ascent_steps, path, strict=True):
+                    found[f"from {start}, {steps} steps"] = each
             for name, weights in found.items():
                 for m, part in zip(pairs, weights.split(batch.target_lengths.tolist()), strict=True):
                     values[name][offsets[m] : offsets[m + 1]] = part.flatten().cpu().numpy()
@@ -291,18 +287,6 @@ def search_attention(
             progress(done, len(bitext), "best attention")
     scores = {name: Scores(each, offsets, bitext.shapes) for name, each in values.items()}
     return scores, pd.concat(rows, ignore_index=True)
-
-
-def _problems(network: EncoderDecoder, batch: Batch) -> list[Problem]:
-    """The best-attention problem of every pair of a batch, in float64."""
-    weight, bias = network.output.weight.double(), network.output.bias.double()
-    encoding = network.encode(batch.source, batch.source_lengths)
-    s, _ = network.states(batch.previous, encoding.start)
-    Z = network.context(encoding.h).double() @ weight.t()
-    return [
-        Problem(Z[i], s[i, :height].double() @ weight.t() + bias, batch.target[:height, i])
-        for i, height in enumerate(batch.target_lengths.tolist())
-    ]
 
 
 def run_optimal_attention(settings: OptimalAttentionSettings, progress: Progress = no_progress) -> Result:
@@ -314,8 +298,8 @@ def run_optimal_attention(settings: OptimalAttentionSettings, progress: Progress
         aligner, valid = train_network(settings.settings(), encoded, progress), encoded.valid
     bitext = take_pairs(valid, settings.scored)
     scores, rows = search_attention(aligner, bitext, settings, progress)
+    paths = [name for name in scores if name.startswith("from")]
     scores |= {kind: aligner.score(bitext, kind) for kind in ("alpha", "beta")}
-    paths = [path_name(start, steps) for start in ("alpha", "uniform") for steps in settings.ascent_steps]
     pairs = [(u, v) for u in ("alpha_opt", "alpha", *paths) for v in ("beta", PLAIN)]
     pairs += [("beta", "alpha_opt"), ("alpha_opt", "alpha")]
     agreements = {(u, v): agreement(scores[u], scores[v]) for u, v in pairs}
@@ -327,7 +311,6 @@ def run_optimal_attention(settings: OptimalAttentionSettings, progress: Progress
         f"best attention, {logs.sum() / len(rows):.3f} with the network's own.",
         f"{PLAIN}: the probability of y_t from h_l alone, without the decoder's state s_t.",
     )
-    claims = *_counterexample_claims(settings.counterexample), *optimal_attention_claims(agreements)
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
@@ -341,13 +324,17 @@ def run_optimal_attention(settings: OptimalAttentionSettings, progress: Progress
         axes.tick_params(axis="y", labelsize=7)
         axes.legend(loc="upper center", ncol=3)
 
+    claims = tuple(optimal_attention_claims(settings.counterexample, agreements))
     return Result(table, claims, {"tokens": rows.round(6)}, draw, remarks)
 
 
-def _counterexample_claims(numbers: tuple[float, ...]) -> Iterator[Claim]:
+def optimal_attention_claims(
+    numbers: tuple[float, ...], agreements: Mapping[tuple[str, str], Agreement]
+) -> Iterator[Claim]:
+    """The claims, from the numbers of the counterexample and from the agreements of the table."""
     problem = counterexample(*numbers)
     alpha, value, gap = best_attention([problem], 1e-9)
-    beta = probabilities(Problem(problem.Z, problem.base.expand(3, 3), problem.y.expand(3)), torch.eye(3).double())
+    beta = torch.softmax(problem.Z, 1)[:, 0]
     text = "There are sentences for which the best attention ignores the word with the largest beta (A.1)"
     weight = float(alpha[0, int(beta.argmax())])
     statistic = "the best attention to the word with the largest beta, three words"
@@ -355,10 +342,6 @@ def _counterexample_claims(numbers: tuple[float, ...]) -> Iterator[Claim]:
     text = "... and gives the right word a higher probability than that word alone"
     gain, most = (float(each.exp() - beta.max()) for each in (value, value + gap))
     yield claim(text, "p(y) of the best attention minus the largest beta", gain, (gain, most), above=0.0)
-
-
-def optimal_attention_claims(agreements: Mapping[tuple[str, str], Agreement]) -> Iterator[Claim]:
-    """The claims about the network, from the agreements of the table."""
     best, own = agreements["alpha_opt", "beta"], agreements["alpha", "beta"]
     measured = best.agreement, (best.low, best.high)
     text = "beta is high where the best attention is, far above chance (A.1)"

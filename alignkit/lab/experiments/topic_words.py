@@ -26,10 +26,9 @@ together where v_t . G < 0: then v_t first shrinks, and attention with it, until
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -37,16 +36,8 @@ import torch
 from scipy.special import wrightomega
 from torch import Tensor
 
-from alignkit.lab.experiments import (
-    Claim,
-    ExperimentSettings,
-    Figure,
-    Result,
-    averaged,
-    claim,
-    share_claim,
-)
-from alignkit.lab.experiments.networks import labelled_lines
+from alignkit.lab.experiments import Claim, ExperimentSettings, Figure, Result, averaged, claim, share_claim
+from alignkit.lab.experiments.classifiers import labelled_lines
 from alignkit.neural.devices import DeviceCorpus
 from alignkit.support.stages import named_progress, no_progress
 from alignkit.text.labelled import LabelledText
@@ -105,7 +96,7 @@ class TopicWordsSettings(ExperimentSettings):
     minimum: int = 10
 
 
-QUICK = TopicWordsSettings(
+QUICK_TOPIC_WORDS = TopicWordsSettings(
     sentences=200, dictionary=2000, steps=700, growth=1.005, seeds=3, real_sentences=500, real_steps=200
 )
 
@@ -127,10 +118,6 @@ class Sentences:
     labels: Tensor
     types: int
     topics: int
-
-    def flat(self) -> Tensor:
-        """int64 (S N L,): the places of the words in the types of all seeds one after another."""
-        return (self.words + self.types * torch.arange(len(self.words)).view(-1, 1, 1)).flatten()
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,8 +150,8 @@ def draw_sentences(settings: TopicWordsSettings, seeds: range) -> Sentences:
     types, shape = topical + settings.dictionary, (settings.sentences, settings.others)
     for seed in seeds:
         rng = np.random.default_rng([seed, 12])
-        told = rng.permutation(np.arange(settings.sentences) % topical)[:, None]
-        drawn.append(np.hstack([told, rng.integers(topical, types, shape)]))
+        topic_words = rng.permutation(np.arange(settings.sentences) % topical)[:, None]
+        drawn.append(np.hstack([topic_words, rng.integers(topical, types, shape)]))
     words = torch.from_numpy(np.stack(drawn))
     mask = torch.ones_like(words, dtype=torch.bool)
     return Sentences(words, mask, words[:, :, 0] // settings.per_topic, types, settings.topics)
@@ -193,23 +180,6 @@ def initial_model(
     return Model(v, torch.zeros(len(seeds), types), tuple(weights), classifier != "fixed")
 
 
-def logits(weights: tuple[Tensor, ...], c: Tensor) -> Tensor:
-    """(S, N, J) from contexts (S, N, d)."""
-    out = c @ weights[0].transpose(1, 2)
-    if len(weights) == 2:
-        out = torch.relu(out) @ weights[1].transpose(1, 2)
-    return out
-
-
-def apply_attention(model: Model, text: Sentences) -> tuple[Tensor, Tensor, Tensor]:
-    """Attention (S, N, L), 0 at padding; embeddings (S, N, L, d); contexts (S, N, d)."""
-    flat, width = text.flat(), model.v.shape[2]
-    x = model.v.reshape(-1, width)[flat].view(*text.words.shape, width)
-    scores = model.s.reshape(-1)[flat].view(text.words.shape)
-    a = torch.softmax(scores.masked_fill(~text.mask, float("-inf")), 2)
-    return a, x, torch.matmul(a.unsqueeze(2), x).squeeze(2)
-
-
 def derivatives(model: Model, text: Sentences, query: float = 1.0) -> tuple[Model, Tensor]:
     """The time derivatives of all parts of the models under gradient flow, and the losses (S,).
 
@@ -217,21 +187,24 @@ def derivatives(model: Model, text: Sentences, query: float = 1.0) -> tuple[Mode
         model, text: S models, and their texts.
         query: |q|^2.
     """
-    a, x, c = apply_attention(model, text)
-    with torch.enable_grad():
-        leaf = c.detach().requires_grad_()
-        weights = tuple(w.detach().requires_grad_(model.trained) for w in model.weights)
-        logs = torch.log_softmax(logits(weights, leaf), 2)
-        losses = -logs.gather(2, text.labels.unsqueeze(2)).squeeze(2).mean(1)
-        inputs = (leaf, *weights) if model.trained else (leaf,)
-        gradients = torch.autograd.grad(losses.sum(), inputs)
-    g = -gradients[0]  # includes the 1/N of the mean
-    flat, width = text.flat(), model.v.shape[2]
+    width = model.v.shape[2]
+    # The places of the words in the types of all seeds one after another, (S N L,).
+    flat = (text.words + text.types * torch.arange(len(text.words)).view(-1, 1, 1)).flatten()
+    x = model.v.reshape(-1, width)[flat].view(*text.words.shape, width)
+    scores = model.s.reshape(-1)[flat].view(text.words.shape)
+    a = torch.softmax(scores.masked_fill(~text.mask, float("-inf")), 2)  # 0 at padding
+    c = torch.matmul(a.unsqueeze(2), x).squeeze(2).requires_grad_()  # (S, N, d)
+    weights = tuple(w.detach().requires_grad_(model.trained) for w in model.weights)
+    logits = c @ weights[0].transpose(1, 2)
+    if len(weights) == 2:
+        logits = torch.relu(logits) @ weights[1].transpose(1, 2)
+    losses = -torch.log_softmax(logits, 2).gather(2, text.labels.unsqueeze(2)).squeeze(2).mean(1)
+    gradients = torch.autograd.grad(losses.sum(), (c, *weights) if model.trained else (c,))
+    g, c = -gradients[0], c.detach()  # g includes the 1/N of the mean
     dv, ds = torch.zeros_like(model.v), torch.zeros_like(model.s)
     dv.view(-1, width).index_add_(0, flat, (a.unsqueeze(3) * g.unsqueeze(2)).view(-1, width))
     along = torch.matmul(x, g.unsqueeze(3)).squeeze(3)
-    pull = a * (along - (c * g).sum(2, keepdim=True))
-    ds.view(-1).index_add_(0, flat, pull.flatten())
+    ds.view(-1).index_add_(0, flat, (a * (along - (c * g).sum(2, keepdim=True))).flatten())
     steps = tuple(-d for d in gradients[1:]) if model.trained else tuple(map(torch.zeros_like, model.weights))
     return Model(dv, ds * query, steps, model.trained), losses.detach()
 
@@ -241,31 +214,29 @@ def gradient_flow(
     text: Sentences,
     rate: float,
     steps: int,
-    look: Callable[[int, Model, Tensor], None],
     query: float = 1.0,
     moves: tuple[Tensor | float, Tensor | float] = (1.0, 1.0),
     growth: float = 1.0,
-) -> Model:
+) -> Iterator[tuple[Model, Tensor]]:
     """Gradient descent with full batches and a small rate: Euler's method on the flow.
 
     Args:
         model, text, query: as :func:`derivatives`.
         rate: length of the first step, in the time of the flow.
         steps: number of steps.
-        look: called before every step, and after the last, with (step, models, losses).
         moves: factors on the changes of embeddings (broadcast to (S, V, d)) and scores ((S, V)); 0 freezes.
         growth: the factor by which each step is longer than the last, since gradients vanish as the loss does.
+
+    Yields:
+        models and losses (S,), before every step and after the last.
     """
-    with torch.no_grad():
-        for step in range(steps + 1):
-            change, losses = derivatives(model, text, query)
-            look(step, model, losses)
-            if step < steps:
-                weights = tuple(w + rate * d for w, d in zip(model.weights, change.weights, strict=True))
-                v, s = model.v + rate * moves[0] * change.v, model.s + rate * moves[1] * change.s
-                model = replace(model, v=v, s=s, weights=weights)
-                rate *= growth
-    return model
+    for _ in range(steps + 1):
+        change, losses = derivatives(model, text, query)
+        yield model, losses
+        weights = tuple(w + rate * d for w, d in zip(model.weights, change.weights, strict=True))
+        v, s = model.v + rate * moves[0] * change.v, model.s + rate * moves[1] * change.s
+        model = replace(model, v=v, s=s, weights=weights)
+        rate *= growth
 
 
 def predicted_scores(norms: np.ndarray, others: float | np.ndarray, query: float) -> np.ndarray:
@@ -281,17 +252,71 @@ def predicted_scores(norms: np.ndarray, others: float | np.ndarray, query: float
     return np.log(others * wrightomega(goal))
 
 
+def kept_steps(steps: int, most: int) -> np.ndarray:
+    """At most so many of the steps, evenly spread."""
+    return np.unique(np.round(np.linspace(0, steps, most)).astype(np.int64))
+
+
+def trajectory(
+    settings: TopicWordsSettings,
+    name: str,
+    classifier: str,
+    moves: tuple[float, float],
+    progress: Progress = no_progress,
+) -> pd.DataFrame:
+    """Score, norm and attention of every topic word of every seed, at up to 150 steps.
+
+    Args:
+        settings: of the task and the models.
+        name: of the trajectory.
+        classifier: one of :data:`CLASSIFIERS`.
+        moves: factors on the changes of embeddings and scores; 0 freezes them.
+        progress: of the steps.
+    """
+    seeds, topical = range(settings.seeds), settings.topics * settings.per_topic
+    text = draw_sentences(settings, seeds)
+    model = initial_model(text.types, settings.topics, settings.width, settings.scale, classifier, seeds)
+    steps, measured = kept_steps(settings.steps, 150), []
+    flow = gradient_flow(model, text, settings.rate, settings.steps, settings.query, moves, settings.growth)
+    for step, (now, losses) in enumerate(flow):
+        progress(step, settings.steps, "")
+        if step in steps:
+            half = (now.v[:, :topical] ** 2).sum(2) / 2
+            measured.append((now.s[:, :topical].double().numpy(), half.double().numpy(), losses.numpy()))
+    score, norm, loss = map(np.stack, zip(*measured, strict=True))  # (K, S, Jk), of losses (K, S)
+    times = np.concatenate([[0], np.cumsum(settings.rate * settings.growth ** np.arange(settings.steps))])
+    # v_t . G at the start up to a factor, (S, Jk): with topics equally likely, G has the direction of a row of U
+    # minus the mean row.
+    pull = np.full(score.shape[1:], np.nan)
+    if classifier == "fixed":
+        U = model.weights[0]
+        G = (U - U.mean(1, keepdim=True)).repeat_interleave(settings.per_topic, 1)
+        pull = (model.v[:, :topical] * G).sum(2).double().numpy()
+    k, seed, word = (part.ravel() for part in np.indices(score.shape))
+    return pd.DataFrame(
+        {
+            "course": name,
+            "seed": seed,
+            "word": word,
+            "step": steps[k],
+            "time": times[steps[k]],
+            "score": score.ravel(),
+            "half norm": norm.ravel(),
+            "predicted": predicted_scores(norm, settings.others, settings.query).ravel(),
+            "attention": (1 / (1 + settings.others * np.exp(-score))).ravel(),
+            "first pull": np.broadcast_to(pull, score.shape).ravel(),
+            "loss": loss[k, seed],
+        }
+    )
+
+
 def as_sentences(text: LabelledText, seeds: int) -> Sentences:
     """The sentences, the same for every seed."""
     words, lengths = DeviceCorpus(text.corpus, torch.device("cpu")).gather(np.arange(len(text)))
     mask = torch.arange(len(words)) < torch.from_numpy(lengths).unsqueeze(1)
-    return Sentences(
-        words.t().expand(seeds, -1, -1),
-        mask.expand(seeds, -1, -1),
-        torch.from_numpy(text.labels.astype(np.int64)).expand(seeds, -1),
-        len(text.corpus.vocabulary),
-        len(text.names),
-    )
+    labels = torch.from_numpy(text.labels.astype(np.int64))
+    words, mask, labels = (each.expand(seeds, *each.shape) for each in (words.t(), mask, labels))
+    return Sentences(words, mask, labels, len(text.corpus.vocabulary), len(text.names))
 
 
 def topicality(text: LabelledText) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -321,13 +346,11 @@ def real_words(settings: TopicWordsSettings, progress: Progress) -> pd.DataFrame
     lines = labelled_lines(settings.labelled, settings.real_sentences, settings.longest)
     text = lines.encode(learn_words(lines.texts), lines.names)
     sentences = as_sentences(text, settings.seeds)
-    seeds = range(settings.seeds)
-    model = initial_model(sentences.types, sentences.topics, settings.width, settings.scale, "linear", seeds)
-
-    def told(step: int, *_: object) -> None:
+    sizes = sentences.types, sentences.topics, settings.width
+    model = last = initial_model(*sizes, settings.scale, "linear", range(settings.seeds))
+    flow = gradient_flow(model, sentences, settings.rate, settings.real_steps, settings.query)
+    for step, (last, _) in enumerate(flow):  # noqa: B007
         progress(step, settings.real_steps, "")
-
-    last = gradient_flow(model, sentences, settings.rate, settings.real_steps, told, settings.query)
     topical, number, others = topicality(text)
     words = np.flatnonzero((number >= settings.minimum) & (others > 0))
     halves = np.stack([((m.v**2).sum(2) / 2).double().numpy()[:, words] for m in (model, last)])
@@ -346,32 +369,6 @@ def real_words(settings: TopicWordsSettings, progress: Progress) -> pd.DataFrame
     )
 
 
-def _gap_ratio(part: pd.DataFrame) -> float:
-    """Mean distance from equation (1) of the most topical quarter of words over that of the least topical."""
-    gap = (part.score - part.predicted).abs()
-    low, high = part.topicality.quantile([0.25, 0.75])
-    return float(gap[part.topicality >= high].mean() / gap[part.topicality <= low].mean())
-
-
-def real_claims(words: pd.DataFrame) -> Iterator[Claim]:
-    """The claims about the real text."""
-    groups = [part for _, part in words.groupby("seed")]
-    agree = [part.score.corr(part.predicted) for part in groups]
-    slopes = [np.polyfit(part.predicted, part.score, 1)[0] for part in groups]
-    ranks = [part.score.rank().corr(part.topicality.rank()) for part in groups]
-    text = "On a real text, the score of a word still follows the growth of its norm"
-    statistic = "correlation of score and equation (1) over words, mean over seeds"
-    yield claim(text, statistic, *averaged(agree), above=0.5)
-    statistic = "slope of score on equation (1), mean over seeds"
-    yield claim("... in the amount of equation (1)", statistic, *averaged(slopes), above=0.8, below=1.2)
-    text = "... which words that say much about the label obey better than those that say little"
-    statistic = "mean |score - equation (1)|, most topical quarter over least topical quarter, mean over seeds"
-    yield claim(text, statistic, *averaged([_gap_ratio(part) for part in groups]), below=1.0)
-    text = "... and words that say more about the label get higher scores"
-    statistic = "Spearman correlation of score and topicality, mean over seeds"
-    yield claim(text, statistic, *averaged(ranks), above=0.0)
-
-
 def run_topic_words(settings: TopicWordsSettings, progress: Progress = no_progress) -> Result:
     """Follows the three classifiers, two ablations, and the model on the real text."""
     parts = len(TRAJECTORIES) + 1
@@ -387,14 +384,14 @@ def run_topic_words(settings: TopicWordsSettings, progress: Progress = no_progre
         last = part[part.step == part.step.max()]
         row = {"course": name, "last loss": last.loss.mean(), "last score": last.score.mean()}
         row |= {"last half norm": last["half norm"].mean(), "last attention": last.attention.mean()}
-        table.append(row | {"error": _errors(part).mean() if name in CLASSIFIERS else np.nan})
+        table.append(row | {"error": equation_errors(part).mean() if name in CLASSIFIERS else np.nan})
     remarks = (
         "error: largest difference between a topic word's score and equation (1), over its largest score. No "
         "claim is made about attention with trained classifiers, which can lower the loss by growing.",
         f"Real text: {words.word.nunique()} words in at least {settings.minimum} sentences.",
     )
-    claims = (*_claims(raw), _suppression(early), *_promotion(raw), *real_claims(words))
-    rows = {"courses": raw[raw.step.isin(_kept(settings.steps, 40))].round(5), "words": words.round(5)}
+    claims = (*topic_words_claims(raw, early), *real_claims(words))
+    rows = {"courses": raw[raw.step.isin(kept_steps(settings.steps, 40))].round(5), "words": words.round(5)}
 
     def draw(figure: Figure) -> None:
         left, middle, right = figure.subplots(1, 3)
@@ -417,104 +414,32 @@ def run_topic_words(settings: TopicWordsSettings, progress: Progress = no_progre
     return Result(pd.DataFrame(table), claims, rows, draw, remarks)
 
 
-def _kept(steps: int, most: int) -> np.ndarray:
-    return np.unique(np.round(np.linspace(0, steps, most)).astype(np.int64))
-
-
-def trajectory(
-    settings: TopicWordsSettings,
-    name: str,
-    classifier: str,
-    moves: tuple[float, float],
-    progress: Progress = no_progress,
-) -> pd.DataFrame:
-    """Score, norm and attention of every topic word of every seed, at up to 150 steps.
-
-    Args:
-        settings: of the task and the models.
-        name: of the trajectory.
-        classifier: one of :data:`CLASSIFIERS`.
-        moves: factors on the changes of embeddings and scores; 0 freezes them.
-        progress: of the steps.
-    """
-    seeds, topical = range(settings.seeds), settings.topics * settings.per_topic
-    text = draw_sentences(settings, seeds)
-    model = initial_model(text.types, settings.topics, settings.width, settings.scale, classifier, seeds)
-    kept = set(_kept(settings.steps, 150).tolist())
-    times = np.concatenate([[0], np.cumsum(settings.rate * settings.growth ** np.arange(settings.steps))])
-    found: list[tuple[int, np.ndarray, np.ndarray, np.ndarray]] = []
-
-    def look(step: int, now: Model, losses: torch.Tensor) -> None:
-        progress(step, settings.steps, "")
-        if step in kept:
-            half = (now.v[:, :topical] ** 2).sum(2) / 2
-            found.append((step, now.s[:, :topical].double().numpy(), half.double().numpy(), losses.numpy()))
-
-    gradient_flow(model, text, settings.rate, settings.steps, look, settings.query, moves, settings.growth)
-    steps = np.array([step for step, *_ in found])
-    score, norm, losses = (np.stack([row[i] for row in found]) for i in (1, 2, 3))
-    shape = score.shape
-    k, seed, word = (part.ravel() for part in np.indices(shape))
-    pull = _first_pull(model, settings) if classifier == "fixed" else np.full(shape[1:], np.nan)
-    return pd.DataFrame(
-        {
-            "course": name,
-            "seed": seed,
-            "word": word,
-            "step": steps[k],
-            "time": times[steps[k]],
-            "score": score.ravel(),
-            "half norm": norm.ravel(),
-            "predicted": predicted_scores(norm, settings.others, settings.query).ravel(),
-            "attention": (1 / (1 + settings.others * np.exp(-score))).ravel(),
-            "first pull": np.broadcast_to(pull, shape).ravel(),
-            "loss": losses[k, seed],
-        }
-    )
-
-
-def _first_pull(model: Model, settings: TopicWordsSettings) -> np.ndarray:
-    """v_t . G at the start up to a factor, (S, Jk).
-
-    If all topics are equally likely then, G has the direction of U_y - mean row of U.
-    """
-    rows = model.weights[0]
-    along = (rows - rows.mean(1, keepdim=True)).repeat_interleave(settings.per_topic, 1)
-    return (model.v[:, : along.shape[1]] * along).sum(2).double().numpy()
-
-
-def _errors(part: pd.DataFrame) -> pd.Series:
+def equation_errors(part: pd.DataFrame) -> pd.Series:
     """Per seed, the largest |score - predicted| of any topic word, over the largest |score|."""
     gap = (part.score - part.predicted).abs().groupby(part.seed).max()
     return gap / part.score.abs().groupby(part.seed).max()
 
 
-def _at_end(raw: pd.DataFrame, course: str) -> Any:
-    """The topic words of a course at the last step, in groups by seed."""
-    return raw[(raw.course == course) & (raw.step == raw.step.max())].groupby("seed")
-
-
-def _claims(raw: pd.DataFrame) -> Iterator[Claim]:
-    """The claims about the topic words of the synthetic task, from all courses."""
+def topic_words_claims(raw: pd.DataFrame, early: pd.DataFrame) -> Iterator[Claim]:
+    """The claims about the topic words of the synthetic task, from all courses and from the first steps of one."""
+    last = raw[raw.step == raw.step.max()]
+    end = {name: last[last.course == name].groupby("seed") for name, *_ in TRAJECTORIES}
     for name in CLASSIFIERS:
         text = f"Score and embedding norm of a topic word obey equation (1), classifier {name}"
         statistic = "largest |score - predicted| over largest score, mean over seeds"
-        yield claim(text, statistic, *averaged(_errors(raw[raw.course == name])), below=0.1)
+        yield claim(text, statistic, *averaged(equation_errors(raw[raw.course == name])), below=0.1)
     text = "With a fixed linear classifier, attention to topic words converges to 1"
     statistic = "attention at the end, least of a seed's topic words, mean over seeds"
-    yield claim(text, statistic, *averaged(_at_end(raw, "fixed").attention.min()), above=0.9)
+    yield claim(text, statistic, *averaged(end["fixed"].attention.min()), above=0.9)
     for one, other in pairwise(CLASSIFIERS):
         text = f"A classifier of low capacity gives attention a stronger signal: {one} above {other}"
         statistic = f"attention to topic words at the end, {one} minus {other}, mean over seeds"
-        gain = _at_end(raw, one).attention.mean() - _at_end(raw, other).attention.mean()
+        gain = end[one].attention.mean() - end[other].attention.mean()
         yield claim(text, statistic, *averaged(gain), above=0.0)
-
-
-def _suppression(course: pd.DataFrame) -> Claim:
-    """The claim that just the words whose embedding points away from their topic lose score and norm at first."""
-    first, last = (course[course.step == step].set_index(["seed", "word"]) for step in (0, EARLY))
-    falls = (last["score"] < first["score"]) & (last["half norm"] < first["half norm"])
-    away = first["first pull"] < 0
+    # Just the words whose embedding points away from their topic should lose score and norm at first.
+    start, then = (early[early.step == step].set_index(["seed", "word"]) for step in (0, EARLY))
+    falls = (then["score"] < start["score"]) & (then["half norm"] < start["half norm"])
+    away = start["first pull"] < 0
     text = (
         "Early mutual suppression: score and norm both fall at first exactly if the embedding points away from "
         "its topic's weights"
@@ -523,19 +448,34 @@ def _suppression(course: pd.DataFrame) -> Claim:
         f"share of topic words for which this is so in the first {EARLY} steps ({int(away.sum())} of {len(away)} "
         "point away)"
     )
-    return share_claim(text, statistic, int((falls == away).sum()), len(away), above=0.75)
-
-
-def _promotion(raw: pd.DataFrame) -> Iterator[Claim]:
-    """The claims that score and norm each grow more if the other may grow too."""
-    free = _at_end(raw, "fixed")
+    yield share_claim(text, statistic, int((falls == away).sum()), len(away), above=0.75)
     text = "Mutual promotion: scores grow more while embeddings grow than with embeddings frozen"
     statistic = "ratio of mean final scores (frozen over free), mean over seeds"
-    yield claim(
-        text, statistic, *averaged(_at_end(raw, "embeddings frozen").score.mean() / free.score.mean()), below=1.0
-    )
+    ratio = end["embeddings frozen"].score.mean() / end["fixed"].score.mean()
+    yield claim(text, statistic, *averaged(ratio), below=1.0)
     text = "Mutual promotion: the loss falls further while scores grow than with scores frozen"
     statistic = "ratio of final losses (free over frozen), mean over seeds"
-    yield claim(
-        text, statistic, *averaged(free.loss.mean() / _at_end(raw, "scores frozen").loss.mean()), below=1.0
-    )
+    ratio = end["fixed"].loss.mean() / end["scores frozen"].loss.mean()
+    yield claim(text, statistic, *averaged(ratio), below=1.0)
+
+
+def real_claims(words: pd.DataFrame) -> Iterator[Claim]:
+    """The claims about the real text."""
+    agree, slopes, gaps, ranks = [], [], [], []
+    for _, part in words.groupby("seed"):
+        agree.append(part.score.corr(part.predicted))
+        slopes.append(np.polyfit(part.predicted, part.score, 1)[0])
+        ranks.append(part.score.rank().corr(part.topicality.rank()))
+        gap, (low, high) = (part.score - part.predicted).abs(), part.topicality.quantile([0.25, 0.75])
+        gaps.append(float(gap[part.topicality >= high].mean() / gap[part.topicality <= low].mean()))
+    text = "On a real text, the score of a word still follows the growth of its norm"
+    statistic = "correlation of score and equation (1) over words, mean over seeds"
+    yield claim(text, statistic, *averaged(agree), above=0.5)
+    statistic = "slope of score on equation (1), mean over seeds"
+    yield claim("... in the amount of equation (1)", statistic, *averaged(slopes), above=0.8, below=1.2)
+    text = "... which words that say much about the label obey better than those that say little"
+    statistic = "mean |score - equation (1)|, most topical quarter over least topical quarter, mean over seeds"
+    yield claim(text, statistic, *averaged(gaps), below=1.0)
+    text = "... and words that say more about the label get higher scores"
+    statistic = "Spearman correlation of score and topicality, mean over seeds"
+    yield claim(text, statistic, *averaged(ranks), above=0.0)

@@ -68,7 +68,7 @@ class ToyClassifierSettings(ExperimentSettings):
     step: float = 0.02
 
 
-QUICK = ToyClassifierSettings(time=100.0, step=0.05)
+QUICK_TOY_CLASSIFIER = ToyClassifierSettings(time=100.0, step=0.05)
 
 
 def linear_flow(state: np.ndarray) -> np.ndarray:

@@ -73,7 +73,9 @@ class WordOrderOfLearningSettings(NetworkPlan):
 
 
 # So small a text teaches attention only after some epochs without it.
-QUICK = WordOrderOfLearningSettings(sizes=(600, 940), seeds=2, scored=0, steps=0, epochs=12, warmup=3)
+QUICK_WORD_ORDER_OF_LEARNING = WordOrderOfLearningSettings(
+    sizes=(600, 940), seeds=2, scored=0, steps=0, epochs=12, warmup=3
+)
 
 
 def alignment_entropy(bitext: Bitext, scores: Scores | None = None) -> np.ndarray:

@@ -11,18 +11,18 @@ import torch
 from scipy.stats import spearmanr
 from sklearn.linear_model import LinearRegression
 
-from alignkit.lab.experiments import Verdict, written_lexicon
-from alignkit.lab.experiments import attention_without_lexicon as experiment
+from alignkit.lab.experiments import Verdict
+from alignkit.lab.experiments import interventions as experiment
 from alignkit.text.tokenization import BOS, EOS
 
-SMALL = replace(experiment.QUICK, length=5, hidden=8, steps=2, before=3, pairs=4)
+SMALL = replace(experiment.QUICK_ATTENTION_WITHOUT_LEXICON, length=5, hidden=8, steps=2, before=3, pairs=4)
 TASK = "permutation", 5, 5
 
 
 @pytest.fixture(scope="module")
 def bench():
     torch.set_num_threads(1)
-    return written_lexicon.Bench(SMALL, lambda *what: None, 5, range(100, 102), 1)
+    return experiment.Bench(SMALL, lambda *what: None, 5, range(100, 102), 1)
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +102,7 @@ def test_added_places_are_not_trained_and_known_words_are_those_without(bench, p
 
 
 def test_erasing_moves_words_and_their_biases_together(flat):
-    erased = written_lexicon.with_words_erased(flat[0], 3)
+    erased = experiment.with_words_erased(flat[0], 3)
     assert same(erased, flat[0]) == same(flat[0], flat[0]) - {"output"}
     rows = [torch.cat([p.output.weight, p.output.bias[:, None]], 1) for p in (erased, flat[0])]
     order = torch.cdist(*rows).argmin(1)

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from alignkit.errors import AlignkitError
-from alignkit.lab.experiments import Verdict, copying, multihead, permutation_function
-from alignkit.lab.experiments.copying import SequenceRun, Sequences, failures, train_networks
+from alignkit.lab.experiments import Verdict, copying, multihead
+from alignkit.lab.experiments.copying import SequenceRun, Sequences, failures, known_words, train_networks
 from alignkit.metrics.intervals import share_difference
 from alignkit.scores import Scores
 from alignkit.support.stages import no_progress
@@ -67,8 +67,8 @@ SECONDS = {"seeds": 1, "length": 8, "hidden": 32, "batch": 32, "steps": 120, "ev
 
 @pytest.fixture(scope="module")
 def reordering():
-    settings = permutation_function.PermutationFunctionSettings(**SECONDS, types=16, pairs=20)
-    return permutation_function.run_permutation_function(settings)
+    settings = copying.PermutationFunctionSettings(**SECONDS, types=16, pairs=20)
+    return copying.run_permutation_function(settings)
 
 
 def test_a_diagonal_in_c_makes_copying_easy(reordering):
@@ -81,27 +81,28 @@ def test_a_diagonal_in_c_makes_copying_easy(reordering):
 
 
 def test_both_tasks_have_one_table_of_counts():
-    settings = permutation_function.PermutationFunctionSettings(length=5, types=7)
-    tasks = permutation_function.tasks(settings)
+    settings = copying.PermutationFunctionSettings(length=5, types=7)
+    tasks = copying.tasks(settings)
     assert sorted(tasks["reorder"].order) == list(range(5))
-    assert permutation_function.count_difference(tasks, settings) == 0
+    assert copying.count_difference(tasks, settings) == 0
     repeated = tasks | {"reorder": replace(tasks["copy"], kind="independent")}
-    assert permutation_function.count_difference(repeated, settings) > 1
+    assert copying.count_difference(repeated, settings) > 1
     other = {"copy": tasks["copy"], "more": replace(tasks["copy"], types=8)}
     with pytest.raises(ValueError):  # tables of other shapes: the check does compare
-        permutation_function.count_difference(other, settings)
+        copying.count_difference(other, settings)
 
 
 def test_known_words_are_those_where_beta_is_largest_at_the_translation(monkeypatch):
-    settings = permutation_function.PermutationFunctionSettings(seeds=1, length=4, types=6, pairs=3, hidden=8)
-    sequences = permutation_function.tasks(settings)["reorder"]
+    settings = copying.PermutationFunctionSettings(seeds=1, length=4, types=6, pairs=3, hidden=8)
+    sequences = copying.tasks(settings)["reorder"]
     matrix = np.full((5, 5), 0.1, np.float32)
     matrix[[0, 1, 2], sequences.order[:3]] = 0.9  # three of four words, and not the end
     matrix[3, (sequences.order[3] + 1) % 4] = 0.9
     planted = Scores(np.tile(matrix.ravel(), 3), np.arange(4) * 25, np.full((3, 2), 5, np.int32))
     monkeypatch.setattr(copying, "network_scores", lambda network, pairs, kind: planted)
     runs = train_networks(sequences, replace(settings, **TINY), 2, no_progress, attention="uniform")
-    assert permutation_function.learned_words(sequences, runs, settings) == pytest.approx([0.75, 0.75])
+    pairs = sequences.bitext(np.random.default_rng(0), 3)
+    assert known_words(sequences, [run.network for run in runs], pairs) == pytest.approx([0.75, 0.75])
 
 
 def test_reordering_is_not_learned_where_copying_is(reordering):
@@ -145,7 +146,7 @@ def test_mixes_hold_the_heads_that_they_name():
 
 def test_contexts_of_heads_are_added():
     """Two heads that look alike are one head whose projection is the sum of theirs."""
-    start = copying.copying_network(copying.copying_settings(12, 8), 1)
+    start = copying.random_network(12, 8, 1)
     query, other = start.attention.score.query, multihead.random_head(8, 2)[1]
     two = multihead.with_heads(start, [(query, start.context), (query, other)])
     summed = deepcopy(start)
@@ -163,7 +164,7 @@ def test_contexts_of_heads_are_added():
 
 
 def test_networks_differ_in_their_heads_only():
-    start = copying.copying_network(copying.copying_settings(12, 8), 1)
+    start = copying.random_network(12, 8, 1)
     heads = [multihead.random_head(8, seed) for seed in (3, 4)]
     one, other = (multihead.with_heads(start, [head]).state_dict() for head in heads)
     for name, value in one.items():
@@ -207,13 +208,10 @@ def test_multihead_reports_every_network():
     assert result.claims[2].value == pytest.approx(gaps["eight random"] - gaps["one, tried"])
 
 
-def test_the_picture_of_the_permutation_function_tells_attention_from_none():
+def test_the_picture_of_the_permutation_function_tells_attention_from_none(reordering):
     from matplotlib.figure import Figure
 
-    settings = permutation_function.PermutationFunctionSettings(seeds=1)
-    run = SequenceRun(np.array([0, 10]), np.array([0.1, 0.9]), np.array([3.0, 0.1]))
-    runs = {(task, a): [run] for task in ("copy", "reorder") for a in permutation_function.ATTENTIONS}
     figure = Figure()
-    permutation_function._draw(figure, runs, {"copy": np.array([0.9]), "reorder": np.array([0.9])}, settings)
+    reordering.draw(figure)
     labels = figure.axes[0].get_legend_handles_labels()[1]
     assert sorted(labels) == ["copy, attention", "copy, uniform", "reorder, attention", "reorder, uniform"]

@@ -7,7 +7,7 @@ import pytest
 
 from alignkit.errors import AlignkitError
 from alignkit.lab.experiments import Verdict
-from alignkit.lab.experiments import copying_mechanisms as experiment
+from alignkit.lab.experiments import copying as experiment
 from alignkit.lab.experiments.copying import SequenceRun, Sequences, train_networks
 from alignkit.support.stages import no_progress
 

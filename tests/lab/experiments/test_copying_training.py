@@ -12,9 +12,8 @@ from torch.nn.functional import cross_entropy
 from alignkit.errors import AlignkitError
 from alignkit.lab.experiments.copying import (
     SequencePlan,
-    copying_network,
-    copying_settings,
     own_attention,
+    random_network,
     train_on_sequences,
 )
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
@@ -24,7 +23,7 @@ SMALL = SequencePlan(H, steps=4, batch=6, every=2, learning_rate=1e-2, solved=2.
 
 
 def networks(count, first=0):
-    return [copying_network(copying_settings(V, H), seed) for seed in range(first, first + count)]
+    return [random_network(V, H, seed) for seed in range(first, first + count)]
 
 
 def draw(generator, count):
@@ -34,10 +33,10 @@ def draw(generator, count):
 
 def test_the_first_weights_are_torchs_from_the_seed():
     state = torch.random.get_rng_state()
-    found = copying_network(copying_settings(V, H), 5).state_dict()
+    found = random_network(V, H, 5).state_dict()
     assert torch.equal(torch.random.get_rng_state(), state)
     torch.manual_seed(5)
-    expected = EncoderDecoder(copying_settings(V, H)).state_dict()
+    expected = EncoderDecoder(random_network(V, H, 0).settings).state_dict()
     assert all(torch.equal(found[name], expected[name]) for name in expected)
 
 

@@ -11,8 +11,8 @@ import torch
 
 from alignkit.errors import AlignkitError
 from alignkit.lab.experiments import Verdict
-from alignkit.lab.experiments import deceptive_attention as experiment
-from alignkit.lab.experiments.networks import (
+from alignkit.lab.experiments import classifiers as experiment
+from alignkit.lab.experiments.classifiers import (
     ClassifierPlan,
     classifier_settings,
     read_split,

@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from alignkit.lab.experiments import Verdict
-from alignkit.lab.experiments import gated_classifier as experiment
-from alignkit.lab.experiments.networks import classifier_settings, half_way_rows, read_split
+from alignkit.lab.experiments import classifiers as experiment
+from alignkit.lab.experiments.classifiers import classifier_settings, read_split
+from alignkit.lab.experiments.networks import half_way_rows
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.scores import Scores
 from alignkit.support.stages import no_progress

@@ -43,11 +43,11 @@ def test_the_error_rate_by_hand():
     two = np.array([[0.2, 0.7, 0.1], [0, 0, 1]], np.float32)
     people = Links.from_lists([[(0, 0), (1, 1)], [(0, 0)]])
     gold = GoldLinks(people, people)
-    scores = Scores.from_matrices([one, two])
-    assert experiment.error_rate(scores, lines, bitext, tokenizer, gold) == pytest.approx(1 - 4 / 6)
+    scores, text = Scores.from_matrices([one, two]), experiment.GoldSet("by hand", lines, lines, gold)
+    assert experiment.error_rate(text, scores, bitext, tokenizer) == pytest.approx(1 - 4 / 6)
     # A factor for each row changes nothing.
     other = Scores.from_matrices([one * np.array([[5.0], [0.1], [1.0]], np.float32), two])
-    assert experiment.error_rate(other, lines, bitext, tokenizer, gold) == pytest.approx(1 - 4 / 6)
+    assert experiment.error_rate(text, other, bitext, tokenizer) == pytest.approx(1 - 4 / 6)
 
 
 def test_every_subword_of_a_word_has_one_vote():
@@ -62,8 +62,8 @@ def test_every_subword_of_a_word_has_one_vote():
     rows[:, a], rows[:, b] = 0.1, 0.9
     rows[0, a], rows[0, b] = 60, 40
     gold = Links.from_lists([[(1, 0)]])
-    scores = Scores.from_matrices([rows])
-    assert experiment.error_rate(scores, lines, bitext, tokenizer, GoldLinks(gold, gold)) == 0
+    text = experiment.GoldSet("by hand", lines, lines, GoldLinks(gold, gold))
+    assert experiment.error_rate(text, Scores.from_matrices([rows]), bitext, tokenizer) == 0
 
 
 def test_on_a_planted_text_errors_fall(folder):

@@ -10,8 +10,8 @@ from planted import permuted_copy
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.lab.experiments import Verdict
-from alignkit.lab.experiments import ktiw_drives_attention as experiment
-from alignkit.lab.experiments.ktiw_drives_attention import AgreementCurves
+from alignkit.lab.experiments import ktiw as experiment
+from alignkit.lab.experiments.ktiw import AgreementCurves
 from alignkit.lab.experiments.networks import half_way
 from alignkit.metrics.agreement import agreement
 

@@ -6,21 +6,20 @@ import numpy as np
 import pytest
 
 from alignkit.lab.experiments import Verdict
-from alignkit.lab.experiments import ktiw_per_head as experiment
-from alignkit.lab.experiments.ktiw_drives_attention import AgreementCurves
+from alignkit.lab.experiments import ktiw as experiment
+from alignkit.lab.experiments.ktiw import AgreementCurves
 from alignkit.neural.settings import TransformerSettings
 
 from .test_ktiw_drives_attention import texts  # noqa: F401  (a fixture)
 
 
 def halves_of(alpha, lexicon, pairs=40):
-    """Half-way steps of curves (steps, G): the share of ten rows that agree, the same in every pair."""
+    """Half-way steps of curves (steps, 2 G): the share of ten rows that agree, the same in every pair."""
     curves = AgreementCurves("planted", rows=np.full(pairs, 10))
     for step, both in enumerate(zip(alpha, lexicon, strict=True)):
         curves.steps.append(10 * step)
         curves.hits.append(np.concatenate(both)[:, None] * np.full(pairs, 10.0))
-    found = curves.half_ways()
-    return experiment.HalfWays(("1.1", "1.2", "all heads"), found[:, :3], found[:, 3:])
+    return curves.half_ways()
 
 
 def test_half_way_steps_of_heads_by_hand():
@@ -28,16 +27,16 @@ def test_half_way_steps_of_heads_by_hand():
     alpha = [[0.1, 0.2, 0.1], [0.1, 0.2, 0.1], [0.5, 0.21, 0.1], [0.5, 0.2, 0.5]]
     lexicon = [[0.1, 0.1, 0.0], [0.3, 0.1, 0.4], [0.3, 0.5, 0.4], [0.3, 0.5, 0.4]]
     halves = halves_of(alpha, lexicon)
-    assert halves.alpha[0] == pytest.approx([15, np.inf, 25])
-    assert halves.lexicon[0] == pytest.approx([5, 15, 5])
-    assert halves.ratios[0] == pytest.approx([3, np.nan, 5], nan_ok=True)
-    assert halves.over_probe[0] == pytest.approx([3, np.nan, 5], nan_ok=True)
+    assert halves[0, :3] == pytest.approx([15, np.inf, 25])
+    assert halves[0, 3:] == pytest.approx([5, 15, 5])
+    assert experiment.step_ratios(halves[:, :3], halves[:, 3:])[0] == pytest.approx([3, np.nan, 5], nan_ok=True)
+    assert experiment.step_ratios(halves[:, :3], halves[:, 5:])[0] == pytest.approx([3, np.nan, 5], nan_ok=True)
     first, every, own = experiment.ktiw_per_head_claims(halves)
     assert (first.value, first.low, first.verdict) == (5, 5, Verdict.HOLDS)
     assert (every.value, every.high, every.verdict) == (3, 3, Verdict.HOLDS)
     assert "least of 1 heads" in every.statistic
     assert (own.value, own.verdict) == (1, Verdict.HOLDS)
-    rows = halves.rows().set_index("head")
+    rows = experiment.head_half_ways(("1.1", "1.2", "all heads"), halves).set_index("head")
     assert rows.loc["1.1", "alpha / lexicon"] == 3
     assert np.isnan(rows.loc["1.2", "alpha / beta low"])
 
@@ -75,6 +74,6 @@ def test_an_interval_is_unknown_if_one_resample_in_ten_lacks_a_head():
     for lacking, known in ((10, False), (4, True)):
         ratios = np.full((101, 2), 1.5)
         ratios[1 : 1 + lacking, 1] = np.nan
-        value, interval = experiment._measured(ratios, lambda part: part.min(1))
+        value, interval = experiment.head_statistic(ratios, lambda part: part.min(1))
         assert value == 1.5
         assert (interval == (1.5, 1.5)) is known

@@ -22,7 +22,7 @@ def test_no_stream_of_sequences_chooses_and_judges(monkeypatch):
         accuracy = [1.0 if len(calls) == 1 and k < SETTINGS.trials else 0.1 for k in range(len(starts))]
         return [SequenceRun(steps, np.array([0.1, last]), np.zeros(2)) for last in accuracy]
 
-    monkeypatch.setattr(experiment, "train_on_sequences", train)
+    monkeypatch.setattr(experiment.copying, "train_on_sequences", train)
     result = experiment.run_multihead(SETTINGS)
     tried, *judged = calls
     assert len(set(tried)) == SETTINGS.trials

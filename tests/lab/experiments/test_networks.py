@@ -9,13 +9,8 @@ import pytest
 from scipy.stats import kendalltau
 
 from alignkit.errors import AlignkitError, InputError
-from alignkit.lab.experiments.networks import (
-    ClassifierPlan,
-    bitext_lines,
-    labelled_lines,
-    read_split,
-    sentence_taus,
-)
+from alignkit.lab.experiments.classifiers import ClassifierPlan, labelled_lines, read_split, sentence_taus
+from alignkit.lab.experiments.networks import bitext_lines
 from alignkit.scores import Scores
 
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from alignkit.lab.experiments import Verdict, output_relevance
-from alignkit.lab.experiments.networks import ClassifierPlan, classifier_settings, read_split, train_in_memory
+from alignkit.lab.experiments import Verdict
+from alignkit.lab.experiments import classifiers as experiment
+from alignkit.lab.experiments.classifiers import ClassifierPlan, classifier_settings, read_split, train_in_memory
 from alignkit.support.stages import no_progress
 
 SMALL = {"embedding": 16, "hidden": 12, "epochs": 6, "rate": 5e-3}
@@ -28,7 +29,7 @@ def networks(split):
 
 
 def test_counts_of_the_example():
-    counts = output_relevance.count_tables().set_index("input")
+    counts = experiment.count_tables().set_index("input")
     assert list(counts.columns) == ["this", "movie", "is", "great", "bad"]
     for word in ("dieser", "film", "ist"):
         assert counts.loc[word].tolist() == [2, 2, 2, 1, 1]
@@ -37,7 +38,7 @@ def test_counts_of_the_example():
 
 
 def test_the_telling_word_is_relevant_attended_and_influential(split, networks):
-    scores = output_relevance.held_out_scores(*networks, split)
+    scores = experiment.held_out_scores(*networks, split)
     ids = split.tokenizer.vocabulary.ids
     places = [int(np.isin(words, [ids["bad"], ids["good"]]).argmax()) for words in split.held.corpus]
     for name in ("alpha", "r uniform", "influence"):
@@ -49,7 +50,7 @@ def test_the_telling_word_is_relevant_attended_and_influential(split, networks):
 def test_the_absolute_value_of_relevance(split):
     """Of an untrained network, for which words speak against the label, too."""
     fresh = train_in_memory(split, classifier_settings(ClassifierPlan(**SMALL), split, 1, 0), no_progress)
-    scores = output_relevance.held_out_scores(fresh, fresh, split)
+    scores = experiment.held_out_scores(fresh, fresh, split)
     assert (scores["r uniform"].values < 0).any()
     assert np.array_equal(scores["|r| uniform"].values, np.abs(scores["r uniform"].values))
 
@@ -69,18 +70,18 @@ def test_every_network_has_a_seed_of_its_own(one_telling_word, monkeypatch):
         made.append((settings.network.attention, settings.training.seed))
         return train_in_memory(split, settings, progress, **more)
 
-    monkeypatch.setattr(output_relevance, "train_in_memory", recorded)
+    monkeypatch.setattr(experiment, "train_in_memory", recorded)
     few = SMALL | {"epochs": 1}
-    settings = output_relevance.OutputRelevanceSettings(labelled=one_telling_word, seeds=3, minimum=1, **few)
-    output_relevance.run_output_relevance(settings)
+    settings = experiment.OutputRelevanceSettings(labelled=one_telling_word, seeds=3, minimum=1, **few)
+    experiment.run_output_relevance(settings)
     assert [attention for attention, _ in made] == ["feed-forward", "uniform"] * 3
     assert len({seed for _, seed in made}) == 6
 
 
 def test_every_claim_holds_on_planted_words(one_telling_word):
     told = []
-    settings = output_relevance.OutputRelevanceSettings(labelled=one_telling_word, seeds=1, minimum=1, **SMALL)
-    result = output_relevance.run_output_relevance(settings, lambda *what: told.append(what[:2]))
+    settings = experiment.OutputRelevanceSettings(labelled=one_telling_word, seeds=1, minimum=1, **SMALL)
+    result = experiment.run_output_relevance(settings, lambda *what: told.append(what[:2]))
     assert [claim.verdict for claim in result.claims] == [Verdict.HOLDS] * 4
     assert told == [(step, 180) for step in range(1, 181)]
     table = result.table.set_index(["u", "v"])

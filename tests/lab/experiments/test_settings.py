@@ -9,16 +9,16 @@ import pytest
 
 from alignkit.errors import AlignkitError, find_known
 from alignkit.lab.experiments import EXPERIMENTS
-from alignkit.lab.experiments.copying import QUICK, CopyingSettings
+from alignkit.lab.experiments.copying import QUICK_COPYING, CopyingSettings
 
 
 def test_settings_come_as_text():
     copying = EXPERIMENTS["copying"]
     assert copying.settings() == CopyingSettings()
-    assert copying.settings(quick=True) == QUICK
+    assert copying.settings(quick=True) == QUICK_COPYING
     changes = ["seeds=3", "learning-rate=0.5", "kinds=subset,mixture", "products=bfloat16", "length = 9"]
     expected = replace(
-        QUICK, seeds=3, learning_rate=0.5, kinds=("subset", "mixture"), products="bfloat16", length=9
+        QUICK_COPYING, seeds=3, learning_rate=0.5, kinds=("subset", "mixture"), products="bfloat16", length=9
     )
     assert copying.settings(True, changes) == expected
     found = EXPERIMENTS["deceptive-attention"].settings(changes=["fresh=true", "weights=0,0.5"])

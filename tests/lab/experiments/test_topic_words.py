@@ -70,13 +70,10 @@ def drift(rate: float, steps: int) -> float:
     v = model.v.double() * topical[:, None]
     model = experiment.Model(v, model.s.double(), tuple(w.double() for w in model.weights), True)
     found = []
-
-    def look(step, now, losses):
+    for now, _ in experiment.gradient_flow(model, text, rate, steps, 1.5, (topical[:, None], topical)):
         s, half = now.s[0, :2], (now.v[0, :2] ** 2).sum(1) / 2
         found.append(s + s.exp() / 6 - 1.5 * half)
-
-    last = experiment.gradient_flow(model, text, rate, steps, look, 1.5, (topical[:, None], topical))
-    assert float(last.s[0, :2].min()) > 0.5  # something happened
+    assert float(now.s[0, :2].min()) > 0.5  # something happened
     return float((torch.stack(found) - found[0]).abs().max())
 
 
@@ -118,9 +115,9 @@ def test_topicality_of_unequal_labels():
         assert experiment.topicality(text)[0][word] == pytest.approx((p * np.log(p / prior)).sum())
 
 
-def test_suppression_is_of_both_score_and_norm():
-    """Of four words, the first falls in both, the second and third in one of them; all but the last point away."""
-    rows = [
+def judged(early=(), attention=(0.95, 0.5)):
+    """The claims, of planted first steps, (change of score, of norm, first pull) a word, and planted attention."""
+    first = [
         {
             "seed": 0,
             "word": word,
@@ -130,21 +127,27 @@ def test_suppression_is_of_both_score_and_norm():
             "first pull": pull,
         }
         for step in (0, experiment.EARLY)
-        for word, (score, norm, pull) in enumerate([(-1, -1, -1), (-1, 1, -1), (1, -1, -1), (1, 1, 1)])
+        for word, (score, norm, pull) in enumerate(early or [(-1, -1, -1)])
     ]
-    found = experiment._suppression(pd.DataFrame(rows))
+    known = {"step": 9, "score": 1.0, "predicted": 1.0, "loss": 1.0}
+    rows = [
+        {"course": course, "seed": seed, "word": word, "attention": a, **known}
+        for course, *_ in experiment.TRAJECTORIES
+        for seed in range(2)
+        for word, a in enumerate(attention)
+    ]
+    return list(experiment.topic_words_claims(pd.DataFrame(rows), pd.DataFrame(first)))
+
+
+def test_suppression_is_of_both_score_and_norm():
+    """Of four words, the first falls in both, the second and third in one of them; all but the last point away."""
+    found = judged([(-1, -1, -1), (-1, 1, -1), (1, -1, -1), (1, 1, 1)])[6]
     assert found.value == 2 / 4
     assert "3 of 4 point away" in found.statistic
 
 
 def test_attention_converges_where_the_least_attended_word_does():
-    rows = [
-        {"course": course, "seed": seed, "word": word, "step": 9, "score": 1.0, "predicted": 1.0, "attention": a}
-        for course in experiment.CLASSIFIERS
-        for seed in range(2)
-        for word, a in enumerate((0.95, 0.5))
-    ]
-    claims = list(experiment._claims(pd.DataFrame(rows)))
+    claims = judged(attention=(0.95, 0.5))
     assert claims[3].value == 0.5
     assert claims[4].value == 0  # of the mean attention of two classifiers
 

@@ -64,13 +64,13 @@ def test_first_directions_exactly():
 
 
 def test_every_claim_holds_at_the_quick_size():
-    result = experiment.run_toy_classifier(experiment.QUICK)
+    result = experiment.run_toy_classifier(experiment.QUICK_TOY_CLASSIFIER)
     assert {claim.verdict for claim in result.claims} == {Verdict.HOLDS}
     table = result.table[result.table["flow"] == "extension"].set_index("start")
     assert table.loc["0:0:0.5", "last p"] > 0.8
     assert table.loc["10:-10:0.5", "dp/dt at 0"] < 0
     courses = result.rows["courses"]
-    assert courses.groupby("start").time.max().to_numpy() == pytest.approx(experiment.QUICK.time)
+    assert courses.groupby("start").time.max().to_numpy() == pytest.approx(experiment.QUICK_TOY_CLASSIFIER.time)
 
 
 @pytest.mark.parametrize("start", ["0:0:0.5", "10:-10:0.5", "-1:3:0.5", "0.3:0:0.5", "2:1.5:0.9"])

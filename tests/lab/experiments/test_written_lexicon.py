@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 
 from alignkit.errors import AlignkitError
 from alignkit.lab.experiments import Verdict
-from alignkit.lab.experiments import written_lexicon as experiment
+from alignkit.lab.experiments import interventions as experiment
 from alignkit.lab.experiments.copying import SequenceRun
 
 SMALL = experiment.WrittenLexiconSettings(
@@ -54,7 +54,7 @@ def test_the_lexicon_is_written_and_erased(found):
 
 
 def test_what_is_frozen_stays_and_writing_leaves_the_attention(monkeypatch):
-    trainings, kept = [], experiment.train_on_sequences
+    trainings, kept = [], experiment.copying.train_on_sequences
 
     def spy(given, seeds, draw, plan, progress, frozen=(), uniform=False):
         runs = kept(given, seeds, draw, plan, progress, frozen=frozen, uniform=uniform)
@@ -65,7 +65,7 @@ def test_what_is_frozen_stays_and_writing_leaves_the_attention(monkeypatch):
         after = run.network.state_dict()
         return {name.split(".")[0] for name, x in start.state_dict().items() if not torch.equal(x, after[name])}
 
-    monkeypatch.setattr(experiment, "train_on_sequences", spy)
+    monkeypatch.setattr(experiment.copying, "train_on_sequences", spy)
     experiment.run_written_lexicon(replace(SMALL, steps=3, doses=(0, 2), contrasts=(6,)))
     assert [uniform for *_, uniform, _ in trainings] == [False, True, False, True, *[False] * 5]
     everything = {"embedding", "encoder", "decoder", "attention", "context", "combine", "output"}
