@@ -366,8 +366,8 @@ def run_output_relevance(settings: OutputRelevanceSettings, progress: Progress =
         for u, v in PAIRS:
             taus = sentence_taus(scores[u], scores[v])
             frames.append(pd.DataFrame({"seed": seed, "sentence": range(len(taus)), "u": u, "v": v, "tau": taus}))
-            found = agreement(scores[u], scores[v], resamples=0)
-            tables.append({"u": u, "v": v, "agreement": found.agreement, "chance": found.chance})
+            shared = agreement(scores[u], scores[v], resamples=0)
+            tables.append({"u": u, "v": v, "agreement": shared.agreement, "chance": shared.chance})
     raw = pd.concat(frames, ignore_index=True)
     mean_taus = raw.groupby(["u", "v"], sort=False).tau.mean().rename("tau")
     table = pd.DataFrame(tables).groupby(["u", "v"], sort=False).mean().join(mean_taus).reset_index()

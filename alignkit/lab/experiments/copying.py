@@ -528,21 +528,21 @@ def run_copying(settings: CopyingSettings, progress: Progress = no_progress) -> 
     )
 
 
-def copying_claims(found: Mapping[str, list[SequenceRun]], settings: CopyingSettings) -> Iterator[Claim]:
+def copying_claims(runs_by_kind: Mapping[str, list[SequenceRun]], settings: CopyingSettings) -> Iterator[Claim]:
     """The claims about the kinds of sequences that were trained on."""
     length, rarely = settings.length, "judged as: for less than a fifth of the seeds"
-    if runs := found.get("permutation"):
+    if runs := runs_by_kind.get("permutation"):
         text = f"copying permutations of {length} fails for"
         yield failure_claim(f"{text} some seeds (section 3.3)", runs, settings, above=0.0)
         half = f"{text} about half of the seeds, a quarter to three quarters (the slides)"
         yield failure_claim(half, runs, settings, above=0.25, below=0.75)
-    if runs := found.get("subset"):
+    if runs := runs_by_kind.get("subset"):
         text = f"copying {length} of {settings.subset_types} never fails (section 3.3); {rarely}"
         yield failure_claim(text, runs, settings, below=0.2)
-    if runs := found.get("independent"):
+    if runs := runs_by_kind.get("independent"):
         text = f"copying {length} independent draws never fails (Setting 2 of the slides); {rarely}"
         yield failure_claim(text, runs, settings, below=0.2)
-    if runs := found.get("mixture"):
+    if runs := runs_by_kind.get("mixture"):
         text = "permutations of two disjoint sets sometimes fail, since C is flat within a set (appendix A.3)"
         yield failure_claim(text, runs, settings, above=0.0)
 
@@ -757,14 +757,14 @@ def train_mechanism(name: str, seed: int, settings: CopyingMechanismsSettings) -
 
 def run_copying_mechanisms(settings: CopyingMechanismsSettings, progress: Progress = no_progress) -> Result:
     """Trains a network per mechanism and seed, and compares the failures."""
-    found: dict[str, list[AttentionRun]] = {name: [] for name in settings.mechanisms}
+    by_mechanism: dict[str, list[AttentionRun]] = {name: [] for name in settings.mechanisms}
     with one_thread(CPU), Stage("training", progress) as stage:
-        for number, (name, runs) in enumerate(found.items()):
+        for number, (name, runs) in enumerate(by_mechanism.items()):
             for seed in range(settings.seeds):
                 runs.append(train_mechanism(name, seed, settings))
-                stage(number * settings.seeds + seed + 1, len(found) * settings.seeds, name)
+                stage(number * settings.seeds + seed + 1, len(by_mechanism) * settings.seeds, name)
     rows, table = [], []
-    for name, runs in found.items():
+    for name, runs in by_mechanism.items():
         frame = curves(runs, mechanism=name)
         frame["outside"] = np.concatenate([one.outside for one in runs]).round(4)
         frame["support"] = np.concatenate([one.support for one in runs]).round(2)
@@ -777,8 +777,8 @@ def run_copying_mechanisms(settings: CopyingMechanismsSettings, progress: Progre
 
     def draw(figure: Figure) -> None:
         """Accuracy of every network above, the share of own tokens outside of the support below."""
-        axes = figure.subplots(2, len(found), sharex=True, sharey=True, squeeze=False)
-        for column, (name, runs) in enumerate(found.items()):
+        axes = figure.subplots(2, len(by_mechanism), sharex=True, sharey=True, squeeze=False)
+        for column, (name, runs) in enumerate(by_mechanism.items()):
             for one in runs:
                 for row, values in enumerate((one.accuracy, one.outside)):
                     axes[row, column].plot(one.steps, values, color=color_of(one, settings), lw=0.8, alpha=0.7)
@@ -787,12 +787,12 @@ def run_copying_mechanisms(settings: CopyingMechanismsSettings, progress: Progre
         axes[0, 0].set_ylabel("token accuracy")
         axes[1, 0].set_ylabel("own token has weight 0")
 
-    claims = tuple(copying_mechanisms_claims(found, settings))
+    claims = tuple(copying_mechanisms_claims(by_mechanism, settings))
     return Result(pd.DataFrame(table), claims, {"accuracy": pd.concat(rows, ignore_index=True)}, draw)
 
 
 def copying_mechanisms_claims(
-    found: Mapping[str, Sequence[SequenceRun]], settings: CopyingMechanismsSettings
+    by_mechanism: Mapping[str, Sequence[SequenceRun]], settings: CopyingMechanismsSettings
 ) -> Iterator[Claim]:
     """That each other mechanism fails more often than softmax; none if softmax was not trained."""
     why = {
@@ -801,8 +801,8 @@ def copying_mechanisms_claims(
         "gumbel": "one position with noise, softmax's gradient in place of its own",
         "reinforce": "one sampled position, a gradient of samples",
     }
-    for name in found if SOFTMAX in found else ():
+    for name in by_mechanism if SOFTMAX in by_mechanism else ():
         if name != SOFTMAX:
             reason = why.get(name.partition(":")[0])
             text = f"{name}{f' ({reason})' if reason else ''} fails on permutations more often than softmax"
-            yield failure_difference(text, found, name, SOFTMAX, settings, above=0.0)
+            yield failure_difference(text, by_mechanism, name, SOFTMAX, settings, above=0.0)

@@ -126,16 +126,16 @@ def text_cells(settings: EmergenceLawSettings) -> tuple[pd.DataFrame, list[copyi
     """Copying sentences of a text, by their length and the number of words: the cells, and the sentences."""
     lines = bitext_lines(settings.source, settings.target).source
     shape = settings.widths[len(settings.widths) // 2], settings.rates[0], settings.batches[-1]
-    rows, found = [], []
+    rows, texts = [], []
     for length, words in product(settings.text_lengths, settings.text_words):
         corpus = frequent_words([line for line in lines if len(line.split()) == length], words)
         sentences, types = corpus.tokens.reshape(-1, length).astype(np.int64), len(corpus.vocabulary)
         if len(corpus) < 2 or (counted := gain(sentences, types)) <= 0:
             raise AlignkitError(f"text_lengths: {len(corpus)} sentences of {length} words are too few to count K")
         rows.append((length, types, *shape, counted))
-        found.append(copying.Sequences("text", types, length, sentences=sentences))
+        texts.append(copying.Sequences("text", types, length, sentences=sentences))
     columns = ["length", "types", "width", "rate", "batch", "gain"]
-    return pd.DataFrame(rows, columns=columns).assign(part="text"), found
+    return pd.DataFrame(rows, columns=columns).assign(part="text"), texts
 
 
 def predictions(cells: pd.DataFrame, steps: pd.Series) -> tuple[pd.DataFrame, np.ndarray]:
@@ -154,11 +154,11 @@ def predictions(cells: pd.DataFrame, steps: pd.Series) -> tuple[pd.DataFrame, np
     x, y = cells.time[use].to_numpy(), np.log(steps[use].to_numpy())
     start = 1.0, float(np.exp(np.median(y - np.log(x))))
     constants = least_squares(lambda c: np.log(c[0] + c[1] * x) - y, start, bounds=(0.0, np.inf)).x
-    found = {"law": constants[0] + constants[1] * cells.time}
+    predicted = {"law": constants[0] + constants[1] * cells.time}
     for name, columns in BASELINES.items():
         design = np.column_stack([np.ones(len(cells)), np.log(cells[columns].to_numpy(np.float64))])
-        found[name] = np.exp(design @ np.linalg.lstsq(design[use], y, rcond=None)[0])
-    return pd.DataFrame(found), constants
+        predicted[name] = np.exp(design @ np.linalg.lstsq(design[use], y, rcond=None)[0])
+    return pd.DataFrame(predicted), constants
 
 
 def median_steps(runs: Sequence[copying.SequenceRun]) -> dict[str, float]:
@@ -225,10 +225,12 @@ def law_claims(raw: pd.DataFrame, outcome: str) -> Iterator[Claim]:
 
 
 def _ordered(text: str, cells: pd.DataFrame, outcome: str, above: float) -> Claim:
-    pairs, found = cells[[f"{outcome}: law", outcome]].to_numpy(), [np.nan]
+    pairs, correlations = cells[[f"{outcome}: law", outcome]].to_numpy(), [np.nan]
     if len(pairs) > 2:
         draws = np.random.default_rng(0).integers(0, len(pairs), (RESAMPLES, len(pairs)))
         with np.errstate(invalid="ignore"):  # equal values have no ranks
-            found = [np.corrcoef(rankdata(pairs[at], axis=0).T)[0, 1] for at in (np.arange(len(pairs)), *draws)]
-    interval = percentile_interval(np.array(found[1:]))
-    return claim(text, f"rank correlation with the law's, {outcome}", found[0], interval, above=above)
+            correlations = [
+                np.corrcoef(rankdata(pairs[at], axis=0).T)[0, 1] for at in (np.arange(len(pairs)), *draws)
+            ]
+    interval = percentile_interval(np.array(correlations[1:]))
+    return claim(text, f"rank correlation with the law's, {outcome}", correlations[0], interval, above=above)

@@ -115,11 +115,6 @@ def predicted(bitext: Bitext) -> Tensor:
     return 2 * (C - C.mean(1, keepdim=True))
 
 
-def expected_error(words: int, width: int) -> float:
-    """Equation (2): the relative error of the logits' derivative for V_src + V_tgt = ``words``."""
-    return float(np.sqrt((words + 2) / (4 * width)))
-
-
 def compared(measured: Tensor, table: Tensor) -> tuple[float, float, float]:
     """Correlation over all entries, slope of the line through 0, and error |measured - table| / |table|."""
     x, y = table.double().flatten(), measured.double().flatten()
@@ -144,7 +139,7 @@ def run_initial_gradient(settings: InitialGradientSettings, progress: Progress =
             e, W = (torch.randn(size, width, generator=generator) * width**-0.5 for size in sizes)
             dz, dtheta = initial_derivatives(bitext, e, W)
             row: dict[str, float] = {"width": width, "seed": seed}
-            row["predicted error"] = expected_error(sum(sizes), width)
+            row["predicted error"] = float(np.sqrt((sum(sizes) + 2) / (4 * width)))  # equation (2)
             for name, measured in (("logit", dz), ("theta", dtheta)):
                 names = (f"{name} {what}" for what in ("correlation", "slope", "error"))
                 row |= dict(zip(names, compared(measured, table), strict=True))

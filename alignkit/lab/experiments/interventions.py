@@ -202,12 +202,21 @@ class Bench:
         starts: Sequence[EncoderDecoder],
         frozen: Sequence[str] = (),
         known: Sequence[EncoderDecoder] | None = None,
+        sequences: copying.Sequences | None = None,
     ) -> Condition:
-        """The main training of these networks; known words are those of other networks if these are given."""
-        seeds = [1000 + seed for seed in self.seeds]
-        runs = copying.train_on_sequences(
-            starts, seeds, self.narrow.draw, self.settings, self.part(name), frozen=frozen
-        )
+        """The main training of these networks, on permutations.
+
+        Args:
+            name, dose: of the condition.
+            starts: the networks before.
+            frozen: parts that keep their weights.
+            known: networks whose known words are measured; ``starts`` if None.
+            sequences: others to train on; known words are then not measured.
+        """
+        draw, seeds = (sequences or self.narrow).draw, [1000 + seed for seed in self.seeds]
+        runs = copying.train_on_sequences(starts, seeds, draw, self.settings, self.part(name), frozen=frozen)
+        if sequences:
+            return Condition(name, dose, np.full(len(runs), np.nan), runs)
         generator = np.random.default_rng([self.settings.seeds, self.settings.length])
         pairs = self.narrow.bitext(generator, self.settings.pairs)
         return Condition(name, dose, copying.known_words(self.narrow, known or starts, pairs), runs)
@@ -215,13 +224,13 @@ class Bench:
 
 def with_words_erased(network: EncoderDecoder, seed: int) -> EncoderDecoder:
     """The network after the words of its output layer have changed places at random."""
-    found = deepcopy(network)
-    words = np.random.default_rng([seed, 4]).permutation(len(found.output.bias) - copying.FIRST)
+    erased = deepcopy(network)
+    words = np.random.default_rng([seed, 4]).permutation(len(erased.output.bias) - copying.FIRST)
     order = torch.from_numpy(np.concatenate([np.arange(copying.FIRST), copying.FIRST + words]))
     with torch.no_grad():
-        for weight in found.output.parameters():
+        for weight in erased.output.parameters():
             weight.copy_(weight[order])
-    return found
+    return erased
 
 
 def rank_slopes(doses: ArrayLike, steps: np.ndarray) -> np.ndarray:
@@ -235,10 +244,10 @@ def rank_slopes(doses: ArrayLike, steps: np.ndarray) -> np.ndarray:
         NaN for a seed whose steps are all the same.
     """
     given = np.broadcast_to(np.transpose(doses), steps.T.shape)
-    found = [
+    slopes = [
         spearmanr(*pair).statistic if np.ptp(pair[1]) else np.nan for pair in zip(given, steps.T, strict=True)
     ]
-    return np.array(found, np.float64)
+    return np.array(slopes, np.float64)
 
 
 def gap_claim(
@@ -283,10 +292,8 @@ def run_written_lexicon(settings: WrittenLexiconSettings, progress: Progress = n
             "permutation" if types == settings.length else "subset", types, settings.length
         )
         starts = [copying.random_network(sequences.vocabulary, settings.hidden, seed) for seed in lab.seeds]
-        seeds, name = [1000 + seed for seed in lab.seeds], f"{settings.length} of {types}"
-        runs = copying.train_on_sequences(starts, seeds, sequences.draw, settings, lab.part(name))
         share = copying.contrast(sequences.counts(np.random.default_rng(0), 2000) / 2000)
-        graded.append(Condition(name, share, np.full(settings.seeds, np.nan), runs))
+        graded.append(lab.condition(f"{settings.length} of {types}", share, starts, sequences=sequences))
     rows = [copying.curves(each.runs, condition=each.name) for each in (*conditions, *graded)]
     raw = pd.concat([each.seeds(settings) for each in (*conditions, *graded)], ignore_index=True)
     remark = (
@@ -440,19 +447,19 @@ class NetworkWithPlaces(EncoderDecoder):
 
 def with_places(network: EncoderDecoder, places: tuple[Tensor, Tensor]) -> NetworkWithPlaces:
     """The network with these vectors added to h and s."""
-    found = NetworkWithPlaces(network.settings)
-    found.load_state_dict(network.state_dict())
-    found.places = places
-    return found
+    changed = NetworkWithPlaces(network.settings)
+    changed.load_state_dict(network.state_dict())
+    changed.places = places
+    return changed
 
 
 def transplant(fresh: EncoderDecoder, flat: EncoderDecoder, groups: Iterable[str]) -> EncoderDecoder:
     """The fresh network with these groups of parts from the flat one."""
-    found = deepcopy(fresh)
+    mixed = deepcopy(fresh)
     for group in groups:
         for name in GROUPS[group]:
-            found.get_submodule(name).load_state_dict(flat.get_submodule(name).state_dict())
-    return found
+            mixed.get_submodule(name).load_state_dict(flat.get_submodule(name).state_dict())
+    return mixed
 
 
 @torch.no_grad()
@@ -616,21 +623,21 @@ def attention_without_lexicon_claims(raw: pd.DataFrame, last: int) -> tuple[Clai
     def negative(text: str, statistic: str, values: np.ndarray, *bounds: float) -> Claim:
         return claim(text, statistic, *averaged(values, *bounds), below=0.0)
 
-    found = [gap("Flat training makes attention emerge earlier", ALL, NONE)]
+    claims = [gap("Flat training makes attention emerge earlier", ALL, NONE)]
     for group in ("encoder", "decoder"):
         statistic = f"{UNIT}, with minus without, over 8 pairs of subsets"
-        found.append(negative(f"The {group} of a flat network does", statistic, effects[group]))
+        claims.append(negative(f"The {group} of a flat network does", statistic, effects[group]))
     statistic = "difference of the sums of their effects"
-    found.append(negative("Encoder and decoder do more than embedding and readout", statistic, least))
+    claims.append(negative("Encoder and decoder do more than embedding and readout", statistic, least))
     for letter, mediator in zip("hs", mediators, strict=True):
         text = f"The better places can be decoded from {letter}, the earlier, across the subsets"
-        found.append(negative(text, "rank correlation within seeds", rank_slopes(mediator, steps), -1.0, 1.0))
+        claims.append(negative(text, "rank correlation within seeds", rank_slopes(mediator, steps), -1.0, 1.0))
         inside = within_conditions(mediator, steps)
-        found.append(negative("... and within each", "mean rank correlation over seeds", inside, -1.0, 1.0))
+        claims.append(negative("... and within each", "mean rank correlation over seeds", inside, -1.0, 1.0))
     text = "Most of the effect of flat training goes through these places"
     statistic = "share of the groups' effects that is gone when both are held"
     return (
-        *found,
+        *claims,
         claim(text, statistic, mediated_share(steps, both), percentile_interval(shares), above=0.5),
         gap("Places alone suffice: earlier with them, written into fresh states", "places written", NONE),
         gap("... and not by the size of states: earlier than scrambled", "places written", "places scrambled"),

@@ -103,8 +103,8 @@ class AgreementCurves:
 
     def shares(self) -> tuple[np.ndarray, np.ndarray]:
         """The agreements and their chance levels, (K, C) each."""
-        found, chance = (np.stack(counts).sum(2) / self.rows.sum() for counts in (self.hits, self.expected))
-        return found, chance
+        hits, chance = (np.stack(counts).sum(2) / self.rows.sum() for counts in (self.hits, self.expected))
+        return hits, chance
 
     def half_ways(self) -> np.ndarray:
         """The half-way step of each curve, (1 + resamples, C): of all pairs, and of the bootstrap's resamples."""
@@ -197,11 +197,11 @@ def gains_of(curves: AgreementCurves) -> list[dict[str, object]]:
 
 def half_way_row(curves: AgreementCurves) -> dict[str, object]:
     """The half-way steps of alpha and beta against IBM 1, and their ratio with its interval."""
-    found = curves.half_ways()[:, :2]
+    steps = curves.half_ways()[:, :2]
     # NaN where lexical knowledge was not learned; then, or in any such resample, so is the interval.
-    ratios = ratio(found[:, 0], np.where(np.isfinite(found[:, 1]), found[:, 1], 0))
+    ratios = ratio(steps[:, 0], np.where(np.isfinite(steps[:, 1]), steps[:, 1], 0))
     low, high = np.quantile(ratios[1:], [0.025, 0.975])
-    alpha, beta = found[0]
+    alpha, beta = steps[0]
     return {"run": curves.name, "alpha": alpha, "beta": beta, "ratio": ratios[0], "low": low, "high": high}
 
 

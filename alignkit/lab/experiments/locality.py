@@ -151,18 +151,18 @@ def train(settings: LocalitySettings, seed: int, progress: Progress = no_progres
             with torch.no_grad():
                 log_odds = network(torch.from_numpy(words)).double().numpy()
             logits = log_odds.mean(1)
-            found = {"accuracy": ((logits > 0) == positive).mean()}
-            found["loss"] = np.logaddexp(0, np.where(positive, -logits, logits)).mean()
-            found |= gammas(log_odds[positive], place[positive])
-            rows.append({"run": seed, "step": step, **{name: round(float(x), 5) for name, x in found.items()}})
+            measured = {"accuracy": ((logits > 0) == positive).mean()}
+            measured["loss"] = np.logaddexp(0, np.where(positive, -logits, logits)).mean()
+            measured |= gammas(log_odds[positive], place[positive])
+            rows.append({"run": seed, "step": step, **{name: round(float(x), 5) for name, x in measured.items()}})
     return rows
 
 
 def run_locality(settings: LocalitySettings, progress: Progress = no_progress) -> Result:
     """Trains under uniform attention and measures gamma."""
     parts = [named_progress(progress, "", seed, settings.seeds) for seed in range(settings.seeds)]
-    found = [row for seed, part in enumerate(parts) for row in train(settings, seed, part)]
-    rows = pd.DataFrame(found).sort_values(["step", "run"], ignore_index=True)
+    measured = [row for seed, part in enumerate(parts) for row in train(settings, seed, part)]
+    rows = pd.DataFrame(measured).sort_values(["step", "run"], ignore_index=True)
     # When the keyword is first known, and when observation 3 first holds, in each run where they do.
     early = rows[rows.keyword >= settings.known].groupby("run", as_index=False)["step"].min()
     spread = spread_steps(rows)

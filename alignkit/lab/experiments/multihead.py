@@ -103,10 +103,10 @@ def random_head(hidden: int, seed: int) -> Head:
 
 def with_heads(network: EncoderDecoder, heads: Sequence[Head]) -> EncoderDecoder:
     """The network with copies of these heads instead of its own."""
-    found = deepcopy(network)
+    changed = deepcopy(network)
     queries, contexts = deepcopy(tuple(zip(*heads, strict=True)))
-    found.attention, found.context = SeparateHeads(queries), AddedContexts(contexts)  # type: ignore[assignment]
-    return found
+    changed.attention, changed.context = SeparateHeads(queries), AddedContexts(contexts)  # type: ignore[assignment]
+    return changed
 
 
 def mixed_seed(*numbers: int) -> int:
@@ -122,7 +122,7 @@ def kind_of_head(runs: Sequence[copying.SequenceRun], settings: MultiheadSetting
 
 def choose_heads(
     mix: str,
-    found: Mapping[str, Sequence[Head]],
+    kinds: Mapping[str, Sequence[Head]],
     head: Callable[[int], Head],
     choose: np.random.Generator,
     sample: int,
@@ -132,7 +132,7 @@ def choose_heads(
 
     Args:
         mix: one of :data:`MIXES`.
-        found: the good and the bad heads.
+        kinds: the good and the bad heads.
         head: the random head of a number.
         choose: draws from the good and the bad ones.
         sample: numbers the networks of the mix.
@@ -141,8 +141,8 @@ def choose_heads(
     if mix == "eight random":
         first = settings.candidates + sample * settings.heads
         return [head(number) for number in range(first, first + settings.heads)]
-    bad = [found["bad"][i] for i in choose.permutation(len(found["bad"]))[: settings.heads]]
-    return bad if mix == "eight bad" else [*bad[1:], found["good"][int(choose.integers(len(found["good"])))]]
+    bad = [kinds["bad"][i] for i in choose.permutation(len(kinds["bad"]))[: settings.heads]]
+    return bad if mix == "eight bad" else [*bad[1:], kinds["good"][int(choose.integers(len(kinds["good"])))]]
 
 
 def run_multihead(settings: MultiheadSettings, progress: Progress = no_progress) -> Result:
@@ -165,24 +165,24 @@ def run_multihead(settings: MultiheadSettings, progress: Progress = no_progress)
             starts, seeds, sequences.draw, settings, named_progress(progress, message)
         )
 
-    found: dict[str, list[Head]] = {"good": [], "bad": [], "neither": []}
+    kinds: dict[str, list[Head]] = {"good": [], "bad": [], "neither": []}
     alone: list[copying.SequenceRun] = []
     tried = 0
-    while len(found["good"]) < settings.good_heads or len(found["bad"]) < settings.bad_heads:
+    while len(kinds["good"]) < settings.good_heads or len(kinds["bad"]) < settings.bad_heads:
         heads = [head(number) for number in range(tried, min(tried + AT_ONCE, settings.candidates))]
         if not heads:
             break
-        message = f"{len(found['good'])} good and {len(found['bad'])} bad of {tried} heads"
+        message = f"{len(kinds['good'])} good and {len(kinds['bad'])} bad of {tried} heads"
         trials = [*range(settings.trials)] * len(heads)
         runs = train([[each] for each in heads for _ in range(settings.trials)], trials, message)
         for place, each in enumerate(heads):
             part = runs[place * settings.trials : (place + 1) * settings.trials]
-            found[kind_of_head(part, settings)].append(each)
+            kinds[kind_of_head(part, settings)].append(each)
         alone += runs
         tried += len(heads)
-    if not found["good"] or len(found["bad"]) < settings.heads:
+    if not kinds["good"] or len(kinds["bad"]) < settings.heads:
         raise AlignkitError(
-            f"of {tried} heads {len(found['good'])} are good and {len(found['bad'])} bad, but 1 and "
+            f"of {tried} heads {len(kinds['good'])} are good and {len(kinds['bad'])} bad, but 1 and "
             f"{settings.heads} are needed; raise candidates, or change steps or seed"
         )
     choose = np.random.default_rng([settings.seed, 3])
@@ -191,7 +191,7 @@ def run_multihead(settings: MultiheadSettings, progress: Progress = no_progress)
     for mix in MIXES:
         samples = range(settings.samples)
         mixes[mix] = train(
-            [choose_heads(mix, found, head, choose, sample, settings) for sample in samples], streams, mix
+            [choose_heads(mix, kinds, head, choose, sample, settings) for sample in samples], streams, mix
         )
     groups = {"one, tried": alone, **mixes}
     half, table = settings.steps // 2 // settings.every * settings.every, []
@@ -202,7 +202,7 @@ def run_multihead(settings: MultiheadSettings, progress: Progress = no_progress)
         row["mean accuracy halfway"] = float(np.mean(halfway))
         table.append(row | {"mean accuracy": columns["mean accuracy"]})
     remarks = [
-        f"{tried} heads tried alone: {len(found['good'])} good, {len(found['bad'])} bad.",
+        f"{tried} heads tried alone: {len(kinds['good'])} good, {len(kinds['bad'])} bad.",
         "Intervals are too narrow: the networks of a mix share all weights but their heads, and draw on the same.",
     ]
     if settings.heads != 8:

@@ -173,15 +173,15 @@ def half_way(steps: np.ndarray, curves: np.ndarray) -> np.ndarray:
     >>> half_way(np.array([0.0, 10.0, 20.0]), np.array([[0.1], [0.2], [0.7]])).round(2).tolist()
     [14.0]
     """
-    found = np.full(curves.shape[1], np.inf)
+    half_ways = np.full(curves.shape[1], np.inf)
     for c, curve in enumerate(curves.T):
         middle = (curve[0] + curve.max()) / 2
         over = np.flatnonzero(curve > middle)
         if len(over) and curve.max() - curve[0] >= LEARNED:
             k = over[0]
             share = (middle - curve[k - 1]) / (curve[k] - curve[k - 1])
-            found[c] = steps[k - 1] + share * (steps[k] - steps[k - 1])
-    return found
+            half_ways[c] = steps[k - 1] + share * (steps[k] - steps[k - 1])
+    return half_ways
 
 
 def half_way_rows(raw: pd.DataFrame, by: Sequence[str], curves: Sequence[str]) -> pd.DataFrame:
@@ -194,6 +194,6 @@ def half_way_rows(raw: pd.DataFrame, by: Sequence[str], curves: Sequence[str]) -
     """
     rows = []
     for group, part in raw.groupby(list(by), sort=False):
-        found = half_way(part["step"].to_numpy(np.float64), part[list(curves)].to_numpy())
-        rows.append(dict(zip((*by, *curves), (*group, *found), strict=True)))
+        half_ways = half_way(part["step"].to_numpy(np.float64), part[list(curves)].to_numpy())
+        rows.append(dict(zip((*by, *curves), (*group, *half_ways), strict=True)))
     return pd.DataFrame(rows)

@@ -191,8 +191,8 @@ def best_attention(
         rise = (g * direction).sum(1)
         for _ in range(20):
             trial = alpha + size * direction
-            found, shares = _value(problems, trial)
-            short = found < value + 1e-4 * size.squeeze(1) * rise
+            new, shares = _value(problems, trial)
+            short = new < value + 1e-4 * size.squeeze(1) * rise
             if not bool(short.any()):
                 break
             size = torch.where(short.unsqueeze(1), size / 2, size)
@@ -200,7 +200,7 @@ def best_attention(
             alpha = torch.where(short.unsqueeze(1), alpha, trial)
             value, shares = _value(problems, alpha)
             continue
-        alpha, value = trial, found
+        alpha, value = trial, new
     return alpha, value, gap
 
 
@@ -219,15 +219,15 @@ def ascend_logits(problems: list[Problem], alpha: Tensor, rate: float, steps: tu
     Returns:
         alpha (R, L) after each of these numbers of steps.
     """
-    a, found = alpha.log(), []
+    a, path = alpha.log(), []
     for step in range(1, steps[-1] + 1):
         alpha = torch.softmax(a, 1)
         _, shares = _value(problems, alpha)
         g = torch.cat([each.Z[:, each.y].t() - p @ each.Z.t() for each, p in zip(problems, shares, strict=True)])
         a = a + rate * alpha * (g - (alpha * g).sum(1, keepdim=True))
         if step in steps:
-            found.append(torch.softmax(a, 1))
-    return found
+            path.append(torch.softmax(a, 1))
+    return path
 
 
 def counterexample(a: float = 2.0, b: float = 4.0, c: float = 1.0) -> Problem:
@@ -272,15 +272,15 @@ def search_attention(
             owners = np.repeat(pairs, batch.target_lengths)
             rows.append(pd.DataFrame({"pair": owners, "value": value.cpu(), "gap": gap.cpu()}))
             plain = [torch.softmax(each.Z + bias, 1)[:, each.y].t() for each in problems]
-            found = {"alpha_opt": alpha, PLAIN: torch.cat(plain)}
+            attentions = {"alpha_opt": alpha, PLAIN: torch.cat(plain)}
             trained = torch.from_numpy(np.concatenate([own[m] for m in pairs]).astype(np.float64))
             for start, weights in (("alpha", trained), ("uniform", torch.full_like(trained, 1 / alpha.shape[1]))):
                 weights = weights.clamp(min=1e-12).to(alpha.device)  # those of exactly 0 would never move
                 weights = weights / weights.sum(1, keepdim=True)
                 path = ascend_logits(problems, weights, settings.ascent_rate, settings.ascent_steps)
                 for steps, each in zip(settings.ascent_steps, path, strict=True):
-                    found[f"from {start}, {steps} steps"] = each
-            for name, weights in found.items():
+                    attentions[f"from {start}, {steps} steps"] = each
+            for name, weights in attentions.items():
                 for m, part in zip(pairs, weights.split(batch.target_lengths.tolist()), strict=True):
                     values[name][offsets[m] : offsets[m + 1]] = part.flatten().cpu().numpy()
             done += len(pairs)

@@ -215,7 +215,7 @@ def run_toy_classifier(settings: ToyClassifierSettings, progress: Progress = no_
 
     return Result(
         pd.concat([source_rows, pd.DataFrame(rows)], ignore_index=True),
-        (*_source_claims(solved, source_rows), *toy_classifier_claims(names, coarse, fine)),
+        tuple(toy_classifier_claims(solved, source_rows, names, coarse, fine)),
         {"courses": raw.round(8), "source": solved.round(8)},
         draw,
         remarks,
@@ -248,19 +248,16 @@ def _row(flow: str, course: pd.DataFrame, slope: float, turns: float, drift: flo
     return row | {"first loss": first.loss, "last loss": last.loss, "drift": drift}
 
 
-def _source_claims(solved: pd.DataFrame, rows: pd.DataFrame) -> Iterator[Claim]:
-    """The claims about the source's flow, which are exact."""
-    text, statistic = "From (0, 0, 0.5), p rises throughout", "smallest change of p from one time to the next"
-    change = float(solved[solved.start == RISING].p.diff().min())
-    yield claim(f"{text}, in the source's flow", statistic, change, above=0.0)
-    text = "From (10, -10, 0.5), p first falls, in the source's flow"
-    yield claim(text, "dp/dt at time 0", float(linear_flow(read_start(FALLING))[2]), below=0.0)
-    text = "The closed form is the flow: against numerical integration"
-    yield claim(text, "largest relative deviation over all trajectories", float(rows.drift.max()), below=1e-6)
+def toy_classifier_claims(
+    solved: pd.DataFrame, rows: pd.DataFrame, names: list[str], coarse: np.ndarray, fine: np.ndarray
+) -> Iterator[Claim]:
+    """The claims about both flows.
 
-
-def toy_classifier_claims(names: list[str], coarse: np.ndarray, fine: np.ndarray) -> Iterator[Claim]:
-    """The claims, from trajectories with two step sizes, whose difference is the width of an interval."""
+    Args:
+        solved, rows: of :func:`source_flow`; what is claimed of it is exact.
+        names: the starts of the extension.
+        coarse, fine: its trajectories with two step sizes, whose difference is the width of an interval.
+    """
 
     def pair(statistic: Callable[[np.ndarray], float]) -> tuple[float, tuple[float, float]]:
         one, other = (float(statistic(trajectory)) for trajectory in (coarse, fine))
@@ -269,6 +266,13 @@ def toy_classifier_claims(names: list[str], coarse: np.ndarray, fine: np.ndarray
     def p(trajectory: np.ndarray, name: str) -> np.ndarray:
         return expit(trajectory[:, 2, names.index(name)])
 
+    text, statistic = "From (0, 0, 0.5), p rises throughout", "smallest change of p from one time to the next"
+    change = float(solved[solved.start == RISING].p.diff().min())
+    yield claim(f"{text}, in the source's flow", statistic, change, above=0.0)
+    text = "From (10, -10, 0.5), p first falls, in the source's flow"
+    yield claim(text, "dp/dt at time 0", float(linear_flow(read_start(FALLING))[2]), below=0.0)
+    text = "The closed form is the flow: against numerical integration"
+    yield claim(text, "largest relative deviation over all trajectories", float(rows.drift.max()), below=1e-6)
     text = "Extension: from (0, 0, 0.5), p rises throughout: the token becomes relevant, then attended"
     least = pair(lambda trajectory: np.diff(p(trajectory, RISING)).min())
     yield claim(text, "smallest change of p from one step to the next", *least, above=0.0)

@@ -110,13 +110,13 @@ def found_steps(steps: list[int], first: np.ndarray, words: np.ndarray, minimum:
         minimum: of a word's tokens.
     """
     same = first == first[-1]
-    found = {}
+    step_of = {}
     for word in np.unique(words):
         places = words == word
         if places.sum() >= minimum:
             below = np.flatnonzero(same[:, places].mean(1) < 0.5)
-            found[int(word)] = steps[below[-1] + 1 if len(below) else 0]
-    return found
+            step_of[int(word)] = steps[below[-1] + 1 if len(below) else 0]
+    return step_of
 
 
 def rank_correlation(u: np.ndarray, v: np.ndarray) -> float:
@@ -147,8 +147,8 @@ def run_word_order_of_learning(settings: WordOrderOfLearningSettings, progress: 
             "steps"
         )
     raw = pd.concat(frames, ignore_index=True)
-    found = correlations(raw)
-    table = found.drop(columns=["seed"]).groupby("size", as_index=False).mean()
+    by_network = correlations(raw)
+    table = by_network.drop(columns=["seed"]).groupby("size", as_index=False).mean()
     words = raw.groupby(["size", "seed"]).size()
     remarks = (
         f"{int(words.min())} to {int(words.max())} words per network. Spearman's rank correlation of each "
@@ -161,10 +161,10 @@ def run_word_order_of_learning(settings: WordOrderOfLearningSettings, progress: 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
         names = [*PREDICTORS, "fitted, other seeds", "fitted, other sizes", OTHER_SEED]
-        for number, (size, part) in enumerate(found.groupby("size")):
+        for number, (size, part) in enumerate(by_network.groupby("size")):
             for place, name in enumerate(names):
                 label = f"{size} pairs" if not place else None
-                at = np.full(len(part), place + 0.2 * (number - found["size"].nunique() / 2))
+                at = np.full(len(part), place + 0.2 * (number - by_network["size"].nunique() / 2))
                 axes.plot(at, part[name], "o", color=f"C{number}", label=label)
         axes.axhline(0, color="k", lw=0.8)
         axes.set_xticks(range(len(names)), names, rotation=20, ha="right")
@@ -173,8 +173,8 @@ def run_word_order_of_learning(settings: WordOrderOfLearningSettings, progress: 
 
     return Result(
         table,
-        tuple(word_order_of_learning_claims(found)),
-        {"words": raw.round(5), "correlations": found.round(5), "learned": pd.DataFrame(learned).round(5)},
+        tuple(word_order_of_learning_claims(by_network)),
+        {"words": raw.round(5), "correlations": by_network.round(5), "learned": pd.DataFrame(learned).round(5)},
         draw,
         remarks,
     )
@@ -203,13 +203,13 @@ def learn_and_find(
         epochs = -(-settings.steps // -(-len(training) // plan.training.batch))
         plan = plan.change(training={"steps": settings.steps, "epochs": epochs})
     train_network(plan, EncodedText(training, valid, tokenizer), progress, look, "cpu")
-    found = found_steps(steps, np.stack(first), pairs.target.tokens, settings.minimum)
-    found.pop(UNK, None)
+    step_of = found_steps(steps, np.stack(first), pairs.target.tokens, settings.minimum)
+    step_of.pop(UNK, None)
     model = fit_ibm1(training, iterations=settings.iterations, null=False)
     posterior = np.concatenate([matrix.argmax(1) for matrix in model.score(pairs, "alpha")])
     share = float((first[-1] == posterior).mean())
     counts = np.bincount(training.target.tokens, minlength=len(tokenizer.vocabulary))
-    words = np.array(sorted(found))
+    words = np.array(sorted(step_of))
     with np.errstate(divide="ignore"):
         values = {
             "co-occurrence": alignment_entropy(training)[words],
@@ -217,7 +217,7 @@ def learn_and_find(
             "frequency": -np.log(counts[words]),
         }
     names = [tokenizer.vocabulary[int(word)] for word in words]
-    table = pd.DataFrame({"word": names, "step": [found[int(word)] for word in words], **values})
+    table = pd.DataFrame({"word": names, "step": [step_of[int(word)] for word in words], **values})
     return table[np.isfinite(table[list(PREDICTORS)]).all(axis=1)].reset_index(drop=True), share
 
 
@@ -254,9 +254,9 @@ def _ranks(part: pd.DataFrame) -> np.ndarray:
     return np.column_stack([rankdata(part[name]) for name in PREDICTORS]) / len(part)
 
 
-def word_order_of_learning_claims(found: pd.DataFrame) -> Iterator[Claim]:
+def word_order_of_learning_claims(by_network: pd.DataFrame) -> Iterator[Claim]:
     """The claims, from a row per network; intervals are over networks."""
-    over = f"mean of {len(found)} networks"
+    over = f"mean of {len(by_network)} networks"
     texts = {
         "co-occurrence": "Attention finds words with a low co-occurrence entropy earlier",
         "IBM 1": "Attention finds words with a low IBM 1 entropy earlier",
@@ -264,11 +264,11 @@ def word_order_of_learning_claims(found: pd.DataFrame) -> Iterator[Claim]:
         "fitted, other sizes": "What is fitted on texts of other sizes predicts the order on a new one",
     }
     for name, text in texts.items():
-        yield claim(text, f"rank correlation with the step, {over}", *averaged(found[name]), above=0.0)
+        yield claim(text, f"rank correlation with the step, {over}", *averaged(by_network[name]), above=0.0)
     text = "Networks of other seeds find words in the same order"
-    yield claim(text, f"rank correlation of their steps, {over}", *averaged(found[OTHER_SEED]), above=0.0)
+    yield claim(text, f"rank correlation of their steps, {over}", *averaged(by_network[OTHER_SEED]), above=0.0)
     # A correlation below 0 predicts nothing, so that it counts as 0.
-    more = found["IBM 1"] - found["frequency"].clip(lower=0)
+    more = by_network["IBM 1"] - by_network["frequency"].clip(lower=0)
     text = "IBM 1 entropy predicts it better than frequency does"
     statistic = f"rank correlation minus that of frequency, or 0 if that is below 0, {over}"
     yield claim(text, statistic, *averaged(more), above=0.0)
