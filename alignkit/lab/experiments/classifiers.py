@@ -318,12 +318,7 @@ PAIRS = (
 )
 
 
-@dataclass(frozen=True)
-class OutputRelevanceSettings(ClassifierPlan):
-    """The settings of :class:`ClassifierPlan`."""
-
-
-QUICK_OUTPUT_RELEVANCE = OutputRelevanceSettings(embedding=32, hidden=24, epochs=8, held=90, seeds=2)
+QUICK_OUTPUT_RELEVANCE = ClassifierPlan(embedding=32, hidden=24, epochs=8, held=90, seeds=2)
 
 
 def count_tables() -> pd.DataFrame:
@@ -350,7 +345,7 @@ def held_out_scores(usual: Classifier, uniform: Classifier, split: Split) -> dic
     }
 
 
-def run_output_relevance(settings: OutputRelevanceSettings, progress: Progress = no_progress) -> Result:
+def run_output_relevance(settings: ClassifierPlan, progress: Progress = no_progress) -> Result:
     """Trains a classifier with and one without attention for every seed, and compares the scores of words."""
     split = read_split(settings)
     frames, tables, accuracies = [], [], []

@@ -72,7 +72,7 @@ def test_every_network_has_a_seed_of_its_own(one_telling_word, monkeypatch):
 
     monkeypatch.setattr(experiment, "train_in_memory", recorded)
     few = SMALL | {"epochs": 1}
-    settings = experiment.OutputRelevanceSettings(labelled=one_telling_word, seeds=3, minimum=1, **few)
+    settings = ClassifierPlan(labelled=one_telling_word, seeds=3, minimum=1, **few)
     experiment.run_output_relevance(settings)
     assert [attention for attention, _ in made] == ["feed-forward", "uniform"] * 3
     assert len({seed for _, seed in made}) == 6
@@ -80,7 +80,7 @@ def test_every_network_has_a_seed_of_its_own(one_telling_word, monkeypatch):
 
 def test_every_claim_holds_on_planted_words(one_telling_word):
     told = []
-    settings = experiment.OutputRelevanceSettings(labelled=one_telling_word, seeds=1, minimum=1, **SMALL)
+    settings = ClassifierPlan(labelled=one_telling_word, seeds=1, minimum=1, **SMALL)
     result = experiment.run_output_relevance(settings, lambda *what: told.append(what[:2]))
     assert [claim.verdict for claim in result.claims] == [Verdict.HOLDS] * 4
     assert told == [(step, 180) for step in range(1, 181)]
