@@ -345,6 +345,12 @@ def held_out_scores(usual: Classifier, uniform: Classifier, split: Split) -> dic
     }
 
 
+def per_sentence(raw: pd.DataFrame, u: str, v: str) -> np.ndarray:
+    """Kendall's tau of each sentence, mean over the seeds; intervals are over sentences."""
+    some = raw[(raw.u == u) & (raw.v == v)]
+    return some.groupby("sentence").tau.mean().to_numpy()
+
+
 def run_output_relevance(settings: ClassifierPlan, progress: Progress = no_progress) -> Result:
     """Trains a classifier with and one without attention for every seed, and compares the scores of words."""
     split = read_split(settings)
@@ -388,12 +394,6 @@ def run_output_relevance(settings: ClassifierPlan, progress: Progress = no_progr
         axes.set_ylabel("Kendall's tau within a sentence")
 
     return Result(table, claims, rows, draw, remarks)
-
-
-def per_sentence(raw: pd.DataFrame, u: str, v: str) -> np.ndarray:
-    """Kendall's tau of each sentence, mean over the seeds; intervals are over sentences."""
-    some = raw[(raw.u == u) & (raw.v == v)]
-    return some.groupby("sentence").tau.mean().to_numpy()
 
 
 def output_relevance_claims(raw: pd.DataFrame, counts: pd.DataFrame) -> Iterator[Claim]:
@@ -449,6 +449,36 @@ QUICK_DECEPTIVE_ATTENTION = DeceptiveAttentionSettings(
 )
 
 
+class Measured(NamedTuple):
+    """For M sentences log-odds of the second label (M,), attention, and the influence of each word."""
+
+    logits: np.ndarray
+    alpha: Scores
+    influence: Scores
+
+
+def _measure(network: Classifier, split: Split) -> Measured:
+    alpha, influence = (classifier_scores(network, split.held, kind) for kind in ("alpha", "loo"))
+    return Measured(classifier_logits(network, split.held), alpha, influence)
+
+
+def _compare(name: str, seed: int, split: Split, now: Measured, own: Measured) -> pd.DataFrame:
+    """A row per held-out sentence: a network's prediction and attention against P's and against influence."""
+    return pd.DataFrame(
+        {
+            "lambda": name,
+            "seed": seed,
+            "sentence": range(len(split.held)),
+            "right": ((now.logits > 0) == (split.held.labels == 1)).astype(float),
+            "same": ((now.logits > 0) == (own.logits > 0)).astype(float),
+            "TVD": np.abs(expit(own.logits) - expit(now.logits)),
+            "JSD": [jensen_shannon(p[0], q[0]) for p, q in zip(own.alpha, now.alpha, strict=True)],
+            "tau influence": sentence_taus(now.alpha, now.influence),
+            "tau P": sentence_taus(now.alpha, own.alpha),
+        }
+    )
+
+
 def run_deceptive_attention(settings: DeceptiveAttentionSettings, progress: Progress = no_progress) -> Result:
     """Trains P, and a Q for every lambda, for every seed; compares them on held-out sentences."""
     split = read_split(settings)
@@ -499,36 +529,6 @@ def run_deceptive_attention(settings: DeceptiveAttentionSettings, progress: Prog
             axes.legend()
 
     return Result(table, tuple(deceptive_attention_claims(raw)), {"sentences": raw.round(5)}, draw, remarks)
-
-
-class Measured(NamedTuple):
-    """For M sentences log-odds of the second label (M,), attention, and the influence of each word."""
-
-    logits: np.ndarray
-    alpha: Scores
-    influence: Scores
-
-
-def _measure(network: Classifier, split: Split) -> Measured:
-    alpha, influence = (classifier_scores(network, split.held, kind) for kind in ("alpha", "loo"))
-    return Measured(classifier_logits(network, split.held), alpha, influence)
-
-
-def _compare(name: str, seed: int, split: Split, now: Measured, own: Measured) -> pd.DataFrame:
-    """A row per held-out sentence: a network's prediction and attention against P's and against influence."""
-    return pd.DataFrame(
-        {
-            "lambda": name,
-            "seed": seed,
-            "sentence": range(len(split.held)),
-            "right": ((now.logits > 0) == (split.held.labels == 1)).astype(float),
-            "same": ((now.logits > 0) == (own.logits > 0)).astype(float),
-            "TVD": np.abs(expit(own.logits) - expit(now.logits)),
-            "JSD": [jensen_shannon(p[0], q[0]) for p, q in zip(own.alpha, now.alpha, strict=True)],
-            "tau influence": sentence_taus(now.alpha, now.influence),
-            "tau P": sentence_taus(now.alpha, own.alpha),
-        }
-    )
 
 
 def _per_seed(raw: pd.DataFrame, name: str, column: str) -> pd.Series:

@@ -587,6 +587,12 @@ def tasks(settings: PermutationFunctionSettings) -> dict[str, Sequences]:
     }
 
 
+def count_difference(distributions: dict[str, Sequences], settings: PermutationFunctionSettings) -> float:
+    """The largest difference between entries of the tasks' tables C on the same 1000 sources; exact."""
+    one, other = (each.counts(np.random.default_rng(settings.order_seed), 1000) for each in distributions.values())
+    return float(np.abs(one - other).max())
+
+
 def run_permutation_function(settings: PermutationFunctionSettings, progress: Progress = no_progress) -> Result:
     """Trains both tasks with learned and with uniform attention, and probes the latter."""
     distributions = tasks(settings)
@@ -640,12 +646,6 @@ def run_permutation_function(settings: PermutationFunctionSettings, progress: Pr
         {"accuracy": rows, "known": pd.concat(probes, ignore_index=True)},
         draw,
     )
-
-
-def count_difference(distributions: dict[str, Sequences], settings: PermutationFunctionSettings) -> float:
-    """The largest difference between entries of the tasks' tables C on the same 1000 sources; exact."""
-    one, other = (each.counts(np.random.default_rng(settings.order_seed), 1000) for each in distributions.values())
-    return float(np.abs(one - other).max())
 
 
 def permutation_function_claims(

@@ -211,6 +211,18 @@ def run_emergence_law(settings: EmergenceLawSettings, progress: Progress = no_pr
     return Result(pd.concat(table), tuple(claims), {"cells": raw.round(5)}, draw, tuple(remarks))
 
 
+def _ordered(text: str, cells: pd.DataFrame, outcome: str, above: float) -> Claim:
+    pairs, correlations = cells[[f"{outcome}: law", outcome]].to_numpy(), [np.nan]
+    if len(pairs) > 2:
+        draws = np.random.default_rng(0).integers(0, len(pairs), (RESAMPLES, len(pairs)))
+        with np.errstate(invalid="ignore"):  # equal values have no ranks
+            correlations = [
+                np.corrcoef(rankdata(pairs[at], axis=0).T)[0, 1] for at in (np.arange(len(pairs)), *draws)
+            ]
+    interval = percentile_interval(np.array(correlations[1:]))
+    return claim(text, f"rank correlation with the law's, {outcome}", correlations[0], interval, above=above)
+
+
 def law_claims(raw: pd.DataFrame, outcome: str) -> Iterator[Claim]:
     """The preregistered claims about one outcome, from a row per cell with the predictions."""
     test, text = (raw[(raw.part == part) & raw[outcome].notna()] for part in ("test", "text"))
@@ -222,15 +234,3 @@ def law_claims(raw: pd.DataFrame, outcome: str) -> Iterator[Claim]:
         gap = averaged(errors["law"] - errors[name])
         yield claim(f"... better than {name}", f"{statistic}, law minus {name}", *gap, below=0.0)
     yield _ordered("It orders the subsets and vocabularies of a text", text, outcome, 0.0)
-
-
-def _ordered(text: str, cells: pd.DataFrame, outcome: str, above: float) -> Claim:
-    pairs, correlations = cells[[f"{outcome}: law", outcome]].to_numpy(), [np.nan]
-    if len(pairs) > 2:
-        draws = np.random.default_rng(0).integers(0, len(pairs), (RESAMPLES, len(pairs)))
-        with np.errstate(invalid="ignore"):  # equal values have no ranks
-            correlations = [
-                np.corrcoef(rankdata(pairs[at], axis=0).T)[0, 1] for at in (np.arange(len(pairs)), *draws)
-            ]
-    interval = percentile_interval(np.array(correlations[1:]))
-    return claim(text, f"rank correlation with the law's, {outcome}", correlations[0], interval, above=above)

@@ -140,6 +140,39 @@ def error_rate(text: GoldSet, scores: Scores, bitext: Bitext, tokenizer: Tokeniz
     return evaluate(text.gold, best_links(words, null=False)).aer
 
 
+def measured_run(
+    each: GoldSet, unit: Tokens, settings: GoldLinksSettings, progress: Progress
+) -> list[dict[str, Any]]:
+    """A row per logged step of one network: its error rates, and that of IBM 1."""
+    plan = settings.settings().change(
+        text={"tokens": unit, "pieces": settings.pieces or None, "minimum": settings.minimum}
+    )
+    tokenizer = learn_tokenizer([*each.lines.source, *each.lines.target], plan.text)
+    text, held = (encode_bitext(tokenizer, part.source, part.target) for part in (each.lines, each.judged))
+    ibm1 = fit_ibm1(text, iterations=settings.iterations, null=False).score(held, "alpha")
+    known = {
+        "set": each.name,
+        "unit": unit,
+        "seed": settings.seed,
+        "ibm1": error_rate(each, ibm1, held, tokenizer),
+    }
+    rows: list[dict[str, Any]] = []
+
+    def look(network: NeuralAligner) -> None:
+        errors = {kind: error_rate(each, network.score(held, kind), held, tokenizer) for kind in KINDS}
+        accuracy = network.metrics.get("valid.accuracy", float("nan"))
+        rows.append({**known, "step": network.step, "accuracy": accuracy, **errors})
+
+    train_network(plan, EncodedText(text, held, tokenizer), progress, look, "cpu")
+    return rows
+
+
+def half_way_errors(raw: pd.DataFrame) -> pd.DataFrame:
+    """The steps at which the error rates of alpha and beta have fallen half-way, a row per network."""
+    right = raw.assign(**{kind: 1 - raw[kind] for kind in KINDS})
+    return half_way_rows(right, ("set", "unit", "seed"), KINDS)
+
+
 def run_gold_links(settings: GoldLinksSettings, progress: Progress = no_progress) -> Result:
     """Trains networks of words and of subwords on every set, and measures their links at every logged step."""
     sets = read_sets(settings)
@@ -188,39 +221,6 @@ def run_gold_links(settings: GoldLinksSettings, progress: Progress = no_progress
         draw,
         remarks,
     )
-
-
-def measured_run(
-    each: GoldSet, unit: Tokens, settings: GoldLinksSettings, progress: Progress
-) -> list[dict[str, Any]]:
-    """A row per logged step of one network: its error rates, and that of IBM 1."""
-    plan = settings.settings().change(
-        text={"tokens": unit, "pieces": settings.pieces or None, "minimum": settings.minimum}
-    )
-    tokenizer = learn_tokenizer([*each.lines.source, *each.lines.target], plan.text)
-    text, held = (encode_bitext(tokenizer, part.source, part.target) for part in (each.lines, each.judged))
-    ibm1 = fit_ibm1(text, iterations=settings.iterations, null=False).score(held, "alpha")
-    known = {
-        "set": each.name,
-        "unit": unit,
-        "seed": settings.seed,
-        "ibm1": error_rate(each, ibm1, held, tokenizer),
-    }
-    rows: list[dict[str, Any]] = []
-
-    def look(network: NeuralAligner) -> None:
-        errors = {kind: error_rate(each, network.score(held, kind), held, tokenizer) for kind in KINDS}
-        accuracy = network.metrics.get("valid.accuracy", float("nan"))
-        rows.append({**known, "step": network.step, "accuracy": accuracy, **errors})
-
-    train_network(plan, EncodedText(text, held, tokenizer), progress, look, "cpu")
-    return rows
-
-
-def half_way_errors(raw: pd.DataFrame) -> pd.DataFrame:
-    """The steps at which the error rates of alpha and beta have fallen half-way, a row per network."""
-    right = raw.assign(**{kind: 1 - raw[kind] for kind in KINDS})
-    return half_way_rows(right, ("set", "unit", "seed"), KINDS)
 
 
 def gold_links_claims(raw: pd.DataFrame, halves: pd.DataFrame, warmup: int) -> Iterator[Claim]:

@@ -501,6 +501,44 @@ def decoded(networks: Sequence[EncoderDecoder], sequences: copying.Sequences, co
     return np.array([[decoded_places(h[:, :-1].numpy()), decoded_places(s[:, 1:].numpy())] for h, s in both]).T
 
 
+def by_subset(raw: pd.DataFrame, column: str) -> np.ndarray:
+    """A column of the raw rows, (subsets, seeds)."""
+    return raw.pivot(index="run", columns="condition", values=column)[NAMES].to_numpy().T
+
+
+def group_effects(steps: np.ndarray) -> dict[str, np.ndarray]:
+    """What each group does to the steps (subsets, seeds): with minus without, the mean over 8 pairs, (seeds,)."""
+    return dict(zip(GROUPS, (2 * MEMBERS - 1) @ steps / (len(SUBSETS) / 2), strict=True))
+
+
+def mediated_share(steps: np.ndarray, mediators: np.ndarray) -> float:
+    """The share of the sum of the groups' effects on the step that is gone once the mediators are held.
+
+    The effects are the coefficients of the groups by least squares within seeds, without and with the mediators.
+
+    Args:
+        steps: (subsets, seeds).
+        mediators: (K, subsets, seeds).
+    """
+    given = np.concatenate([np.repeat(MEMBERS[..., None], steps.shape[1], 2), mediators])
+    given = (given - given.mean(1, keepdims=True)).reshape(len(given), -1)
+    wanted = (steps - steps.mean(0)).ravel()
+    total, direct = (
+        np.linalg.lstsq(part.T, wanted, rcond=None)[0][: len(GROUPS)].sum()
+        for part in (given[: len(GROUPS)], given)
+    )
+    return 1 - float(ratio(direct, total))
+
+
+def within_conditions(mediator: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """float64 (seeds,): a seed's part in the rank correlation over seeds within each condition, both (conditions,
+    seeds); their mean is the mean of Spearman's correlations."""
+    ranks = [rankdata(part, axis=1) for part in (mediator, steps)]
+    with np.errstate(invalid="ignore"):  # NaN where it emerges at the same step in all
+        first, second = ((rank - rank.mean(1, keepdims=True)) / rank.std(1, keepdims=True) for rank in ranks)
+    return ratio(np.nansum(first * second, 0), np.isfinite(second).sum(0))
+
+
 def run_attention_without_lexicon(
     settings: AttentionWithoutLexiconSettings, progress: Progress = no_progress
 ) -> Result:
@@ -562,44 +600,6 @@ def run_attention_without_lexicon(
 
     claims = attention_without_lexicon_claims(raw, settings.steps)
     return Result(pd.DataFrame(table), claims, {"seeds": raw.round(5)}, draw, remarks)
-
-
-def by_subset(raw: pd.DataFrame, column: str) -> np.ndarray:
-    """A column of the raw rows, (subsets, seeds)."""
-    return raw.pivot(index="run", columns="condition", values=column)[NAMES].to_numpy().T
-
-
-def group_effects(steps: np.ndarray) -> dict[str, np.ndarray]:
-    """What each group does to the steps (subsets, seeds): with minus without, the mean over 8 pairs, (seeds,)."""
-    return dict(zip(GROUPS, (2 * MEMBERS - 1) @ steps / (len(SUBSETS) / 2), strict=True))
-
-
-def mediated_share(steps: np.ndarray, mediators: np.ndarray) -> float:
-    """The share of the sum of the groups' effects on the step that is gone once the mediators are held.
-
-    The effects are the coefficients of the groups by least squares within seeds, without and with the mediators.
-
-    Args:
-        steps: (subsets, seeds).
-        mediators: (K, subsets, seeds).
-    """
-    given = np.concatenate([np.repeat(MEMBERS[..., None], steps.shape[1], 2), mediators])
-    given = (given - given.mean(1, keepdims=True)).reshape(len(given), -1)
-    wanted = (steps - steps.mean(0)).ravel()
-    total, direct = (
-        np.linalg.lstsq(part.T, wanted, rcond=None)[0][: len(GROUPS)].sum()
-        for part in (given[: len(GROUPS)], given)
-    )
-    return 1 - float(ratio(direct, total))
-
-
-def within_conditions(mediator: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """float64 (seeds,): a seed's part in the rank correlation over seeds within each condition, both (conditions,
-    seeds); their mean is the mean of Spearman's correlations."""
-    ranks = [rankdata(part, axis=1) for part in (mediator, steps)]
-    with np.errstate(invalid="ignore"):  # NaN where it emerges at the same step in all
-        first, second = ((rank - rank.mean(1, keepdims=True)) / rank.std(1, keepdims=True) for rank in ranks)
-    return ratio(np.nansum(first * second, 0), np.isfinite(second).sum(0))
 
 
 def attention_without_lexicon_claims(raw: pd.DataFrame, last: int) -> tuple[Claim, ...]:

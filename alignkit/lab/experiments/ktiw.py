@@ -115,6 +115,26 @@ class AgreementCurves:
         return np.array([half_way(np.array(self.steps, np.float64), curves) for curves in shares])
 
 
+def half_way_row(curves: AgreementCurves) -> dict[str, object]:
+    """The half-way steps of alpha and beta against IBM 1, and their ratio with its interval."""
+    steps = curves.half_ways()[:, :2]
+    # NaN where lexical knowledge was not learned; then, or in any such resample, so is the interval.
+    ratios = ratio(steps[:, 0], np.where(np.isfinite(steps[:, 1]), steps[:, 1], 0))
+    low, high = np.quantile(ratios[1:], [0.025, 0.975])
+    alpha, beta = steps[0]
+    return {"run": curves.name, "alpha": alpha, "beta": beta, "ratio": ratios[0], "low": low, "high": high}
+
+
+def gains_of(curves: AgreementCurves) -> list[dict[str, object]]:
+    """A row per curve: agreement minus chance at the last step, and its interval over sentence pairs."""
+    rows: list[dict[str, object]] = []
+    for curve, excess in zip(CURVES, curves.hits[-1] - curves.expected[-1], strict=True):
+        low, high = bootstrap_ratio(excess, curves.rows)
+        value = float(excess.sum() / curves.rows.sum())
+        rows.append({"run": curves.name, "curve": curve, "gain": value, "low": low, "high": high})
+    return rows
+
+
 def run_ktiw_drives_attention(settings: KtiwSettings, progress: Progress = no_progress) -> Result:
     """Measures the agreements of all runs, and finds the half-way step of each curve.
 
@@ -185,26 +205,6 @@ def run_ktiw_drives_attention(settings: KtiwSettings, progress: Progress = no_pr
     )
 
 
-def gains_of(curves: AgreementCurves) -> list[dict[str, object]]:
-    """A row per curve: agreement minus chance at the last step, and its interval over sentence pairs."""
-    rows: list[dict[str, object]] = []
-    for curve, excess in zip(CURVES, curves.hits[-1] - curves.expected[-1], strict=True):
-        low, high = bootstrap_ratio(excess, curves.rows)
-        value = float(excess.sum() / curves.rows.sum())
-        rows.append({"run": curves.name, "curve": curve, "gain": value, "low": low, "high": high})
-    return rows
-
-
-def half_way_row(curves: AgreementCurves) -> dict[str, object]:
-    """The half-way steps of alpha and beta against IBM 1, and their ratio with its interval."""
-    steps = curves.half_ways()[:, :2]
-    # NaN where lexical knowledge was not learned; then, or in any such resample, so is the interval.
-    ratios = ratio(steps[:, 0], np.where(np.isfinite(steps[:, 1]), steps[:, 1], 0))
-    low, high = np.quantile(ratios[1:], [0.025, 0.975])
-    alpha, beta = steps[0]
-    return {"run": curves.name, "alpha": alpha, "beta": beta, "ratio": ratios[0], "low": low, "high": high}
-
-
 def ktiw_drives_attention_claims(halves: pd.DataFrame, gains: pd.DataFrame) -> Iterator[Claim]:
     """The claims, from the rows of :func:`half_way_row` and :func:`gains_of`."""
     both = halves[np.isfinite(halves.ratio)]
@@ -267,6 +267,34 @@ QUICK_KTIW_PER_HEAD = KtiwPerHeadSettings(
 )
 
 
+def step_ratios(alpha: np.ndarray, lexicon: np.ndarray) -> np.ndarray:
+    """The half-way steps of alpha (1 + resamples, G) over those of a lexicon; NaN unless both were learned."""
+    both = np.isfinite(alpha) & np.isfinite(lexicon) & (lexicon > 0)
+    return np.divide(alpha, lexicon, out=np.full(alpha.shape, np.nan), where=both)
+
+
+def head_half_ways(names: Sequence[str], halves: np.ndarray) -> pd.DataFrame:
+    """A row per head: its half-way steps, and alpha's over those of its lexicon and of beta, with 95 % intervals.
+
+    Args:
+        names: of G heads, the last being :data:`MEAN`, whose lexicon is the network's lexical probe beta.
+        halves: (1 + resamples, 2 G), half-way steps of alpha and of the lexicon of each; row 0 is of all pairs.
+    """
+    alpha, lexicon = np.hsplit(halves, 2)
+    compared = {
+        "alpha / lexicon": step_ratios(alpha, lexicon),
+        "alpha / beta": step_ratios(alpha, lexicon[:, -1:]),
+    }
+    rows = []
+    for g, name in enumerate(names):
+        row: dict[str, Any] = {"head": name, "alpha": alpha[0, g], "lexicon": lexicon[0, g]}
+        for label, ratios in compared.items():
+            low, high = percentile_interval(ratios[1:, g]) if np.isfinite(ratios[0, g]) else (np.nan, np.nan)
+            row |= {label: ratios[0, g], f"{label} low": low, f"{label} high": high}
+        rows.append(row)
+    return pd.DataFrame(rows).round(3)
+
+
 def run_ktiw_per_head(settings: KtiwPerHeadSettings, progress: Progress = no_progress) -> Result:
     """Trains a transformer, measures every head at its logged steps, and finds the half-way steps."""
     text = encode_plan(settings)
@@ -323,32 +351,19 @@ def run_ktiw_per_head(settings: KtiwPerHeadSettings, progress: Progress = no_pro
     return Result(table, tuple(ktiw_per_head_claims(halves)), {"steps": raw, "halves": table}, draw, (remark,))
 
 
-def step_ratios(alpha: np.ndarray, lexicon: np.ndarray) -> np.ndarray:
-    """The half-way steps of alpha (1 + resamples, G) over those of a lexicon; NaN unless both were learned."""
-    both = np.isfinite(alpha) & np.isfinite(lexicon) & (lexicon > 0)
-    return np.divide(alpha, lexicon, out=np.full(alpha.shape, np.nan), where=both)
+def head_statistic(ratios: np.ndarray, statistic: Any) -> tuple[float, tuple[float, float]]:
+    """A statistic of ratios (1 + resamples, heads), and its 95 % interval, over resamples that have all heads.
 
-
-def head_half_ways(names: Sequence[str], halves: np.ndarray) -> pd.DataFrame:
-    """A row per head: its half-way steps, and alpha's over those of its lexicon and of beta, with 95 % intervals.
-
-    Args:
-        names: of G heads, the last being :data:`MEAN`, whose lexicon is the network's lexical probe beta.
-        halves: (1 + resamples, 2 G), half-way steps of alpha and of the lexicon of each; row 0 is of all pairs.
+    The interval is unknown if more than one resample in twenty lacks a head, whose curve then does not rise for
+    certain; without heads there is no value either.
     """
-    alpha, lexicon = np.hsplit(halves, 2)
-    compared = {
-        "alpha / lexicon": step_ratios(alpha, lexicon),
-        "alpha / beta": step_ratios(alpha, lexicon[:, -1:]),
-    }
-    rows = []
-    for g, name in enumerate(names):
-        row: dict[str, Any] = {"head": name, "alpha": alpha[0, g], "lexicon": lexicon[0, g]}
-        for label, ratios in compared.items():
-            low, high = percentile_interval(ratios[1:, g]) if np.isfinite(ratios[0, g]) else (np.nan, np.nan)
-            row |= {label: ratios[0, g], f"{label} low": low, f"{label} high": high}
-        rows.append(row)
-    return pd.DataFrame(rows).round(3)
+    unknown = float("nan"), float("nan")
+    if not ratios.shape[1]:
+        return float("nan"), unknown
+    value = float(statistic(ratios[:1])[0])
+    whole = ratios[1:][np.isfinite(ratios[1:]).all(1)]
+    enough = len(whole) >= 0.95 * (len(ratios) - 1)
+    return value, percentile_interval(statistic(whole)) if enough else unknown
 
 
 def ktiw_per_head_claims(halves: np.ndarray) -> Iterator[Claim]:
@@ -372,18 +387,3 @@ def ktiw_per_head_claims(halves: np.ndarray) -> Iterator[Claim]:
     )
     statistic = f"share of {each.shape[1]} heads whose alpha has the later half-way step"
     yield claim(text, statistic, *head_statistic(each, lambda part: (part > 1).mean(1)), above=0.5)
-
-
-def head_statistic(ratios: np.ndarray, statistic: Any) -> tuple[float, tuple[float, float]]:
-    """A statistic of ratios (1 + resamples, heads), and its 95 % interval, over resamples that have all heads.
-
-    The interval is unknown if more than one resample in twenty lacks a head, whose curve then does not rise for
-    certain; without heads there is no value either.
-    """
-    unknown = float("nan"), float("nan")
-    if not ratios.shape[1]:
-        return float("nan"), unknown
-    value = float(statistic(ratios[:1])[0])
-    whole = ratios[1:][np.isfinite(ratios[1:]).all(1)]
-    enough = len(whole) >= 0.95 * (len(ratios) - 1)
-    return value, percentile_interval(statistic(whole)) if enough else unknown

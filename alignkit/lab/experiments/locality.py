@@ -158,6 +158,14 @@ def train(settings: LocalitySettings, seed: int, progress: Progress = no_progres
     return rows
 
 
+def spread_steps(rows: pd.DataFrame) -> pd.DataFrame:
+    """The first measured step of each run at which observation 3 holds; none of runs where it never does."""
+    largest = rows[["keyword", "last"]].max(axis=1)
+    alike = (rows["mean"] - rows.keyword).abs() < ALIKE * largest
+    held = rows[(rows["last"] > rows.after) & (rows.after > rows["mean"]) & alike & (rows.keyword > 0)]
+    return held.groupby("run", as_index=False)["step"].min()
+
+
 def run_locality(settings: LocalitySettings, progress: Progress = no_progress) -> Result:
     """Trains under uniform attention and measures gamma."""
     parts = [named_progress(progress, "", seed, settings.seeds) for seed in range(settings.seeds)]
@@ -194,14 +202,6 @@ def run_locality(settings: LocalitySettings, progress: Progress = no_progress) -
     claims = tuple(locality_claims(at_early, at_end, len(spread), settings.seeds))
     remarks = () if len(early) == settings.seeds else (known,)
     return Result(pd.DataFrame(table), claims, {"gamma": rows}, draw, remarks)
-
-
-def spread_steps(rows: pd.DataFrame) -> pd.DataFrame:
-    """The first measured step of each run at which observation 3 holds; none of runs where it never does."""
-    largest = rows[["keyword", "last"]].max(axis=1)
-    alike = (rows["mean"] - rows.keyword).abs() < ALIKE * largest
-    held = rows[(rows["last"] > rows.after) & (rows.after > rows["mean"]) & alike & (rows.keyword > 0)]
-    return held.groupby("run", as_index=False)["step"].min()
 
 
 def locality_claims(early: pd.DataFrame, end: pd.DataFrame, spread: int, runs: int) -> Iterator[Claim]:

@@ -164,6 +164,32 @@ def read_start(text: str) -> np.ndarray:
     return np.array([beta0, beta1, p])
 
 
+def _row(flow: str, course: pd.DataFrame, slope: float, turns: float, drift: float) -> dict[str, object]:
+    """The row of the table about one trajectory."""
+    first, last = course.iloc[0], course.iloc[-1]
+    row = {"flow": flow, "start": first.start, "dp/dt at 0": slope, "turns": turns, "least p": course.p.min()}
+    row |= {f"last {name}": last[name] for name in ("p", "beta0", "beta1")}
+    return row | {"first loss": first.loss, "last loss": last.loss, "drift": drift}
+
+
+def source_flow(settings: ToyClassifierSettings) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The source's flow: its courses, and a table with a row per start."""
+    time, courses, rows = np.linspace(0, settings.source_time, KEPT), [], []
+    every = max(1, round(settings.source_time / settings.step / (KEPT - 1)))
+    for name in dict.fromkeys([*settings.source_starts, RISING, FALLING]):
+        start = read_start(name)
+        solved = solve_linear(start, time)
+        beta0, beta1, p = solved.T
+        columns = {"beta0": beta0, "beta1": beta1, "p": p, "loss": linear_loss(solved.T)}
+        courses.append(pd.DataFrame({"start": name, "time": time, **columns}))
+        numeric = integrate(start[:, None], settings.source_time, (KEPT - 1) * every, linear_flow)[::every, :, 0]
+        drift = np.abs(numeric - solved).max() / np.abs(solved).max()
+        turn = turning_time(start)
+        slope = linear_flow(start)[2]
+        rows.append(_row("source", courses[-1], slope, turn if np.isfinite(turn) else np.nan, drift))
+    return pd.concat(courses, ignore_index=True), pd.DataFrame(rows)
+
+
 def run_toy_classifier(settings: ToyClassifierSettings, progress: Progress = no_progress) -> Result:
     """Solves the source's flow and integrates the extension's from every start, and checks both."""
     solved, source_rows = source_flow(settings)
@@ -220,32 +246,6 @@ def run_toy_classifier(settings: ToyClassifierSettings, progress: Progress = no_
         draw,
         remarks,
     )
-
-
-def source_flow(settings: ToyClassifierSettings) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The source's flow: its courses, and a table with a row per start."""
-    time, courses, rows = np.linspace(0, settings.source_time, KEPT), [], []
-    every = max(1, round(settings.source_time / settings.step / (KEPT - 1)))
-    for name in dict.fromkeys([*settings.source_starts, RISING, FALLING]):
-        start = read_start(name)
-        solved = solve_linear(start, time)
-        beta0, beta1, p = solved.T
-        columns = {"beta0": beta0, "beta1": beta1, "p": p, "loss": linear_loss(solved.T)}
-        courses.append(pd.DataFrame({"start": name, "time": time, **columns}))
-        numeric = integrate(start[:, None], settings.source_time, (KEPT - 1) * every, linear_flow)[::every, :, 0]
-        drift = np.abs(numeric - solved).max() / np.abs(solved).max()
-        turn = turning_time(start)
-        slope = linear_flow(start)[2]
-        rows.append(_row("source", courses[-1], slope, turn if np.isfinite(turn) else np.nan, drift))
-    return pd.concat(courses, ignore_index=True), pd.DataFrame(rows)
-
-
-def _row(flow: str, course: pd.DataFrame, slope: float, turns: float, drift: float) -> dict[str, object]:
-    """The row of the table about one trajectory."""
-    first, last = course.iloc[0], course.iloc[-1]
-    row = {"flow": flow, "start": first.start, "dp/dt at 0": slope, "turns": turns, "least p": course.p.min()}
-    row |= {f"last {name}": last[name] for name in ("p", "beta0", "beta1")}
-    return row | {"first loss": first.loss, "last loss": last.loss, "drift": drift}
 
 
 def toy_classifier_claims(

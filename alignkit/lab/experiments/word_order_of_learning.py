@@ -124,6 +124,78 @@ def rank_correlation(u: np.ndarray, v: np.ndarray) -> float:
     return float(spearmanr(u, v).statistic) if len(u) > 2 and np.ptp(u) and np.ptp(v) else float("nan")
 
 
+def learn_and_find(
+    text: LinePairs, held: LinePairs, settings: WordOrderOfLearningSettings, progress: Progress = no_progress
+) -> tuple[pd.DataFrame, float]:
+    """Trains one network; a row per word that occurs often enough: word, step, and the predictors.
+
+    Returns:
+        the rows, and the share of held-out tokens for which attention is first where IBM 1's posterior is.
+    """
+    tokenizer = learn_words([*text.source, *text.target], settings.minimum)
+    training, valid = (encode_bitext(tokenizer, part.source, part.target) for part in (text, held))
+    pairs = take_pairs(valid, settings.scored)
+    steps: list[int] = []
+    first: list[np.ndarray] = []
+
+    def look(network: NeuralAligner) -> None:
+        steps.append(network.step)
+        first.append(np.concatenate([matrix.argmax(1) for matrix in network.score(pairs, "alpha")]))
+
+    plan = settings.settings().change(text={"tokens": "words"})
+    if settings.steps:
+        epochs = -(-settings.steps // -(-len(training) // plan.training.batch))
+        plan = plan.change(training={"steps": settings.steps, "epochs": epochs})
+    train_network(plan, EncodedText(training, valid, tokenizer), progress, look, "cpu")
+    step_of = found_steps(steps, np.stack(first), pairs.target.tokens, settings.minimum)
+    step_of.pop(UNK, None)
+    model = fit_ibm1(training, iterations=settings.iterations, null=False)
+    posterior = np.concatenate([matrix.argmax(1) for matrix in model.score(pairs, "alpha")])
+    share = float((first[-1] == posterior).mean())
+    counts = np.bincount(training.target.tokens, minlength=len(tokenizer.vocabulary))
+    words = np.array(sorted(step_of))
+    with np.errstate(divide="ignore"):
+        values = {
+            "co-occurrence": alignment_entropy(training)[words],
+            "IBM 1": alignment_entropy(training, model.score(training, "alpha"))[words],
+            "frequency": -np.log(counts[words]),
+        }
+    names = [tokenizer.vocabulary[int(word)] for word in words]
+    table = pd.DataFrame({"word": names, "step": [step_of[int(word)] for word in words], **values})
+    return table[np.isfinite(table[list(PREDICTORS)]).all(axis=1)].reset_index(drop=True), share
+
+
+def correlations(raw: pd.DataFrame) -> pd.DataFrame:
+    """A row per network: the rank correlation of when words are found with every predictor and every fit."""
+    parts = dict(list(raw.groupby(["size", "seed"], sort=False)))
+    # The rank of each word by each predictor, (words, predictors), and by when it is found, as shares.
+    ranks = {
+        k: np.column_stack([rankdata(own[name]) for name in PREDICTORS]) / len(own) for k, own in parts.items()
+    }
+    orders = {k: rankdata(own.step) / len(own) for k, own in parts.items()}
+
+    def fitted(held: tuple, training: list[tuple]) -> float:
+        """The rank correlation of a network's steps with a linear fit of ranks made on other networks."""
+        if not training:
+            return float("nan")
+        x, y = (np.concatenate([values[k] for k in training]) for values in (ranks, orders))
+        weights = np.linalg.lstsq(np.column_stack([x, np.ones(len(x))]), y, rcond=None)[0]
+        return rank_correlation(ranks[held] @ weights[:-1], parts[held].step)
+
+    rows = []
+    for (size, seed), own in parts.items():
+        row: dict[str, float] = {"size": size, "seed": seed}
+        row |= {name: rank_correlation(own[name], own.step) for name in PREDICTORS}
+        seeds = [(n, s) for n, s in parts if n == size and s != seed]
+        row["fitted, other seeds"] = fitted((size, seed), seeds)
+        row["fitted, other sizes"] = fitted((size, seed), [(n, s) for n, s in parts if n != size])
+        both = [own.merge(parts[other], on="word", suffixes=("", "_other")) for other in seeds]
+        shared = [rank_correlation(each.step, each.step_other) for each in both]
+        row[OTHER_SEED] = float(np.mean(shared)) if shared else np.nan
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
 def run_word_order_of_learning(settings: WordOrderOfLearningSettings, progress: Progress = no_progress) -> Result:
     """Trains networks on texts of several sizes, and compares when words are found with what the text predicts."""
     lines, held = settings.lines()
@@ -178,80 +250,6 @@ def run_word_order_of_learning(settings: WordOrderOfLearningSettings, progress: 
         draw,
         remarks,
     )
-
-
-def learn_and_find(
-    text: LinePairs, held: LinePairs, settings: WordOrderOfLearningSettings, progress: Progress = no_progress
-) -> tuple[pd.DataFrame, float]:
-    """Trains one network; a row per word that occurs often enough: word, step, and the predictors.
-
-    Returns:
-        the rows, and the share of held-out tokens for which attention is first where IBM 1's posterior is.
-    """
-    tokenizer = learn_words([*text.source, *text.target], settings.minimum)
-    training, valid = (encode_bitext(tokenizer, part.source, part.target) for part in (text, held))
-    pairs = take_pairs(valid, settings.scored)
-    steps: list[int] = []
-    first: list[np.ndarray] = []
-
-    def look(network: NeuralAligner) -> None:
-        steps.append(network.step)
-        first.append(np.concatenate([matrix.argmax(1) for matrix in network.score(pairs, "alpha")]))
-
-    plan = settings.settings().change(text={"tokens": "words"})
-    if settings.steps:
-        epochs = -(-settings.steps // -(-len(training) // plan.training.batch))
-        plan = plan.change(training={"steps": settings.steps, "epochs": epochs})
-    train_network(plan, EncodedText(training, valid, tokenizer), progress, look, "cpu")
-    step_of = found_steps(steps, np.stack(first), pairs.target.tokens, settings.minimum)
-    step_of.pop(UNK, None)
-    model = fit_ibm1(training, iterations=settings.iterations, null=False)
-    posterior = np.concatenate([matrix.argmax(1) for matrix in model.score(pairs, "alpha")])
-    share = float((first[-1] == posterior).mean())
-    counts = np.bincount(training.target.tokens, minlength=len(tokenizer.vocabulary))
-    words = np.array(sorted(step_of))
-    with np.errstate(divide="ignore"):
-        values = {
-            "co-occurrence": alignment_entropy(training)[words],
-            "IBM 1": alignment_entropy(training, model.score(training, "alpha"))[words],
-            "frequency": -np.log(counts[words]),
-        }
-    names = [tokenizer.vocabulary[int(word)] for word in words]
-    table = pd.DataFrame({"word": names, "step": [step_of[int(word)] for word in words], **values})
-    return table[np.isfinite(table[list(PREDICTORS)]).all(axis=1)].reset_index(drop=True), share
-
-
-def correlations(raw: pd.DataFrame) -> pd.DataFrame:
-    """A row per network: the rank correlation of when words are found with every predictor and every fit."""
-    parts = dict(list(raw.groupby(["size", "seed"], sort=False)))
-    rows = []
-    for (size, seed), own in parts.items():
-        row: dict[str, float] = {"size": size, "seed": seed}
-        row |= {name: rank_correlation(own[name], own.step) for name in PREDICTORS}
-        seeds = [part for (n, s), part in parts.items() if n == size and s != seed]
-        sizes = [part for (n, _), part in parts.items() if n != size]
-        row["fitted, other seeds"] = _held_out(seeds, own)
-        row["fitted, other sizes"] = _held_out(sizes, own)
-        both = [own.merge(other, on="word", suffixes=("", "_other")) for other in seeds]
-        shared = [rank_correlation(each.step, each.step_other) for each in both]
-        row[OTHER_SEED] = float(np.mean(shared)) if shared else np.nan
-        rows.append(row)
-    return pd.DataFrame(rows)
-
-
-def _held_out(training: list[pd.DataFrame], held: pd.DataFrame) -> float:
-    """The rank correlation of the held-out steps with a linear fit of ranks made on other networks."""
-    if not training:
-        return float("nan")
-    x = np.concatenate([_ranks(part) for part in training])
-    y = np.concatenate([rankdata(part.step) / len(part) for part in training])
-    weights = np.linalg.lstsq(np.column_stack([x, np.ones(len(x))]), y, rcond=None)[0]
-    return rank_correlation(_ranks(held) @ weights[:-1], held.step)
-
-
-def _ranks(part: pd.DataFrame) -> np.ndarray:
-    """float64 (words, predictors): the rank of each word by each predictor, as a share."""
-    return np.column_stack([rankdata(part[name]) for name in PREDICTORS]) / len(part)
 
 
 def word_order_of_learning_claims(by_network: pd.DataFrame) -> Iterator[Claim]:
