@@ -10,7 +10,6 @@ import click
 
 from alignkit.lab.comparison import ALSO, CompareSettings
 from alignkit.lab.report.tables import metric_matrix, to_json
-from alignkit.links.terminal import beside
 from alignkit.metrics.registry import METRICS, SCORE_METRICS
 from alignkit.support.packages import need
 from alignkit.text.pairs import LinePairs, check_has_words
@@ -32,7 +31,7 @@ from alignkit_cli.options import (
 )
 from alignkit_cli.parameter_types import PASSES
 from alignkit_cli.progress import ProgressBar
-from alignkit_cli.show import chosen_pairs, draw, picture
+from alignkit_cli.show import beside, chosen_pairs, draw, picture
 
 if TYPE_CHECKING:
     from alignkit.aligner import Aligner

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 import sys
+import unicodedata
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from alignkit.errors import AlignkitError, abbreviated
-from alignkit.links.terminal import BLOCKS, grid, marks_for, printable
 from alignkit.pipeline.settings import AlignSettings, ReadSettings
 from alignkit_cli.options import (
     alignkit_command,
@@ -35,6 +36,25 @@ if TYPE_CHECKING:
 SHOWN = 3  #: pairs that are shown if there is no choice of them
 SHORT = range(4, 10)  #: words of a side of these
 FAINTEST = 1e-3  #: a link is one however improbable it is
+_COLOUR = re.compile(r"\x1b\[\d*m")
+_JOINERS = "\u200c\u200d"  # within words of some scripts
+_LEFT_TO_RIGHT = "\u200e"  # keeps the order of a line in terminals that write Hebrew or Arabic leftwards
+
+
+class Marks(NamedTuple):
+    """The characters of a picture, each two columns wide: squares, in the terminals' usual fonts.
+
+    ``shades`` are those of links, the most probable last; ``corner`` and ``line`` lead from a word to its column.
+    """
+
+    nothing: str
+    shades: tuple[str, ...]
+    corner: str
+    line: str
+
+
+BLOCKS = Marks("· ", ("░░", "▒▒", "▓▓", "██"), "╭ ", "│ ")
+PLAIN = Marks(". ", ("--", "++", "xx", "##"), ", ", "| ")
 
 
 class PairChoice(click.ParamType):
@@ -170,3 +190,64 @@ def picture(matrix: Iterable[Iterable[float]], source: Sequence[str], target: Se
 def draw(lines: Iterable[str]) -> None:
     """Print lines as far as standard output has the characters."""
     write_output("".join(f"{line}\n" for line in lines).encode(encoding(), "replace"), None)
+
+
+def grid(
+    matrix: Iterable[Iterable[float]],
+    source: Sequence[str],
+    target: Sequence[str],
+    marks: Marks = BLOCKS,
+    *,
+    colour: bool = False,
+) -> list[str]:
+    """The lines of a picture: each source word above its column, each target word at the end of its row.
+
+    A word is the last of its line, so that no script and no width of characters can move a column.
+
+    Args:
+        matrix: (T, L), from 0, no link, to 1.
+        source, target: the L and T words.
+        marks: to draw with.
+        colour: whether the terminal shows colours.
+    """
+    lines = [marks.line * s + marks.corner + printable(word) for s, word in enumerate(source)]
+    most = len(marks.shades)
+    for row, word in zip(matrix, target, strict=True):
+        cells = []
+        for value in map(float, row):
+            cell = marks.shades[min(max(round(value * most), 1), most) - 1] if value > 0 else marks.nothing
+            cells.append(f"\x1b[{32 if value > 0 else 2}m{cell}\x1b[0m" if colour else cell)
+        lines.append(f"{''.join(cells)} {printable(word)}")
+    for n, line in enumerate(lines):
+        if any(unicodedata.bidirectional(each) in ("R", "AL") for each in line):
+            lines[n] = _LEFT_TO_RIGHT + line
+    return lines
+
+
+def marks_for(encoding: str) -> Marks:
+    """The marks that a terminal of this encoding can show."""
+    try:
+        "".join((*BLOCKS.shades, BLOCKS.nothing, BLOCKS.corner, BLOCKS.line)).encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return PLAIN
+    return BLOCKS
+
+
+def printable(text: str) -> str:
+    """The text without what would steer a terminal."""
+    return "".join(each if each.isprintable() or each in _JOINERS else "\ufffd" for each in text)
+
+
+def width(line: str) -> int:
+    """The number of columns that a line takes in a terminal."""
+    widths = (
+        0 if unicodedata.category(each) in ("Mn", "Me", "Cf") else 1 + (unicodedata.east_asian_width(each) in "WF")
+        for each in _COLOUR.sub("", line)
+    )
+    return sum(widths)
+
+
+def beside(left: Sequence[str], right: Sequence[str], gap: int = 4) -> list[str]:
+    """The lines of two pictures next to each other."""
+    edge = max(map(width, left)) + gap
+    return [a + " " * (edge - width(a)) + b for a, b in zip_longest(left, right, fillvalue="")]

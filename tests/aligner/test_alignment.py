@@ -13,10 +13,7 @@ from alignkit.aligner import Aligner, Reversed, Symmetrized, per_word
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.kernels.translation_table import UNSEEN
-from alignkit.links.from_scores import scores_of_links
-from alignkit.links.links import Links
 from alignkit.pipeline.aligned_text import AlignedText
-from alignkit.scores import Scores
 
 PAIRS = random_pairs(21)
 ALL = {"probabilities": True, "scored": True, "words": True}
@@ -49,15 +46,6 @@ def test_link_probabilities_are_the_posteriors(models):
             assert both[k] == pytest.approx(math.sqrt(float(alpha[m][t, s]) * float(back[m][s, t])))
             k += 1
     assert k == len(links.pairs) > 50
-
-
-def test_scores_of_links_need_scores_of_the_same_pairs():
-    links, scores = Links.from_lists([[(1, 0)]]), Scores.from_matrices([np.ones((1, 1))])
-    for wrong in (scores, Scores.from_matrices([np.ones((1, 2))] * 2)):
-        with pytest.raises(AlignkitError, match="not of the same sentence pairs"):
-            scores_of_links(links, wrong)
-    assert scores_of_links(links, Scores.from_matrices([[[1, 0.5]]])).tolist() == [0.5]
-    assert scores_of_links(links, Scores.from_matrices([[[1], [0.5]]]), transposed=True).tolist() == [0.5]
 
 
 @pytest.mark.parametrize("null", [True, False])

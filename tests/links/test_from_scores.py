@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alignkit.links.from_scores import best_links, links_above, links_from_positions
+from alignkit.errors import AlignkitError
+from alignkit.links.from_scores import best_links, links_above, links_from_positions, scores_of_links
+from alignkit.links.links import Links
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 
@@ -64,3 +66,12 @@ def test_links_from_positions_equal_the_naive_ones(text, threads):
 @pytest.mark.parametrize("threshold", [0.2, 0.7])
 def test_a_score_reaches_a_threshold_of_the_same_decimal_number(threshold):
     assert len(links_above(Scores.from_matrices([np.full((1, 1), threshold)]), threshold).pairs) == 1
+
+
+def test_scores_of_links_need_scores_of_the_same_pairs():
+    links, scores = Links.from_lists([[(1, 0)]]), Scores.from_matrices([np.ones((1, 1))])
+    for wrong in (scores, Scores.from_matrices([np.ones((1, 2))] * 2)):
+        with pytest.raises(AlignkitError, match="not of the same sentence pairs"):
+            scores_of_links(links, wrong)
+    assert scores_of_links(links, Scores.from_matrices([[[1, 0.5]]])).tolist() == [0.5]
+    assert scores_of_links(links, Scores.from_matrices([[[1], [0.5]]]), transposed=True).tolist() == [0.5]

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from alignkit.links.terminal import BLOCKS, PLAIN, beside, grid, marks_for, width
+from alignkit_cli.show import BLOCKS, PLAIN, beside, grid, marks_for, width
+
+
+def test_a_picture():
+    assert grid([[1.0, 0.0], [0.1, 0.6]], ["das", "Haus"], ["the", "house"], PLAIN) == [
+        ", das",
+        "| , Haus",
+        "##.  the",
+        "--++ house",
+    ]
 
 
 def test_links_are_darker_the_more_probable():
