@@ -72,7 +72,7 @@ class AlignedText:
 
     @cached_property
     def sentence_scores(self) -> np.ndarray:
-        """float64 (M, 1 or 2): see :func:`alignkit.aligner.sentence_scores`."""
+        """float64 (M, 1 or 2): see :meth:`alignkit.aligner.Aligner.sentence_scores`."""
         return self.aligner.sentence_scores(self.bitext)
 
     def __len__(self) -> int:
@@ -141,7 +141,7 @@ class AlignedText:
         Raises:
             AlignkitError: the aligner does not give what is asked for.
         """
-        aligner, size, (links, known) = self.aligner, len(self.bitext), self.fitted or (None, None)
+        aligner, size, (links, posteriors) = self.aligner, len(self.bitext), self.fitted or (None, None)
         step = BLOCK if probabilities or scored or words else size if links is None else WRITTEN_BLOCK
         step = max(self.block or step, 1)
         if links is None and self.block is None and size > step:
@@ -151,8 +151,8 @@ class AlignedText:
             text = self.bitext.block(low, high)
             if links is not None:
                 part = links.block(low, high)
-                if known is not None:
-                    values = known[links.offsets[low] : links.offsets[high]]
+                if posteriors is not None:
+                    values = posteriors[links.offsets[low] : links.offsets[high]]
                 elif probabilities:
                     values = aligner.link_probabilities(text, part)
             elif probabilities:
