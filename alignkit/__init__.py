@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from alignkit.text.bitext import Corpus as Corpus
     from alignkit.text.pairs import read_bitext as read_bitext
     from alignkit.text.vocabulary import Vocabulary as Vocabulary
-    from alignkit.uses.projection.spans import ProjectedSpan as ProjectedSpan
-    from alignkit.uses.projection.spans import project_spans as project_spans
+    from alignkit.uses.projection import ProjectedSpan as ProjectedSpan
+    from alignkit.uses.projection import project_spans as project_spans
     from alignkit.uses.remapping import remap_links as remap_links
 
 #: module -> its public names; it is imported when one of them is first used
@@ -84,7 +84,7 @@ _PUBLIC = {
     "alignkit.pipeline.align": "align align_stream align_blocks",
     "alignkit.pipeline.models": "load",
     "alignkit.pipeline.settings": "AlignSettings",
-    "alignkit.uses.projection.spans": "ProjectedSpan project_spans",
+    "alignkit.uses.projection": "ProjectedSpan project_spans",
 }
 _WHERE = {name: module for module, names in _PUBLIC.items() for name in names.split()}
 

@@ -43,7 +43,7 @@ LOADERS = {
     "alignkit.hmm-joint": "alignkit.classical.hmm.joint:load_joint",
     "alignkit.reversed": "alignkit.aligner:load_reversed",
     "alignkit.symmetrized": "alignkit.aligner:load_symmetrized",
-    "alignkit.supervised": "alignkit.supervised.aligner:load_supervised",
+    "alignkit.supervised": "alignkit.supervised:load_supervised",
     "alignkit.heads": "alignkit.lab.heads.combination:load_combination",
 }
 #: the loader of a checkpoint or a run directory

@@ -3,7 +3,7 @@
     ALIGNKIT_DATA=DATA python benchmarks/diagnose.py -o benchmarks/results/diagnose --peer-python PYTHON
 
 The sets are those of benchmarks/quality.py, prepared in the same way. The numbers of the estimator
-(alignkit.uses.diagnose.expected_aer.Calibration) are chosen here, on the dev parts of sets whose gold links are
+(alignkit.uses.diagnose.evidence.Calibration) are chosen here, on the dev parts of sets whose gold links are
 mostly sure. Each set's test part is judged with numbers chosen without that set ("left_out"), with those that the
 program has ("shipped"), and without calibration. Beside this: alignments of one text made worse on purpose, and
 how well calibrated link probabilities are, with and without gold links of other sets.
@@ -37,22 +37,21 @@ from alignkit.embeddings.contextual import ContextualEmbeddings
 from alignkit.links.from_scores import links_above
 from alignkit.links.links import GoldLinks, Links
 from alignkit.links.symmetrization import symmetrize
-from alignkit.metrics.aer import evaluate, link_keys
-from alignkit.metrics.error_classes import WordFacts
+from alignkit.metrics.aer import WordFacts, evaluate, link_keys
 from alignkit.pipeline.align import align
 from alignkit.scores import Scores, flat_offsets
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import read_bitext
 from alignkit.uses.diagnose.diagnosis import calibration_error, diagnose_links, mean_log_count
-from alignkit.uses.diagnose.expected_aer import (
+from alignkit.uses.diagnose.evidence import (
     CALIBRATION,
     Calibration,
     Evidence,
     ExpectedEvaluation,
     evidence_logits,
     expected_link_counts,
+    vote,
 )
-from alignkit.uses.diagnose.view_votes import vote
 
 JOINED = "grow-diag-final-and"
 #: name -> settings of align()

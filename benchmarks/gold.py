@@ -25,8 +25,7 @@ from alignkit.embeddings.contextual import ContextualEmbeddings
 from alignkit.links.from_scores import links_above
 from alignkit.links.links import GoldLinks, Links, parse_links
 from alignkit.metrics.aer import evaluate
-from alignkit.supervised.aligner import SupervisedAligner, fit_supervised
-from alignkit.supervised.classifier import Cells
+from alignkit.supervised import Cells, SupervisedAligner, fit_supervised
 from alignkit.text.bitext import Bitext
 from alignkit.text.reading import read_lines
 

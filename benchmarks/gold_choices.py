@@ -31,8 +31,7 @@ from alignkit.classical.hmm.joint import JointHMM, fit_joint
 from alignkit.links.from_scores import links_above
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import evaluate
-from alignkit.supervised.aligner import SupervisedAligner, fit_supervised
-from alignkit.supervised.classifier import Cells
+from alignkit.supervised import Cells, SupervisedAligner, fit_supervised
 from alignkit.text.bitext import Bitext
 
 SIZES, SHARE, LEAST = (20, 50), 0.8, 100

@@ -34,7 +34,7 @@ from quality_systems import System, eflomal, importable, measured, ours
 from alignkit.links.links import Links, parse_links, parse_probabilities
 from alignkit.links.symmetrization import symmetrize
 from alignkit.text.reading import read_lines
-from alignkit.uses.projection.spans import RULES, Span, project_spans
+from alignkit.uses.projection import RULES, Span, project_spans
 
 SETS = [f"xlwa_en_{language}" for language in ("da", "es", "it", "pt", "sl")] + ["cdt_da_en", "hansards_en_fr"]
 KINDS = ("names", "random")

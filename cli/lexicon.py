@@ -64,8 +64,7 @@ def command(
     the number of links of one of them plus its occurrences without a link.
     """
     from alignkit.aligner import Reversed, load_aligner
-    from alignkit.classical.lexicon import lexicon_files, lexicon_of, reverse_lexicon_of
-    from alignkit.classical.link_counts import LinkedWords
+    from alignkit.classical.lexicon import LinkedWords, lexicon_files, lexicon_of, reverse_lexicon_of
 
     if both and second is not None:
         raise click.UsageError("--both goes only with one MODEL.")

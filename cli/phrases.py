@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alignkit.uses.phrases.settings import LONGEST, PHRASE_LENGTH
+from alignkit.uses.phrases import LONGEST, PHRASE_LENGTH
 from alignkit_cli.options import (
     Command,
     alignkit_command,
@@ -66,7 +66,7 @@ def command(output: str | None, **options: Any) -> None:
 
     While phrases are counted, they are stored in files of the temporary folder (TMPDIR).
     """
-    from alignkit.uses.phrases.table import gzipped, phrase_table
+    from alignkit.uses.phrases.tables import gzipped, phrase_table
 
     table = phrase_table(read_linked_text(**options))
     write_output(gzipped(table) if output is not None and output.endswith(".gz") else table, output)

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from alignkit.uses.projection.files import FORMATS
-from alignkit.uses.projection.spans import RULES
+from alignkit.uses.projection import RULES
+from alignkit.uses.projection_files import FORMATS
 from alignkit_cli.options import (
     alignkit_command,
     argument,
@@ -68,7 +68,7 @@ def command(source: str, target: str, links: str | None, output: str | None, qui
     nothing else of TGT changes. Tags without linked words go, empty, before the words that follow them. Labels and
     spans without a place are left out. A message on standard error names each of these.
     """
-    from alignkit.uses.projection.files import project_files
+    from alignkit.uses.projection_files import project_files
 
     with ProgressBar("aligning", quiet) as bar:
         parts = project_files(source, target, links, progress=bar, **options)

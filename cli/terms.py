@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from alignkit.lab.report.tables import to_json
-from alignkit.uses.phrases.settings import FUNCTION_WORDS, LEAST_COUNT, TERM_LENGTH
+from alignkit.uses.phrases import FUNCTION_WORDS, LEAST_COUNT, TERM_LENGTH
 from alignkit_cli.analysis_options import json_option
 from alignkit_cli.options import alignkit_command, output_option, reading_options, work_options, write_output
 from alignkit_cli.parameter_types import COUNT, SHARE
@@ -43,7 +43,7 @@ def command(
     probability if LINKS has probabilities (`alignkit align --format probabilities`). A term within another one
     that is as frequent is left out.
     """
-    from alignkit.uses.phrases.terms import find_terms
+    from alignkit.uses.phrases.tables import find_terms
 
     table = find_terms(read_linked_text(**options), min_count, function_words, best)
     text = (

@@ -121,15 +121,15 @@ def bags_of(corpus: Corpus, threads: int, keep: bool = True) -> tuple[Bags, Toke
     words, counts = np.empty(len(corpus.tokens), np.int32), np.empty(len(corpus.tokens), np.float32)
     is_short = corpus.lengths.max(initial=0) <= np.iinfo(np.uint16).max
     entries = np.empty(len(corpus.tokens), np.uint16 if is_short else np.int32)
-    sizes = np.zeros(len(corpus), np.int64)
-
-    def fill(low: int, high: int) -> None:
-        stamp, place = np.full(types, -1, np.int32), np.empty(types, np.int32)
-        text, bags = Tokens(corpus.tokens, offsets), Bags(words, counts, offsets)
-        kernels.fill_bags(low, high, text, bags, entries, stamp, place, sizes)
-
-    ranges = blocks(corpus.lengths, threads)
-    run_blocks(fill, ranges, threads)
+    sizes, ranges = np.zeros(len(corpus), np.int64), blocks(corpus.lengths, threads)
+    text, bags = Tokens(corpus.tokens, offsets), Bags(words, counts, offsets)
+    run_blocks(
+        lambda low, high: kernels.fill_bags(
+            low, high, text, bags, entries, np.full(types, -1, np.int32), np.empty(types, np.int32), sizes
+        ),
+        ranges,
+        threads,
+    )
     bag_offsets = offsets_of(sizes)
     for low, high in ranges:  # the bags of a block start where its tokens do: close the gaps between blocks
         here, there = bag_offsets[low], offsets[low]
@@ -177,11 +177,6 @@ def token_index(corpus: Corpus, threads: int = 1) -> InvertedIndex:
     return invert(Bags(corpus.tokens, positions, corpus.offsets), len(corpus.vocabulary), threads)
 
 
-def row_blocks(work: np.ndarray, threads: int) -> list[tuple[int, int]]:
-    """Ranges of words with even work: more than threads, because one frequent word can be a tenth of all work."""
-    return blocks(work, 1 if threads == 1 else 8 * threads)
-
-
 class IndexedBitext:
     """A bitext indexed by source word.
 
@@ -194,7 +189,8 @@ class IndexedBitext:
         index: the sentences of each source word, and its count in each.
         target: the bags of the target side.
         entries_met: int64 (V_src,), how many target entries each source word meets.
-        row_ranges: ranges of source words with even work.
+        row_ranges: ranges of source words with even work: more than threads, because one frequent word can be a
+            tenth of all work.
     """
 
     def __init__(self, bitext: Bitext, threads: int, keep_bags: bool = True) -> None:
@@ -205,7 +201,7 @@ class IndexedBitext:
         self.index = invert(source, self.types[0], threads)
         met = offsets_of(np.diff(self.target.offsets)[self.index.sentences])
         self.entries_met = np.diff(met[self.index.starts])
-        self.row_ranges = row_blocks(self.entries_met, threads)
+        self.row_ranges = blocks(self.entries_met, 8 * threads if threads > 1 else 1)
         self.threads = threads
 
     def pairs(self, weights: np.ndarray | None = None, room: int = ROOM) -> TableRows:

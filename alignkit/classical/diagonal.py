@@ -174,7 +174,7 @@ def fit_diagonal(
 
             # M-step: the rows of expected counts become distributions, and the tension follows the mean distance;
             # not at first: under uniform translation probabilities posterior positions are as the prior ones.
-            normalise_rows(offsets, trans.values, settings.dirichlet, workers)
+            normalise_rows(offsets, trans.values, settings.dirichlet, row_ranges, workers)
             if settings.null:
                 null.values[:] = normalise_null(null.values * null_counts, settings.dirichlet)
             if settings.optimize_tension and iteration > 0:

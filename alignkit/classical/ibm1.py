@@ -140,7 +140,7 @@ def fit_ibm1(
             # M-step: the rows of expected counts become distributions.
             if pseudo_counts is not None:
                 trans.values[:] += pseudo_counts
-            normalise_rows(trans.offsets, trans.values, settings.dirichlet, workers)
+            normalise_rows(trans.offsets, trans.values, settings.dirichlet, indexed.row_ranges, workers)
             if settings.null:
                 null.values[:] = normalise_null(null_counts, settings.dirichlet)
 
@@ -201,11 +201,6 @@ class IBM1(LexicalModel, Aligner):
     }
     kinds = ("alpha", "beta")
     predicts = ("target",)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.null_probability is not None and not (self.null is not None and 0 < self.null_probability < 1):
-            raise ValueError("null_probability must lie between 0 and 1, and needs null")
 
     def score(self, bitext: Bitext, kind: str = "alpha") -> Scores:
         """beta[t, l] = Trans(y_t | x_l); alpha[t, l] = beta[t, l] / sum over l' of beta[t, l'], NULL included.
@@ -291,5 +286,8 @@ class IBM1(LexicalModel, Aligner):
 def load_ibm1(path: PathLike) -> IBM1:
     """Read what :meth:`IBM1.save` wrote; raises InputError if it is missing, damaged or of another kind."""
     with loaded(path, KIND, VERSION) as (fields, header):
-        probability = header.number("null_probability", 0, 1) if header.optional("null_probability") else None
-        return IBM1(**read_parts(fields, header), null_probability=probability)
+        p0 = header.number("null_probability", 0, 1) if header.optional("null_probability") else None
+        model = IBM1(**read_parts(fields, header), null_probability=p0)
+        if p0 is not None and not (model.null is not None and 0 < p0 < 1):
+            raise ValueError("null_probability must lie between 0 and 1, and needs null")
+        return model

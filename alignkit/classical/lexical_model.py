@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from alignkit.classical.cooccurrence import PairTable, row_blocks, token_index
+from alignkit.classical.cooccurrence import PairTable, token_index
 from alignkit.kernels import translation_table as kernels
 from alignkit.kernels.inverted_index import Tokens
 from alignkit.kernels.translation_table import Matrices, RowSpans
 from alignkit.scores import Scores, flat_offsets
 from alignkit.support.files import Fields, Record
-from alignkit.support.threads import run_blocks, thread_count
+from alignkit.support.threads import blocks, run_blocks, thread_count
 from alignkit.text.bitext import Bitext, check_bitext
 from alignkit.text.vocabulary import Vocabulary, unpack_vocabulary, vocabulary_arrays
 
@@ -48,7 +49,7 @@ class LexicalModel:
     threads: int | None = field(default=None, compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.table.shape != (len(self.source), len(self.target)):
+        if (len(self.table.offsets) - 1, self.table.width) != (len(self.source), len(self.target)):
             raise ValueError(f"table of shape {self.table.shape} does not fit the vocabularies")
         if self.null is not None and (self.null.shape, self.null.dtype) != ((len(self.target),), np.float32):
             raise ValueError("null must be float32 with one value per target word")
@@ -168,7 +169,7 @@ class Lookup:
             kernels.fill_scores(low, high, index, self.rows, target, lengths, there, matrices, dense)
 
         work = np.diff(index.starts) + self.rows.ends - self.rows.starts
-        run_blocks(fill, row_blocks(work, self.threads), self.threads)
+        run_blocks(fill, blocks(work, 8 * self.threads if self.threads > 1 else 1), self.threads)
         return Scores(matrices.values, offsets, shapes)
 
 
@@ -189,7 +190,13 @@ def table_values(
     return values.T.ravel()
 
 
-def normalise_rows(offsets: np.ndarray, counts: np.ndarray, dirichlet: float | None, threads: int = 1) -> None:
+def normalise_rows(
+    offsets: np.ndarray,
+    counts: np.ndarray,
+    dirichlet: float | None,
+    ranges: Sequence[tuple[int, int]] = ((0, 1),),
+    threads: int = 1,
+) -> None:
     """The M-step of a lexical model: turn expected counts into probabilities, row by row and in place.
 
     Args:
@@ -197,9 +204,9 @@ def normalise_rows(offsets: np.ndarray, counts: np.ndarray, dirichlet: float | N
         counts: float32 (K,).
         dirichlet: concentration of a symmetric Dirichlet prior over the words of a row, by variational Bayes
             (Johnson 2007); None: maximum likelihood.
+        ranges: of rows, which are computed at once; by default the first row alone.
         threads: how many to use; no result depends on it.
     """
-    ranges = row_blocks(np.diff(offsets), threads)
     if dirichlet is None:
         run_blocks(lambda low, high: kernels.divide_rows(low, high, offsets, counts), ranges, threads)
     else:

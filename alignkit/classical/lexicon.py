@@ -1,8 +1,10 @@
-"""Translation tables as text: TSV, Moses' lexical weights, Marian's shortlist, eflomal's priors."""
+"""Lexicons of models and of links; as text: TSV, Moses' lexical weights, Marian's shortlist, eflomal's priors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -11,10 +13,15 @@ from alignkit.classical.cooccurrence import PairTable
 from alignkit.classical.hmm.joint import JointHMM
 from alignkit.classical.hmm.model import FittedHMM
 from alignkit.classical.lexical_model import LexicalModel
-from alignkit.classical.link_counts import LinkedWords
 from alignkit.classical.settings import SHORTLIST, LexiconFormat
 from alignkit.errors import AlignkitError
+from alignkit.links.gold import read_links
+from alignkit.links.links import Links, check_range
+from alignkit.support.arrays import brief_repr
+from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.pairs import read_bitext
 from alignkit.text.vocabulary import Vocabulary
+from alignkit.types import PathLike
 
 NULL = "NULL"  #: how Moses writes the empty word
 #: White space to a C++ stream or Python's split, but part of a token here.
@@ -22,58 +29,6 @@ _BREAKS = "\v\f\r\x1c\x1d\x1e\x1f"
 
 #: Smaller probabilities would be 0.0000000 in Moses' files, and have no logarithm.
 _SMALLEST = 5e-8
-
-
-def entries(
-    model: LexicalModel, best: int | None = None, minimum: float = 0.0
-) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """(source id, target ids, probabilities) of every source word that has translations.
-
-    Source words come in order of their bytes; the translations fall in probability, and equals are in order of
-    their bytes. Probabilities of 0 are left out.
-
-    Args:
-        model: with the table.
-        best: the most translations of a source word; None: all.
-        minimum: the least probability.
-    """
-    rank = _ranks(model.target)
-    for i in np.argsort(_ranks(model.source)).tolist():
-        columns, values = model.table.row(i)
-        chosen = _select(columns, values, rank, best, minimum)
-        if len(chosen):
-            yield i, columns[chosen], values[chosen]
-
-
-def null_entries(
-    model: LexicalModel, best: int | None = None, minimum: float = 0.0
-) -> tuple[np.ndarray, np.ndarray]:
-    """(target ids, probabilities) of NULL, as in :func:`entries`; empty without NULL."""
-    values = np.zeros(len(model.target), np.float32) if model.null is None else model.null
-    columns = np.arange(len(values))
-    chosen = _select(columns, values, _ranks(model.target), best, minimum)
-    return columns[chosen], values[chosen]
-
-
-def _ranks(vocabulary: Vocabulary) -> np.ndarray:
-    """int64 (V,): the place of each word among all in order of their UTF-8 bytes."""
-    data, bounds = vocabulary.text.tobytes(), vocabulary.offsets.tolist()
-    order = sorted(range(len(vocabulary)), key=lambda i: data[bounds[i] : bounds[i + 1]])
-    ranks = np.empty(len(order), np.int64)
-    ranks[order] = np.arange(len(order))
-    return ranks
-
-
-def _select(
-    columns: np.ndarray, values: np.ndarray, rank: np.ndarray, best: int | None, minimum: float
-) -> np.ndarray:
-    """The places of the values to keep, the largest first."""
-    kept = np.flatnonzero((values > 0) & (values >= minimum))
-    if best is not None and len(kept) > 4 * best:
-        # Sorting a long row for its first few is most of the work: leave out what cannot be among them.
-        bound = np.partition(values[kept], len(kept) - best)[len(kept) - best]
-        kept = kept[values[kept] >= bound]
-    return kept[np.lexsort((rank[columns[kept]], -values[kept]))][:best]
 
 
 def lexicon_of(aligner: Aligner) -> LexicalModel:
@@ -96,16 +51,6 @@ def lexicon_of(aligner: Aligner) -> LexicalModel:
     return aligner
 
 
-def translations(aligner: Aligner, word: str, best: int | None = None) -> list[tuple[str, float]]:
-    """As :meth:`alignkit.aligner.Aligner.translations` has them."""
-    model = lexicon_of(aligner)
-    if (i := model.source.id(word)) < 0 and (i := model.source.id(word.lower())) < 0:
-        return []
-    columns, values = model.table.row(i)
-    found = zip((model.target[o] for o in columns.tolist()), values.tolist(), strict=True)
-    return sorted(((w, p) for w, p in found if p > 0), key=lambda each: (-each[1], each[0].encode()))[:best]
-
-
 def reverse_lexicon_of(aligner: Aligner) -> LexicalModel:
     """The target-to-source translation table of a model of both directions: symmetrized models, or the joint one.
 
@@ -122,6 +67,137 @@ def reverse_lexicon_of(aligner: Aligner) -> LexicalModel:
     offsets = np.searchsorted(model.table.columns[order], np.arange(len(model.target) + 1)).astype(np.int64)
     table = PairTable(offsets, rows[order], model.reverse.emission[order], len(model.source))
     return LexicalModel(model.target, model.source, table, null=model.reverse.null)
+
+
+def translations(aligner: Aligner, word: str, best: int | None = None) -> list[tuple[str, float]]:
+    """As :meth:`alignkit.aligner.Aligner.translations` has them."""
+    model = lexicon_of(aligner)
+    if (i := model.source.id(word)) < 0 and (i := model.source.id(word.lower())) < 0:
+        return []
+    columns, values = model.table.row(i)
+    found = zip((model.target[o] for o in columns.tolist()), values.tolist(), strict=True)
+    return sorted(((w, p) for w, p in found if p > 0), key=lambda each: (-each[1], each[0].encode()))[:best]
+
+
+@dataclass(frozen=True, eq=False)
+class LinkedWords:
+    """How often the words of a text are linked.
+
+    Attributes:
+        bitext: M pairs.
+        links: theirs, each inside its pair.
+    """
+
+    bitext: Bitext
+    links: Links
+
+    __repr__ = brief_repr
+
+    @classmethod
+    def read(cls, source: PathLike, target: PathLike | None, links: PathLike) -> LinkedWords:
+        """Read a text and its links.
+
+        Args:
+            source, target: as in :func:`alignkit.text.pairs.read_bitext`.
+            links: zero-based, a line for each pair.
+
+        Raises:
+            InputError: a file cannot be read, there is not a line of links for each pair, or a link is outside its
+                pair.
+        """
+        bitext, found = read_bitext(source, target), read_links(links)
+        check_range(links, found, bitext.shapes, whole=True)
+        return cls(bitext, found)
+
+    @cached_property
+    def reversed(self) -> LinkedWords:
+        """The same with source and target exchanged."""
+        return LinkedWords(self.bitext.reversed, self.links.reversed)
+
+    @cached_property
+    def places(self) -> tuple[np.ndarray, np.ndarray]:
+        """int64 (K,) each: the tokens of both sides that each link joins."""
+        m, (s, t) = self.links.sentences, self.links.pairs.T
+        return self.bitext.source.offsets[m] + s, self.bitext.target.offsets[m] + t
+
+    @cached_property
+    def table(self) -> PairTable:
+        """How often each source word is linked to each target word."""
+        source, target = self.bitext.source, self.bitext.target
+        x, y = source.tokens[self.places[0]], target.tokens[self.places[1]]
+        return table_of_pairs(x, y, None, (len(source.vocabulary), len(target.vocabulary)))
+
+    @cached_property
+    def lexicon(self) -> LexicalModel:
+        """p(target word | source word), and p(target word | NULL), as Moses counts them.
+
+        The links of a pair of words are divided by those of the source word and its occurrences without a link;
+        NULL's words are the target words without a link.
+        """
+        source, target = self.bitext.source, self.bitext.target
+        rows, unlinked = self.table.rows, []
+        for side, places in zip((source, target), self.places, strict=True):
+            free = np.ones(len(side.tokens), bool)
+            free[places] = False
+            unlinked.append(np.bincount(side.tokens[free], minlength=len(side.vocabulary)))
+        totals = np.bincount(rows, self.table.values, len(source.vocabulary)) + unlinked[0]
+        null = (unlinked[1] / max(unlinked[1].sum(), 1)).astype(np.float32)
+        table = self.table.with_values((self.table.values / totals[rows]).astype(np.float32))
+        return LexicalModel(source.vocabulary, target.vocabulary, table, null=null)
+
+    def fertilities(self) -> Iterator[tuple[str, int, int]]:
+        """(source word, number of links, how often an occurrence of the word has so many), of linked ones."""
+        links = np.bincount(self.places[0])
+        linked = np.flatnonzero(links)
+        rows = np.stack([self.bitext.source.tokens[linked], links[linked]])
+        (words, numbers), counts = np.unique(rows, axis=1, return_counts=True)
+        for word, number, count in zip(words.tolist(), numbers.tolist(), counts.tolist(), strict=True):
+            yield self.bitext.source.vocabulary[word], number, count
+
+    def jumps(self) -> Iterator[tuple[int, int]]:
+        """(jump, how often): from the last source word of a target word to the first of the next one that has a
+        link, with the start of the sentence at -1 and its end after the last word, as eflomal counts them.
+        """
+        reverse = self.links.reversed
+        t, s = reverse.pairs.T.astype(np.int64)
+        linked = np.diff(reverse.offsets) > 0
+        starts, ends = reverse.offsets[:-1][linked], reverse.offsets[1:][linked]
+        before, is_first = np.roll(s, 1), t != np.roll(t, 1)
+        before[starts], is_first[starts] = -1, True
+        last = np.full(len(reverse), -1)
+        last[linked] = s[ends - 1]
+        found = np.concatenate([(s - before)[is_first], self.bitext.source.lengths - last])
+        jumps, counts = np.unique(found, return_counts=True)
+        return zip(jumps.tolist(), counts.tolist(), strict=True)
+
+
+def table_of_pairs(x: np.ndarray, y: np.ndarray, counts: np.ndarray | None, shape: tuple[int, int]) -> PairTable:
+    """The table, of V_src and V_tgt words, with the sum of the counts (None: 1 each) of each word pair (x, y)."""
+    width = max(shape[1], 1)
+    keys = x.astype(np.int64) * width + y
+    if counts is None:  # in half the time and memory
+        keys, sums = np.unique(keys, return_counts=True)
+    else:
+        keys, places = np.unique(keys, return_inverse=True)
+        sums = np.bincount(places, counts, len(keys))
+    offsets = np.searchsorted(keys, np.arange(shape[0] + 1) * width).astype(np.int64)
+    return PairTable(offsets, (keys % width).astype(np.int32), sums.astype(np.float32), shape[1])
+
+
+def linked_around(is_linked: np.ndarray, corpus: Corpus) -> tuple[np.ndarray, np.ndarray]:
+    """int64 (N,) each: the places of the linked words before and behind each word of a corpus.
+
+    Without one in its sentence, the place is that before the first, or that behind the last word of the sentence.
+
+    Args:
+        is_linked: bool (N,).
+        corpus: N words.
+    """
+    N, sizes = len(is_linked), corpus.lengths
+    before = np.maximum.accumulate(np.where(is_linked, np.arange(N), -1))
+    behind = np.minimum.accumulate(np.where(is_linked, np.arange(N), N)[::-1])[::-1]
+    before = np.maximum(np.append(-1, before)[:-1], np.repeat(corpus.offsets[:-1], sizes) - 1)
+    return before, np.minimum(np.append(behind, N)[1:], np.repeat(corpus.offsets[1:], sizes))
 
 
 def lexicon_files(
@@ -175,27 +251,17 @@ def tsv(
     The pairs and their order are those of :func:`entries` of the forward model; the reverse probability is 0 for a
     pair that the reverse model does not have. NULL is left out: a word of the text may be spelled like it.
     """
-    row = _reverse_values(forward, reverse) if reverse is not None else None
+    if reverse is not None:  # ids of the forward lexicon -> those of the reverse one
+        own_source, own_target = reverse.target.translate(forward.source), reverse.source.translate(forward.target)
     for i, columns, values in entries(forward, best):
-        word = forward.source[i]
-        ends = [""] * len(columns) if row is None else [f"\t{p:.6g}" for p in row(i, columns)]
+        word, ends = forward.source[i], [""] * len(columns)
+        if reverse is not None:
+            x, rows = int(own_source[i]), own_target[columns].tolist()
+            ends = [f"\t{reverse.table.value(y, x) if y >= 0 and x >= 0 else 0.0:.6g}" for y in rows]
         if counts is not None:
             ends = [f"{end}\t{counts.value(i, o):.0f}" for end, o in zip(ends, columns.tolist(), strict=True)]
         lines = zip(columns.tolist(), values.tolist(), ends, strict=True)
         yield "".join(f"{word}\t{forward.target[o]}\t{p:.6g}{end}\n" for o, p, end in lines).encode()
-
-
-def _reverse_values(forward: LexicalModel, reverse: LexicalModel) -> Callable[[int, np.ndarray], list[float]]:
-    """A function (source id, target ids) -> p(source | target), both ids of the forward lexicon."""
-    own_source = reverse.target.translate(forward.source)
-    own_target = reverse.source.translate(forward.target)
-
-    def values(i: int, columns: np.ndarray) -> list[float]:
-        o = int(own_source[i])
-        rows = own_target[columns].tolist()
-        return [reverse.table.value(r, o) if r >= 0 and o >= 0 else 0.0 for r in rows]
-
-    return values
 
 
 def moses(model: LexicalModel, best: int | None = None, null: bool = True) -> Iterator[bytes]:
@@ -208,17 +274,11 @@ def moses(model: LexicalModel, best: int | None = None, null: bool = True) -> It
         model, best: as in :func:`entries`.
         null: also write NULL's translations, last (Moses knows it as a source word; a shortlist needs none).
     """
-    words = [tuple(map(_plain, vocabulary)) for vocabulary in (model.source, model.target)]
-
-    def lines(word: str, columns: np.ndarray, values: np.ndarray) -> bytes:
-        pairs = zip((words[1][o] for o in columns.tolist()), values.tolist(), strict=True)
-        return "".join(f"{other} {word} {p:.7f}\n" for other, p in pairs if other).encode()
-
-    for i, columns, values in entries(model, best, _SMALLEST):
-        if words[0][i]:
-            yield lines(words[0][i], columns, values)
-    if null:
-        yield lines(NULL, *null_entries(model, best, _SMALLEST))
+    source, target = (tuple(map(_plain, vocabulary)) for vocabulary in (model.source, model.target))
+    for i, columns, values in entries(model, best, _SMALLEST, null):
+        if word := NULL if i < 0 else source[i]:
+            pairs = zip((target[o] for o in columns.tolist()), values.tolist(), strict=True)
+            yield "".join(f"{other} {word} {p:.7f}\n" for other, p in pairs if other).encode()
 
 
 def eflomal(counts: LinkedWords, best: int | None = None) -> Iterator[bytes]:
@@ -243,3 +303,39 @@ def eflomal(counts: LinkedWords, best: int | None = None) -> Iterator[bytes]:
 def _plain(word: str) -> str:
     """The word, or "" if it cannot stand between spaces in a file or would be taken for NULL."""
     return "" if word == NULL or any(letter in word for letter in _BREAKS) else word
+
+
+def entries(
+    model: LexicalModel, best: int | None = None, minimum: float = 0.0, null: bool = False
+) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """(source id, target ids, probabilities) of every source word that has translations.
+
+    Source words come in order of their bytes; the translations fall in probability, and equals are in order of
+    their bytes. Probabilities of 0 are left out.
+
+    Args:
+        model: with the table.
+        best: the most translations of a source word; None: all.
+        minimum: the least probability.
+        null: also NULL, last, with the id -1.
+    """
+    rank = _ranks(model.target)
+    for i in [*np.argsort(_ranks(model.source)).tolist(), *([-1] if null and model.null is not None else [])]:
+        columns, values = (np.arange(len(rank)), model.null) if i < 0 else model.table.row(i)
+        kept = np.flatnonzero((values > 0) & (values >= minimum))
+        if best is not None and len(kept) > 4 * best:
+            # Sorting a long row for its first few is most of the work: leave out what cannot be among them.
+            bound = np.partition(values[kept], len(kept) - best)[len(kept) - best]
+            kept = kept[values[kept] >= bound]
+        kept = kept[np.lexsort((rank[columns[kept]], -values[kept]))][:best]
+        if len(kept):
+            yield i, columns[kept], values[kept]
+
+
+def _ranks(vocabulary: Vocabulary) -> np.ndarray:
+    """int64 (V,): the place of each word among all in order of their UTF-8 bytes."""
+    data, bounds = vocabulary.text.tobytes(), vocabulary.offsets.tolist()
+    order = sorted(range(len(vocabulary)), key=lambda i: data[bounds[i] : bounds[i + 1]])
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(len(order))
+    return ranks

@@ -1,10 +1,16 @@
-"""Precision, recall and alignment error rate against gold links (Och and Ney 2003)."""
+"""Precision, recall and alignment error rate against gold links (Och and Ney 2003), in all and by class of links.
+
+A class is a property of a pair of positions (source, target) in a sentence pair, so every link, proposed or gold,
+is in one class of each partition, and the counts of a partition's classes add up to those of the whole. Frequency,
+punctuation and length need the text; probability needs the proposed links' probabilities, and a gold link that was
+not proposed has none.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +19,21 @@ from alignkit.links.links import GoldLinks, Links, LinksLike, as_gold, as_links
 from alignkit.metrics.intervals import ratio
 from alignkit.metrics.protocol import Metric, MetricSettings
 from alignkit.support.arrays import brief_repr
+from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.vocabulary import punctuation_types
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: upper ends of the classes of how often the rarer of the two words occurs in the text
+FREQUENCIES = (0, 1, 5, 20, 100, 1000)
+#: upper ends of the classes of the number of words on the longer side
+LENGTHS = (5, 10, 15, 20, 30, 50)
+#: by the number of sure gold links of the source word and of the target word
+FERTILITIES = ("one-to-one", "one-to-many", "many-to-one", "many-to-many", "word without sure link")
+PUNCTUATION = ("two words", "word and punctuation", "two punctuation marks")
+NOT_PROPOSED = "not proposed"
+COLUMNS = ("by", "class", "aer", "precision", "recall", "links", "sure", "wrong", "missed", "share_of_errors")
 
 
 @dataclass(frozen=True)
@@ -66,44 +87,46 @@ class LinkCounts:
         return AER.intervals(self, MetricSettings(seed=seed))
 
 
+class ComparedLinks(NamedTuple):
+    """All links A, S and P of M sentence pairs, K different ones, in order.
+
+    Attributes:
+        keys: (K,), of :func:`link_keys`.
+        found, sure, possible: bool (K,), which of them are proposed, sure, possible.
+    """
+
+    keys: np.ndarray
+    found: np.ndarray
+    sure: np.ndarray
+    possible: np.ndarray
+
+    @classmethod
+    def of(cls, gold: GoldLinks, links: Links) -> ComparedLinks:
+        """Those of an alignment and gold links; raises AlignkitError if the numbers of sentence pairs differ."""
+        if len(gold) != len(links):
+            raise AlignkitError(f"gold has {counted(len(gold), 'pair')}, the alignment has {len(links):,}")
+        parts = [link_keys(each) for each in (links, gold.sure, gold.possible)]
+        keys, places = np.unique(np.concatenate(parts), return_inverse=True)
+        found, sure, possible = are = np.zeros((3, len(keys)), bool)
+        for each, own in zip(are, np.split(places, np.cumsum([len(part) for part in parts[:2]])), strict=True):
+            each[own] = True
+        return cls(keys, found, sure, sure | possible)
+
+    def counts(self, groups: np.ndarray, count: int) -> LinkCounts:
+        """The counts of so many groups of links, given the group of each, int (K,)."""
+        found, sure, possible = self.found, self.sure, self.possible
+        chosen = (found, sure, possible, found & sure, found & possible)
+        return LinkCounts(*(np.bincount(groups[each], minlength=count).astype(np.int64) for each in chosen))
+
+
 def count_links(gold: GoldLinks, links: Links) -> LinkCounts:
     """Count links A against sure links S and possible links P, per sentence pair.
 
     Raises:
         AlignkitError: the numbers of sentence pairs differ.
     """
-    return count_links_by(gold, links, lambda keys: keys["m"], len(gold))
-
-
-def count_links_by(
-    gold: GoldLinks, links: Links, find: Callable[[np.ndarray], np.ndarray], count: int
-) -> LinkCounts:
-    """Count links A against sure links S and possible links P, per group of links.
-
-    Args:
-        gold: S and P of M sentence pairs.
-        links: A of the same.
-        find: keys (K,) of :func:`link_keys` -> int (K,), the group of each link.
-        count: the number of groups, the length of the counts.
-
-    Raises:
-        AlignkitError: the numbers of sentence pairs differ.
-    """
-    if len(gold) != len(links):
-        raise AlignkitError(f"gold has {counted(len(gold), 'pair')}, the alignment has {len(links):,}")
-    found, sure, possible = link_keys(links), link_keys(gold.sure), link_keys(gold.possible)
-    possible = np.union1d(sure, possible)
-
-    def per_group(keys: np.ndarray) -> np.ndarray:
-        return np.bincount(find(keys), minlength=count).astype(np.int64)
-
-    return LinkCounts(
-        found=per_group(found),
-        sure=per_group(sure),
-        possible=per_group(possible),
-        in_sure=per_group(np.intersect1d(found, sure, assume_unique=True)),
-        in_possible=per_group(np.intersect1d(found, possible, assume_unique=True)),
-    )
+    compared = ComparedLinks.of(gold, links)
+    return compared.counts(compared.keys["m"], len(gold))
 
 
 def evaluate(gold: GoldLinks | LinksLike, links: LinksLike) -> Evaluation:
@@ -120,6 +143,14 @@ def evaluate(gold: GoldLinks | LinksLike, links: LinksLike) -> Evaluation:
     return count_links(as_gold(gold), as_links(links)).total()
 
 
+def link_keys(links: Links) -> np.ndarray:
+    """One structured key (m, s, t) per link, so that sets of links compare as sets."""
+    keys = np.empty(len(links.pairs), [("m", np.int64), ("s", np.int32), ("t", np.int32)])
+    keys["m"] = links.sentences
+    keys["s"], keys["t"] = links.pairs.T
+    return keys
+
+
 def _values(sums: LinkCounts) -> dict[str, Any]:
     precision, recall = ratio(sums.in_possible, sums.found), ratio(sums.in_sure, sums.sure)
     both = precision + recall
@@ -130,14 +161,6 @@ def _values(sums: LinkCounts) -> dict[str, Any]:
         "f1": np.where(both == 0, 0.0, ratio(2 * precision * recall, both)),
         "links": sums.found,
     }
-
-
-def link_keys(links: Links) -> np.ndarray:
-    """One structured key (m, s, t) per link, so that sets of links compare as sets."""
-    keys = np.empty(len(links.pairs), [("m", np.int64), ("s", np.int32), ("t", np.int32)])
-    keys["m"] = links.sentences
-    keys["s"], keys["t"] = links.pairs.T
-    return keys
 
 
 AER = Metric(
@@ -152,3 +175,168 @@ AER = Metric(
     values=_values,
     whole=("links",),
 )
+
+
+def band_names(ends: tuple[int, ...], low: int = 0) -> list[str]:
+    """Names of the bands from ``low`` on, up to and above these ends: 0, 1-3, 4-10, ..., more."""
+    names = []
+    for end in ends:
+        names.append(f"{low:,}" if low == end else f"{low:,}\N{EN DASH}{end:,}")
+        low = end + 1
+    return [*names, f"{low:,}+"]
+
+
+class Partition(NamedTuple):
+    """Classes of K links, of which each is in exactly one.
+
+    Attributes:
+        by: what tells them apart.
+        classes: their names.
+        of_links: int64 (K,), the class of each link.
+        comparable: whether gold links are told apart as proposed ones are; otherwise there is no recall.
+    """
+
+    by: str
+    classes: tuple[str, ...]
+    of_links: np.ndarray
+    comparable: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class WordFacts:
+    """The text of a partition: M sentence pairs at least, and how often each of its types occurs.
+
+    Attributes:
+        bitext: of words.
+        counts: int64 (V_src,) and (V_tgt,), occurrences of each type in the text that was learned from.
+    """
+
+    bitext: Bitext
+    counts: tuple[np.ndarray, np.ndarray]
+
+    @classmethod
+    def of(cls, bitext: Bitext, training: Bitext | None = None) -> WordFacts:
+        """Classes by the counts of ``training``, or of the bitext itself."""
+        learned = training if training is not None else bitext
+        sides = ((learned.source, bitext.source), (learned.target, bitext.target))
+        source, target = (occurrences(known, wanted) for known, wanted in sides)
+        return cls(bitext, (source, target))
+
+
+def occurrences(training: Corpus, corpus: Corpus) -> np.ndarray:
+    """int64 (V,): how often each type of ``corpus`` occurs in ``training``, whose vocabulary may be another."""
+    counts = np.bincount(training.tokens, minlength=len(training.vocabulary))
+    places = training.vocabulary.translate(corpus.vocabulary)
+    known = counts[np.maximum(places, 0)] if len(counts) else 0
+    return np.where(places >= 0, known, 0).astype(np.int64)
+
+
+def error_table(
+    gold: GoldLinks,
+    links: Links,
+    facts: WordFacts | None = None,
+    probabilities: np.ndarray | None = None,
+    *,
+    empty: bool = False,
+) -> pd.DataFrame:
+    """Precision, recall and AER in each class that has links, and how many of all errors it has.
+
+    Args:
+        gold: of M sentence pairs.
+        links: of the same.
+        facts: their text; without it there are no classes of frequency, punctuation and length.
+        probabilities: float (K,), one for each of the K links, NaN where it is not known.
+        empty: also give the classes without links.
+
+    Returns:
+        columns ``COLUMNS``, a row per class: ``links`` and ``sure`` count proposed and sure gold links; ``wrong``
+        are proposed links that are not even possible ones, ``missed`` sure links that were not proposed, and
+        ``share_of_errors`` is their share of all wrong and missed ones. Shares are fractions, NaN where not
+        defined.
+
+    Raises:
+        AlignkitError: the numbers of sentence pairs differ.
+    """
+    import pandas as pd
+
+    compared = ComparedLinks.of(gold, links)
+    keys = compared.keys
+    degrees = []  # of the two words of each link, in sure links
+    for side in ("s", "t"):
+        _, words = np.unique(keys["m"] << 32 | keys[side], return_inverse=True)
+        degrees.append(np.bincount(words[compared.sure], minlength=len(keys))[words])
+    source, target = degrees
+    kinds = np.where((source == 0) | (target == 0), 4, (source > 1) * 1 + (target > 1) * 2)
+    partitions = [Partition("gold links of the two words", FERTILITIES, kinds)]
+    if facts is not None:
+        frequency, *others = text_partitions(facts, keys)
+        partitions = [frequency, *partitions, *others]
+    if probabilities is not None:
+        own = np.full(len(keys), np.nan)
+        own[compared.found] = probabilities
+        partitions.append(probability_partition(own))
+    rows = []
+    for each in partitions:
+        counts = compared.counts(each.of_links, len(each.classes))
+        errors = {"wrong": counts.found - counts.in_possible, "missed": counts.sure - counts.in_sure}
+        shown = (counts.found > 0) | (counts.possible > 0) | empty
+        rows += class_rows(each, shown, _values(counts), links=counts.found, sure=counts.sure, **errors)
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def class_rows(
+    partition: Partition, shown: np.ndarray, measures: Mapping[str, np.ndarray], **counts: np.ndarray
+) -> list[dict[str, object]]:
+    """The rows of a table of classes.
+
+    Args:
+        partition: of K classes.
+        shown: bool (K,), those that get a row.
+        measures: (K,) each, ``aer``, ``precision``, ``recall``, and others, which are left out.
+        counts: (K,) each, the columns of numbers, ``wrong`` and ``missed`` among them.
+    """
+    errors = counts["wrong"] + counts["missed"]
+    shares = errors / max(errors.sum(), 1e-30)
+    left_out = () if partition.comparable else ("aer", "recall")
+    rows = []
+    for k in np.flatnonzero(shown).tolist():
+        row: dict[str, object] = {"by": partition.by, "class": partition.classes[k]}
+        for name in ("aer", "precision", "recall"):
+            row[name] = float("nan") if name in left_out else float(measures[name][k])
+        row |= {name: values[k].item() for name, values in counts.items()}
+        rows.append({**row, "share_of_errors": float(shares[k])})
+    return rows
+
+
+def linked_words(bitext: Bitext, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """int32 (K,) each: the source and the target word of links, keys as of ``link_keys``."""
+    source, target = bitext.source, bitext.target
+    m = keys["m"]
+    return source.tokens[source.offsets[m] + keys["s"]], target.tokens[target.offsets[m] + keys["t"]]
+
+
+def text_partitions(facts: WordFacts, keys: np.ndarray) -> list[Partition]:
+    """By the frequency of the rarer word, by punctuation, and by the length of the sentence pair; keys as of
+    ``link_keys``."""
+    bitext = facts.bitext
+    source, target = linked_words(bitext, keys)
+    rarer = np.minimum(facts.counts[0][source], facts.counts[1][target])
+    marks = [punctuation_types(side.vocabulary) for side in (bitext.source, bitext.target)]
+    longer = bitext.shapes.max(axis=1, initial=0)[keys["m"]]
+    lengths = tuple(band_names(LENGTHS, 1))  # a side with a link is not empty
+    return [
+        Partition(
+            "frequency of the rarer word", tuple(band_names(FREQUENCIES)), np.searchsorted(FREQUENCIES, rarer)
+        ),
+        Partition("punctuation", PUNCTUATION, marks[0][source].astype(np.int64) + marks[1][target]),
+        Partition("words on the longer side", lengths, np.searchsorted(LENGTHS, longer)),
+    ]
+
+
+def probability_partition(probabilities: np.ndarray) -> Partition:
+    """Links by their probability, float (K,), NaN where it is not known or the link is not proposed."""
+    names = [f"{low / 10:.1f}\N{EN DASH}{(low + 1) / 10:.1f}" for low in range(10)]
+    # 1 belongs to the last band, and 0.7 to the band that it begins, though ten times a float may be below 7
+    band = np.clip(np.floor(np.nan_to_num(probabilities) * 10 + 1e-6), 0, 9).astype(np.int64)
+    of_links = np.where(np.isnan(probabilities), len(names), band)
+    return Partition("probability", (*names, NOT_PROPOSED), of_links, comparable=False)

@@ -94,7 +94,7 @@ def align(
     bitext = read_text(source, target, **given.reading, threads=count)
     gold = chosen.linking.gold
     if gold is not None:  # it is checked before any work is done
-        from alignkit.supervised.aligner import annotated, fit_supervised, with_gold
+        from alignkit.supervised import annotated, fit_supervised, with_gold
 
         if isinstance(gold, GoldLinks):
             annotated(gold)

@@ -179,7 +179,7 @@ class LinkSettings:
         adapt: adapt a fitted joint model to each block of the text that it links
             (:mod:`alignkit.classical.hmm.adaptation`).
         gold: gold links of the first pairs, or their file, from which it learns which links to make
-            (:func:`alignkit.supervised.aligner.fit_supervised`). A pair without any, a blank line, is one that
+            (:func:`alignkit.supervised.fit_supervised`). A pair without any, a blank line, is one that
             nobody has annotated. The others keep their sure links.
 
     Raises:

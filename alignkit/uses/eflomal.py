@@ -17,7 +17,7 @@ from typing import IO, Any
 import numpy as np
 
 from alignkit.classical.cooccurrence import PairTable
-from alignkit.classical.link_counts import LinkedWords, linked_around, table_of_pairs
+from alignkit.classical.lexicon import LinkedWords, linked_around, table_of_pairs
 from alignkit.classical.priors import LexiconPrior, read_lexicon
 from alignkit.errors import AlignkitError, InputError, check_list, check_type, writing
 from alignkit.links.links import check_range, parse_links

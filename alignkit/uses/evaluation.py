@@ -48,8 +48,8 @@ class EvaluatedLinks:
         return count_links(self.gold, self.links)
 
     def errors(self) -> pd.DataFrame:
-        """The table of :func:`alignkit.metrics.error_classes.error_table`."""
-        from alignkit.metrics.error_classes import WordFacts, error_table
+        """The table of :func:`alignkit.metrics.aer.error_table`."""
+        from alignkit.metrics.aer import WordFacts, error_table
 
         facts = WordFacts.of(self.bitext) if self.bitext is not None else None
         return error_table(self.gold, self.links, facts, self.probabilities)

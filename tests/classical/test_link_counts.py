@@ -4,8 +4,7 @@ from collections import Counter
 
 import pytest
 
-from alignkit.classical.lexicon import eflomal, moses, tsv
-from alignkit.classical.link_counts import LinkedWords
+from alignkit.classical.lexicon import LinkedWords, eflomal, moses, tsv
 from alignkit.errors import InputError
 from alignkit.links.links import Links
 from alignkit.text.pairs import read_text

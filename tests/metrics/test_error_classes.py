@@ -10,8 +10,7 @@ import pytest
 
 from alignkit.errors import AlignkitError
 from alignkit.links.links import GoldLinks, Links
-from alignkit.metrics.aer import evaluate
-from alignkit.metrics.error_classes import FERTILITIES, WordFacts, band_names, error_table
+from alignkit.metrics.aer import FERTILITIES, WordFacts, band_names, error_table, evaluate
 from alignkit.text.bitext import Bitext
 
 DASH = "\N{EN DASH}"

@@ -11,7 +11,7 @@ import pytest
 
 import alignkit
 import alignkit_data
-from alignkit.classical.link_counts import LinkedWords
+from alignkit.classical.lexicon import LinkedWords
 from alignkit.errors import AlignkitError
 from alignkit.uses import eflomal
 from alignkit.uses.eflomal import JUMP, PAIR, pair_scores

@@ -10,9 +10,8 @@ import numpy as np
 
 from alignkit.lab.report.build import Report, ScoreSet
 from alignkit.links.from_scores import best_links, scores_of_links
-from alignkit.metrics.aer import LinkCounts, count_links
+from alignkit.metrics.aer import LENGTHS, LinkCounts, band_names, count_links, error_table
 from alignkit.metrics.agreement import AgreementRows, agreement_rows
-from alignkit.metrics.error_classes import LENGTHS, band_names, error_table
 from alignkit.metrics.intervals import percentile_interval, ratio, resampled_sums
 from alignkit.scores import merge_to_words
 from alignkit.text.tokenization import BOS, EOS, SPECIALS, without_mark
@@ -118,7 +117,7 @@ def against_gold(report: Report) -> Iterator[tuple[ScoreSet, LinkCounts, pd.Data
     Scores of subwords are merged into those of words, and each target word is linked to its favourite source word
     (:func:`alignkit.links.from_scores.best_links`). Only pairs with gold links count. A link's probability is its
     score, if all scores of the set are from 0 to 1. The classes are those of
-    :func:`alignkit.metrics.error_classes.error_table`, those without links too.
+    :func:`alignkit.metrics.aer.error_table`, those without links too.
     """
     gold = report.gold
     for each in report.sets:

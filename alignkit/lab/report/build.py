@@ -32,7 +32,7 @@ from alignkit.lab.interop.projection import (
 from alignkit.lab.time_course import TimeCourseSettings, time_course
 from alignkit.links.gold import read_gold
 from alignkit.links.links import GoldLinks, Links
-from alignkit.metrics.error_classes import WordFacts, occurrences
+from alignkit.metrics.aer import WordFacts, occurrences
 from alignkit.metrics.protocol import PERCENT, MetricOptions, MetricSettings, Percent
 from alignkit.metrics.registry import MAIN, SCORE_METRICS, compare
 from alignkit.scores import Grouping, Scores

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from alignkit.classical.link_counts import LinkedWords
-from alignkit.metrics.aer import link_keys
-from alignkit.metrics.error_classes import linked_words
+from alignkit.classical.lexicon import LinkedWords
+from alignkit.metrics.aer import link_keys, linked_words
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.vocabulary import punctuation_types
-from alignkit.uses.diagnose.expected_aer import CALIBRATION, Evidence
+from alignkit.uses.diagnose.evidence import CALIBRATION, Evidence
 
 #: A word with at least this number of links has many.
 MANY_LINKS = 5
@@ -82,7 +81,7 @@ class LinkedText(LinkedWords):
         """int64 (M,): how often each pair is among these sentence numbers."""
         return np.bincount(sentences, minlength=len(self.bitext))
 
-    def tokens_per_pair(self, chosen: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    def tokens_per_pair(self, chosen: Sequence[np.ndarray]) -> np.ndarray:
         """int64 (M,): how many tokens of each pair are chosen, given bool (N_src,) and (N_tgt,)."""
         sides = zip(self.sides, chosen, strict=True)
         pairs = [np.repeat(np.arange(len(side)), side.lengths)[mask] for side, mask in sides]
@@ -97,52 +96,52 @@ def word_tokens(bitext: Bitext) -> tuple[np.ndarray, np.ndarray]:
 
 def run_checks(text: LinkedText) -> list[Check]:
     """All checks, of links first and then of whole pairs."""
-    return [
-        _links_likely_wrong(text),
-        _links_likely_missing(text),
-        _punctuation_linked_to_words(text),
-        *_equal_tokens_apart(text),
-        _words_with_many_links(text),
-        _pairs_without_links(text),
-        _pairs_of_unlikely_lengths(text),
-        _pairs_that_are_no_translations(text),
-    ]
+    bitext, evidence, keys = text.bitext, text.evidence, text.keys
+    count, places = len(bitext), evidence.places(text.links)
+    right = CALIBRATION.right(evidence.probabilities.values[places])
+    unanimous = np.flatnonzero(evidence.unanimous)
+    missing = unanimous[~np.isin(unanimous, places)]
+    source_words, target_words = (mask[ends] for mask, ends in zip(text.words, text.places, strict=True))
 
-
-def _links_likely_wrong(text: LinkedText) -> Check:
-    right = CALIBRATION.right(text.evidence.probabilities.values[text.evidence.places(text.links)])
-    wrong = text.per_pair(text.keys["m"][right < 0.5])
-    return Check("links that are more likely wrong than right", wrong, len(right))
-
-
-def _links_likely_missing(text: LinkedText) -> Check:
-    places = np.flatnonzero(text.evidence.unanimous)
-    missing = places[~np.isin(places, text.evidence.places(text.links))]
-    return Check("missing links that all views find", text.per_pair(text.evidence.sentences(missing)), len(places))
-
-
-def _punctuation_linked_to_words(text: LinkedText) -> Check:
-    keys = text.keys
-    source, target = (mask[places] for mask, places in zip(text.words, text.places, strict=True))
-    return Check("links of punctuation with words", text.per_pair(keys["m"][source != target]), len(keys))
-
-
-def _equal_tokens_apart(text: LinkedText) -> tuple[Check, Check]:
-    """Equal numbers without a link between them; and equal words of which neither has any link."""
-    numbers, words = (np.zeros(len(text.bitext), np.int64) for _ in range(2))
-    seen = [0, 0]
-    degrees = [np.split(each, side.offsets[1:-1]) for each, side in zip(text.degrees, text.sides, strict=True)]
-    linked = {(int(m), int(s), int(t)) for m, s, t in text.keys} if len(text.keys) else set()
-    for m, s, t, is_number in equal_tokens(text.bitext):
-        seen[not is_number] += 1
+    # Equal numbers without a link between them; and equal words of which neither has any link.
+    unlinked_numbers, unlinked_words, number_count, word_count = np.zeros(count, int), np.zeros(count, int), 0, 0
+    linked = set(keys.tolist())
+    for m, s, t, is_number in equal_tokens(bitext):
         if is_number:
-            numbers[m] += (m, s, t) not in linked
+            number_count += 1
+            unlinked_numbers[m] += (m, s, t) not in linked
         else:
-            words[m] += degrees[0][m][s] == 0 and degrees[1][m][t] == 0
-    return (
-        Check("equal numbers that are not linked", numbers, seen[0]),
-        Check("equal words that are both without links", words, seen[1]),
-    )
+            word_count += 1
+            x, y = bitext.source.offsets[m] + s, bitext.target.offsets[m] + t
+            unlinked_words[m] += text.degrees[0][x] == 0 and text.degrees[1][y] == 0
+
+    many = text.tokens_per_pair([each >= MANY_LINKS for each in text.degrees])
+    linked_count = sum(int((each > 0).sum()) for each in text.degrees)
+    filled = (bitext.shapes > 0).all(axis=1)
+    without = filled & (np.diff(text.links.offsets) == 0)
+    deviation = length_deviations(bitext)
+    unlikely = np.abs(np.nan_to_num(deviation)) > DEVIATIONS
+
+    # Pairs whose words the views link far less than those of other pairs.
+    share = linked_information(text)
+    usable = ~np.isnan(share) & (bitext.shapes >= FEWEST_WORDS).all(axis=1)
+    low = np.zeros(count, bool)
+    if usable.any():
+        middle = float(np.median(share[usable]))
+        spread = _FROM_MEDIAN * float(np.median(np.abs(share[usable] - middle)))
+        low = usable & (np.nan_to_num(share) < middle - DEVIATIONS * max(spread, _LEAST_DEVIATION))
+    rows = [
+        ("links that are more likely wrong than right", text.per_pair(keys["m"][right < 0.5]), len(keys)),
+        ("missing links that all views find", text.per_pair(evidence.sentences(missing)), len(unanimous)),
+        ("links of punctuation with words", text.per_pair(keys["m"][source_words != target_words]), len(keys)),
+        ("equal numbers that are not linked", unlinked_numbers, number_count),
+        ("equal words that are both without links", unlinked_words, word_count),
+        (f"words with {MANY_LINKS} links or more", many, linked_count),
+        ("pairs without a link", without, int(filled.sum())),
+        ("pairs whose lengths do not match", unlikely, int((~np.isnan(deviation)).sum())),
+        ("pairs that may be no translations", low, int(usable.sum())),
+    ]
+    return [Check(name, counts.astype(np.int64), of) for name, counts, of in rows]
 
 
 def equal_tokens(bitext: Bitext) -> Iterator[tuple[int, int, int, bool]]:
@@ -169,18 +168,6 @@ def equal_tokens(bitext: Bitext) -> Iterator[tuple[int, int, int, bool]]:
             yield m, s, t, bool(kinds[0][bitext.source[m][s]])
 
 
-def _words_with_many_links(text: LinkedText) -> Check:
-    many = tuple(each >= MANY_LINKS for each in text.degrees)
-    linked = sum(int((each > 0).sum()) for each in text.degrees)
-    return Check(f"words with {MANY_LINKS} links or more", text.tokens_per_pair((many[0], many[1])), linked)
-
-
-def _pairs_without_links(text: LinkedText) -> Check:
-    filled = (text.bitext.shapes > 0).all(axis=1)
-    without = filled & (np.diff(text.links.offsets) == 0)
-    return Check("pairs without a link", without.astype(np.int64), int(filled.sum()))
-
-
 def length_deviations(bitext: Bitext) -> np.ndarray:
     """float64 (M,): by how many standard deviations the target is too long for its source; NaN if blank.
 
@@ -198,12 +185,6 @@ def length_deviations(bitext: Bitext) -> np.ndarray:
     return found
 
 
-def _pairs_of_unlikely_lengths(text: LinkedText) -> Check:
-    deviation = length_deviations(text.bitext)
-    unlikely = np.abs(np.nan_to_num(deviation)) > DEVIATIONS
-    return Check("pairs whose lengths do not match", unlikely.astype(np.int64), int((~np.isnan(deviation)).sum()))
-
-
 def linked_information(text: LinkedText) -> np.ndarray:
     """float64 (M,): the share of the information of each pair's words that the views link; NaN without words.
 
@@ -219,18 +200,6 @@ def linked_information(text: LinkedText) -> np.ndarray:
         linked += np.bincount(pairs, information * (1 - chances), len(side))
         whole += np.bincount(pairs, information, len(side))
     return np.divide(linked, whole, out=np.full(count, np.nan), where=whole > 0)
-
-
-def _pairs_that_are_no_translations(text: LinkedText) -> Check:
-    """Pairs whose words the views link far less than those of other pairs."""
-    share = linked_information(text)
-    usable = ~np.isnan(share) & (text.bitext.shapes >= FEWEST_WORDS).all(axis=1)
-    low = np.zeros(len(share), bool)
-    if usable.any():
-        middle = float(np.median(share[usable]))
-        deviation = _FROM_MEDIAN * float(np.median(np.abs(share[usable] - middle)))
-        low = usable & (np.nan_to_num(share) < middle - DEVIATIONS * max(deviation, _LEAST_DEVIATION))
-    return Check("pairs that may be no translations", low.astype(np.int64), int(usable.sum()))
 
 
 def likeness_of_linked_words(bitext: Bitext, keys: np.ndarray) -> np.ndarray:

@@ -1,9 +1,9 @@
 """How good an alignment is likely to be, and where it is bad, without gold links.
 
 Joint hidden Markov models of several views of the text, its words, their first letters and subwords, are fitted on
-the text alone (:mod:`alignkit.uses.diagnose.view_votes`). From how they agree with the links and with each other
-follow expected precision, recall and AER (:mod:`alignkit.uses.diagnose.expected_aer`), in all and by class of
-links; checks beside it count what is suspicious in each sentence pair (:mod:`alignkit.uses.diagnose.checks`).
+the text alone. From how they agree with the links and with each other follow expected precision, recall and AER
+(:mod:`alignkit.uses.diagnose.evidence`), in all and by class of links; checks beside it count what is suspicious
+in each sentence pair (:mod:`alignkit.uses.diagnose.checks`).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from alignkit.errors import AlignkitError, counted
 from alignkit.links.from_scores import links_above
 from alignkit.links.gold import is_naacl, parse_gold
 from alignkit.links.links import GoldLinks, Links, check_range, parse_probabilities
-from alignkit.metrics.aer import evaluate
-from alignkit.metrics.error_classes import (
+from alignkit.metrics.aer import (
     Partition,
     WordFacts,
     class_rows,
+    evaluate,
     probability_partition,
     text_partitions,
 )
@@ -40,7 +40,6 @@ from alignkit.text.pairs import Side, read_text
 from alignkit.text.reading import read_lines
 from alignkit.types import PathLike, Progress
 from alignkit.uses.diagnose.checks import (
-    Check,
     LinkedText,
     length_deviations,
     likeness_of_linked_words,
@@ -48,15 +47,16 @@ from alignkit.uses.diagnose.checks import (
     run_checks,
     word_tokens,
 )
-from alignkit.uses.diagnose.expected_aer import (
+from alignkit.uses.diagnose.evidence import (
     CALIBRATION,
     Calibration,
     Evidence,
     ExpectedCounts,
     ExpectedEvaluation,
+    ViewVotes,
     expected_link_counts,
+    vote,
 )
-from alignkit.uses.diagnose.view_votes import ViewVotes, vote
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -138,6 +138,8 @@ def diagnose_links(
     Raises:
         AlignkitError: a text or file is not valid, or the links are not of the text.
     """
+    import pandas as pd
+
     chosen, count = with_options(settings or ReadSettings(), options), thread_count(threads)
     vectors = find_embeddings(embeddings) if isinstance(embeddings, str) else embeddings
     bitext = read_text(source, target, **vars(chosen), threads=count)
@@ -145,7 +147,10 @@ def diagnose_links(
     if not (bitext.shapes[: len(found)] > 0).all(axis=1).any():
         raise AlignkitError("there is nothing to diagnose: no sentence pair with links has words on both sides")
     votes = vote(bitext, len(found), embeddings=vectors, threads=threads, progress=progress)
-    found, probabilities = _chosen(found, probabilities, votes.pairs)
+    if len(votes.pairs) < len(found):
+        log.warning("left out %s", counted(len(found) - len(votes.pairs), "very long pair"))
+        probabilities = None if probabilities is None else probabilities[places_of(found, votes.pairs)]
+        found = found.take(votes.pairs)
     evidence = Evidence(votes.support, votes.unanimous)
     text = LinkedText(votes.bitext, found, evidence, word_tokens(votes.bitext))
     known = WordFacts.of(votes.bitext, bitext)
@@ -157,13 +162,31 @@ def diagnose_links(
             np.exp(repetition),
         )
     counts = expected_link_counts(found, evidence, calibration)
-    checks = run_checks(text)
+    checks, findings = run_checks(text), []
+    for check in checks:
+        total = int(check.counts.sum())
+        share = total / check.of if check.of else float("nan")
+        lines = [int(votes.pairs[line - 1]) + 1 for line in check.lines(MOST_LINES)]
+        findings.append({"check": check.name, "count": total, "of": check.of, "share": share, "lines": lines})
+    unlinked = [(degrees == 0) & are_words for degrees, are_words in zip(text.degrees, text.words, strict=True)]
+    measures = counts.measures()
+    pairs = {
+        "line": votes.pairs + 1,
+        "source_tokens": votes.bitext.source.lengths,
+        "target_tokens": votes.bitext.target.lengths,
+        "links": counts.found,
+        "unlinked_words": text.tokens_per_pair(unlinked),
+        **{name: measures[name] for name in ("aer", "precision", "recall")},
+        "linked_information": linked_information(text),
+        "length_deviation": length_deviations(votes.bitext),
+        **{check.name.replace(" ", "_"): check.counts for check in checks},
+    }
     return LinkDiagnosis(
         expected=counts.total(),
         facts=_facts(text, votes, counts, probabilities, calibration),
         classes=_class_table(text, known, probabilities, calibration),
-        findings=_findings(checks, votes.pairs),
-        pairs=_pair_table(text, counts, checks, votes.pairs),
+        findings=pd.DataFrame(findings),
+        pairs=pd.DataFrame(pairs),
     )
 
 
@@ -193,14 +216,6 @@ def _read_links(links: Links | PathLike | Iterable[str], bitext: Bitext) -> tupl
         probabilities = None if is_naacl(lines) else parse_probabilities(path, lines)
     check_range(path, found, bitext.shapes)
     return found, probabilities
-
-
-def _chosen(links: Links, probabilities: np.ndarray | None, pairs: np.ndarray) -> tuple[Links, np.ndarray | None]:
-    """The links of these pairs, and their probabilities."""
-    if len(pairs) == len(links):
-        return links, probabilities
-    log.warning("left out %s", counted(len(links) - len(pairs), "very long pair"))
-    return links.take(pairs), None if probabilities is None else probabilities[places_of(links, pairs)]
 
 
 def _facts(
@@ -274,57 +289,24 @@ def _class_table(
     """Expected measures in each class of links."""
     import pandas as pd
 
-    parts = [
-        *text_partitions(known),
-        Partition(
-            "numbers and equal words", TOKEN_CLASSES, lambda keys: likeness_of_linked_words(text.bitext, keys)
-        ),
-    ]
+    # Links proposed, and links that may be gold, side by side: each class counts both.
+    proposed = text.evidence.places(text.links)
+    right = calibration.right(text.evidence.probabilities.values[proposed])
+    likely, weights = text.evidence.likely_links(calibration)
+    keys, count = np.concatenate([text.keys, likely]), len(proposed)
+    likeness = Partition("numbers and equal words", TOKEN_CLASSES, likeness_of_linked_words(text.bitext, keys))
+    parts = [*text_partitions(known, keys), likeness]
     if probabilities is not None:
-        parts.append(probability_partition(text.links, probabilities))
-    scores = text.evidence.probabilities.values
-    right = calibration.right(scores[text.evidence.places(text.links)])
-    keys, weights = text.evidence.likely_links(calibration)
+        own = np.full(len(likely), np.nan)
+        _, places, of = np.intersect1d(likely, text.keys, assume_unique=True, return_indices=True)
+        own[places] = probabilities[of]
+        parts.append(probability_partition(np.concatenate([probabilities, own])))
     rows: list[dict[str, object]] = []
     for part in parts:
-        found, size = part.find(text.keys), len(part.classes)
+        found, size = part.of_links[:count], len(part.classes)
         links, correct = np.bincount(found, minlength=size), np.bincount(found, right, size)
-        gold, zeros = np.bincount(part.find(keys), weights, size), np.zeros(size)
+        gold, zeros = np.bincount(part.of_links[count:], weights, size), np.zeros(size)
         measures = ExpectedCounts(links, correct, gold, zeros, zeros, zeros).measures()
         errors = {"wrong": links - correct, "missed": np.maximum(gold - correct, 0)}
         rows += class_rows(part, (links > 0) | (gold >= 0.5), measures, links=links, gold=gold, **errors)
     return pd.DataFrame(rows, columns=list(CLASS_COLUMNS))
-
-
-def _findings(checks: list[Check], pairs: np.ndarray) -> pd.DataFrame:
-    import pandas as pd
-
-    rows = []
-    for check in checks:
-        count = int(check.counts.sum())
-        lines = [int(pairs[line - 1]) + 1 for line in check.lines(MOST_LINES)]
-        share = count / check.of if check.of else float("nan")
-        rows.append({"check": check.name, "count": count, "of": check.of, "share": share, "lines": lines})
-    return pd.DataFrame(rows)
-
-
-def _pair_table(text: LinkedText, counts: ExpectedCounts, checks: list[Check], pairs: np.ndarray) -> pd.DataFrame:
-    import pandas as pd
-
-    measures = counts.measures()
-    unlinked = text.tokens_per_pair(
-        tuple((degrees == 0) & are_words for degrees, are_words in zip(text.degrees, text.words, strict=True))
-    )
-    columns: dict[str, np.ndarray] = {
-        "line": pairs + 1,
-        "source_tokens": text.bitext.source.lengths,
-        "target_tokens": text.bitext.target.lengths,
-        "links": counts.found,
-        "unlinked_words": unlinked,
-        "aer": measures["aer"],
-        "precision": measures["precision"],
-        "recall": measures["recall"],
-        "linked_information": linked_information(text),
-        "length_deviation": length_deviations(text.bitext),
-    }
-    return pd.DataFrame(columns | {check.name.replace(" ", "_"): check.counts for check in checks})

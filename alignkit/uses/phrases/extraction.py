@@ -17,16 +17,17 @@ from typing import Any
 
 import numpy as np
 
-from alignkit.classical.link_counts import LinkedWords, linked_around
+from alignkit.classical.lexicon import LinkedWords, linked_around
 from alignkit.errors import AlignkitError
 from alignkit.links.gold import read_links_of
 from alignkit.pipeline.align import align
+from alignkit.support.arrays import offsets_of
 from alignkit.support.stages import Stage
 from alignkit.support.threads import blocks_of_size
 from alignkit.text.bitext import Corpus
 from alignkit.text.pairs import read_bitext
 from alignkit.types import PathLike
-from alignkit.uses.phrases.settings import LONGEST, PHRASE_LENGTH
+from alignkit.uses.phrases import LONGEST, PHRASE_LENGTH
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +61,8 @@ class PhraseSide:
         corpus: the side.
         tokens: int32 (N,), the number of each word.
         end: the number of :data:`END` in the same order: ``a b`` stands before ``a |||``, that before ``a ~``.
-        unwritable: int64 (N + 1,), how many words before each place are so (:func:`is_unwritable`).
+        unwritable: int64 (N + 1,), how many words before each place cannot stand between the spaces and bars of a
+            phrase table: they have such a bar, or a control character, which other programs may take for a space.
     """
 
     name: str
@@ -74,8 +76,9 @@ class PhraseSide:
         words = [*(word.encode() for word in corpus.vocabulary), END]
         ranks = np.empty(len(words), np.int32)
         ranks[sorted(range(len(words)), key=words.__getitem__)] = np.arange(len(words))
-        bad = np.array([*map(is_unwritable, corpus.vocabulary)], bool)
-        return cls(name, corpus, ranks[corpus.tokens], int(ranks[-1]), _sums(bad[corpus.tokens]))
+        bad = [not word or END in word or min(word) <= ord(" ") for word in words[:-1]]
+        unwritable = offsets_of(np.array(bad, bool)[corpus.tokens])
+        return cls(name, corpus, ranks[corpus.tokens], int(ranks[-1]), unwritable)
 
     def spans(self, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Where the phrases of this side start, and the numbers of their words."""
@@ -160,18 +163,10 @@ class PhraseText:
         return cls(LinkedWords(bitext, found), probabilities, longest)
 
 
-def is_unwritable(word: str) -> bool:
-    """True for a word that cannot stand between the spaces and bars of a phrase table.
-
-    It has such a bar, or a control character, which other programs may take for a space.
-    """
-    return not word or END.decode() in word or any(letter <= " " for letter in word)
-
-
 def extract_phrases(text: PhraseText, low: int, high: int) -> np.ndarray:
     """The phrase pairs of the sentence pairs low <= m < high, ``PHRASE_PAIR`` (n,), each with a count of 1.
 
-    Left out are phrases with words that :func:`is_unwritable` names.
+    Left out are phrases with words that are ``unwritable`` (:class:`PhraseSide`).
     """
     bitext, links = text.words.bitext.block(low, high), text.words.links.block(low, high)
     x, y = bitext.source, bitext.target
@@ -182,7 +177,7 @@ def extract_phrases(text: PhraseText, low: int, high: int) -> np.ndarray:
     np.minimum.at(first, t, s)
     np.maximum.at(last, t, s)
     degrees = np.bincount(s, minlength=len(x.tokens)), np.bincount(t, minlength=len(y.tokens))
-    links_s, links_t = map(_sums, degrees)
+    links_s, links_t = map(offsets_of, degrees)
     # A source phrase reaches over words without links: from after the linked word before, to that behind.
     before, behind = linked_around(degrees[0] > 0, x)
 
@@ -207,11 +202,18 @@ def extract_phrases(text: PhraseText, low: int, high: int) -> np.ndarray:
         part["target"], part["target_size"], part["count"] = p[rows], size, 1
         parts.append(part[part["source_size"] <= text.longest])
     found = np.concatenate(parts)
-    bits = np.bincount(t, 2.0 ** np.minimum(s - first[t], LONGEST), len(ends))
-    found["links"] = _links_as_bits(found, first, bits)
+    # The links of each target word as bits, counted from its first; a word that has others is in no phrase.
+    bits = np.minimum(np.bincount(t, 2.0 ** np.minimum(s - first[t], LONGEST), len(ends)), 255).astype(np.uint64)
+    link_bits = np.zeros(len(found), np.uint64)
+    for j in range(LONGEST):
+        own = np.flatnonzero(found["target_size"] > j)
+        own = own[bits[found["target"][own] + j] > 0]
+        place = found["target"][own] + j
+        link_bits[own] |= bits[place] << (first[place] - found["source"][own] + 8 * j).astype(np.uint64)
+    found["links"] = link_bits
     if text.probabilities is not None:
         span = slice(*text.words.links.offsets[[low, high]])
-        total = _sums(np.bincount(t, text.probabilities[span], len(ends)))
+        total = np.append(0, np.cumsum(np.bincount(t, text.probabilities[span], len(ends))))
         p, q = found["target"], found["target"] + found["target_size"]
         found["probability"] = (total[q] - total[p]) / (links_t[q] - links_t[p])
     for side in text.sides:
@@ -219,29 +221,6 @@ def extract_phrases(text: PhraseText, low: int, high: int) -> np.ndarray:
         starts, sizes = side.spans(found)
         found = found[side.unwritable[starts] == side.unwritable[starts + sizes]]
     return found
-
-
-def _sums(values: np.ndarray) -> np.ndarray:
-    """(N + 1,): the sum of the values before each place."""
-    return np.append(0, np.cumsum(values))
-
-
-def _links_as_bits(found: np.ndarray, first: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """uint64: the links of phrase pairs as bits.
-
-    Args:
-        found: with places in the block.
-        first: int64, the first source word of each target word.
-        rows: float64, its links as bits, counted from that word; a word that has others is in no phrase.
-    """
-    rows = np.minimum(rows, 255).astype(np.uint64)
-    bits = np.zeros(len(found), np.uint64)
-    for j in range(LONGEST):
-        own = np.flatnonzero(found["target_size"] > j)
-        own = own[rows[found["target"][own] + j] > 0]
-        place = found["target"][own] + j
-        bits[own] |= rows[place] << (first[place] - found["source"][own] + 8 * j).astype(np.uint64)
-    return bits
 
 
 def count_phrases(text: PhraseText, part: int = PART) -> Iterator[np.ndarray]:

@@ -227,7 +227,7 @@ def test_errors_by_class_are_of_words(runs, lines, tmp_path):
     from alignkit.lab.report.build import build_report
     from alignkit.links.from_scores import best_links
     from alignkit.links.links import parse_links
-    from alignkit.metrics.error_classes import WordFacts, error_table
+    from alignkit.metrics.aer import WordFacts, error_table
     from alignkit.text.bitext import Bitext
 
     gold = tmp_path / "gold"

@@ -11,7 +11,7 @@ from alignkit.errors import AlignkitError
 from alignkit.links.from_scores import links_above
 from alignkit.links.links import Links
 from alignkit.scores import Scores
-from alignkit.uses.diagnose.expected_aer import CALIBRATION, SUPPORTED, Calibration, Evidence, expected_link_counts
+from alignkit.uses.diagnose.evidence import CALIBRATION, SUPPORTED, Calibration, Evidence, expected_link_counts
 
 NUMBERS = Calibration(shift=0.7, unlinked=0.4, correlation=0.25, trust=0.6)
 

@@ -19,7 +19,7 @@ from alignkit.uses.diagnose.checks import (
     run_checks,
     word_tokens,
 )
-from alignkit.uses.diagnose.expected_aer import Evidence
+from alignkit.uses.diagnose.evidence import Evidence
 
 SOURCE = ["im Jahr 1878 kam Anna .", "das Haus", "x y", "1 und 1", "ein Wort", ""]
 TARGET = ["in 1878 anna came .", "the house !", "a b c", "1 and 1", "a word", "blank"]

@@ -15,7 +15,7 @@ from alignkit.classical.hmm.views import View, ViewedText
 from alignkit.errors import AlignkitError
 from alignkit.kernels.hmm_e_step import Shares
 from alignkit.scores import Scores
-from alignkit.uses.diagnose.view_votes import ViewVotes, agreement_of_directions, vote
+from alignkit.uses.diagnose.evidence import ViewVotes, agreement_of_directions, vote
 
 VIEWS = (View(), View(letters=2), View(letters=3))
 

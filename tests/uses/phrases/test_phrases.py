@@ -7,11 +7,11 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 
-from alignkit.classical.link_counts import LinkedWords
+from alignkit.classical.lexicon import LinkedWords
 from alignkit.links.links import Links
 from alignkit.text.bitext import Bitext
 from alignkit.uses.phrases.extraction import PhraseText
-from alignkit.uses.phrases.table import phrase_table
+from alignkit.uses.phrases.tables import phrase_table
 
 SOURCE_WORDS, TARGET_WORDS = ["a", "b", "bb", "~", "||", "ß", "c!"], ["X", "Y", "YY", "~", "{", "é"]
 

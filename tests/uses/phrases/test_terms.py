@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from alignkit.classical.link_counts import LinkedWords
+from alignkit.classical.lexicon import LinkedWords
 from alignkit.links.links import Links
 from alignkit.text.bitext import Bitext
 from alignkit.uses.phrases.extraction import PhraseText
-from alignkit.uses.phrases.terms import find_terms, log_likelihood_ratios
+from alignkit.uses.phrases.tables import find_terms, log_likelihood_ratios
 
 TERMS = {"red tape": "Büro kratie", "hot dog stand": 'Wurst " bude', "fire truck": "Feuerwehrauto"}
 

@@ -16,8 +16,7 @@ from alignkit.errors import AlignkitError, InputError
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import evaluate
 from alignkit.scores import Scores
-from alignkit.supervised.aligner import SupervisedAligner, fit_supervised
-from alignkit.supervised.classifier import AROUND, LEAST, LINKED, Cells, _best_other
+from alignkit.supervised import AROUND, LEAST, LINKED, Cells, SupervisedAligner, _best_other, fit_supervised
 
 pytest.importorskip("lightgbm", reason="LightGBM, of the extra gold, is not installed")
 GOLD = 40

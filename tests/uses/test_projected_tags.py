@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from alignkit.errors import InputError
 from alignkit.support.packages import is_here
 from alignkit.text.raw_text import unicode_word_spans
-from alignkit.uses.projection.spans import RULES, LinkedPair
-from alignkit.uses.projection.tags import parse_tags, word_spans
+from alignkit.uses.projection import RULES, LinkedPair
+from alignkit.uses.projection_files import parse_tags, word_spans
 
 
 def tagged(source, target, links, **options):

@@ -7,9 +7,8 @@ import json
 import pytest
 
 from alignkit.errors import InputError
-from alignkit.uses.projection.files import parse_columns, parse_json_lines
-from alignkit.uses.projection.spans import LinkedPair
-from alignkit.uses.projection.tags import word_spans
+from alignkit.uses.projection import LinkedPair
+from alignkit.uses.projection_files import parse_columns, parse_json_lines, word_spans
 
 PAIR = LinkedPair([(0, 3, 1.0), (1, 2, 0.5), (2, 0, 0.9), (3, 1, 0.8), (4, 2, 0.6)])
 LAST = LinkedPair([(0, 1, 1.0)])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from alignkit.errors import AlignkitError
 from alignkit.links.links import Links, parse_probabilities
-from alignkit.uses.projection.spans import RULES, LinkedPair, ProjectedSpan, project_spans
+from alignkit.uses.projection import RULES, LinkedPair, ProjectedSpan, project_spans
 
 
 def project(span, links, **options):

@@ -1,1 +1,0 @@
-"""Aligners that learned from gold links which words of a phrase to link."""
