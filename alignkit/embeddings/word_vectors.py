@@ -11,7 +11,7 @@ from alignkit.embeddings.levels import centred, fill_levels
 from alignkit.errors import AlignkitError, InputError
 from alignkit.scores import flat_offsets
 from alignkit.support.stages import no_progress
-from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.bitext import Bitext
 from alignkit.text.reading import read_raw_lines
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike, Progress
@@ -49,7 +49,12 @@ class WordVectors:
         if source.shape[1] != target.shape[1]:
             sizes = f"{source.shape[1]} and {target.shape[1]}"
             raise AlignkitError(f"the word vectors of both sides must be equally long, not of {sizes} numbers")
-        both = [_centred_types(*each) for each in ((source, bitext.source), (target, bitext.target))]
+        both = []
+        for vectors, side in ((source, bitext.source), (target, bitext.target)):
+            # Unit vectors of the words, from the mean of the text's tokens.
+            counts = np.bincount(side.tokens, minlength=len(vectors)) * vectors.any(axis=1)
+            centre = counts @ vectors / max(counts.sum(), 1)
+            both.append(centred(vectors, centre.astype(np.float32)))
         step = 100_000
         for low in range(0, len(bitext), step):
             block, offsets = bitext.block(low, min(low + step, len(bitext))), flat_offsets(bitext.shapes)
@@ -70,14 +75,6 @@ def vectors_of(path: PathLike, vocabulary: Vocabulary) -> np.ndarray:
     for i, (word, lower) in enumerate(forms):
         vectors[i] = found.get(word, found.get(lower, np.float32(0)))
     return vectors
-
-
-def _centred_types(vectors: np.ndarray, corpus: Corpus) -> np.ndarray:
-    """Unit vectors of the words, from the mean of the text's tokens."""
-    known = vectors.any(axis=1)
-    counts = np.bincount(corpus.tokens, minlength=len(vectors)) * known
-    centre = counts @ vectors / max(counts.sum(), 1)
-    return centred(vectors, centre.astype(np.float32))
 
 
 def read_word_vectors(path: PathLike, words: Collection[bytes]) -> dict[bytes, np.ndarray]:
@@ -104,20 +101,16 @@ def read_word_vectors(path: PathLike, words: Collection[bytes]) -> dict[bytes, n
             size = size or len(parts)
             if len(parts) > size:
                 continue  # a word with spaces
-            found[word] = _numbers(path, parts, number)
+            try:
+                found[word] = np.array(parts, np.float32)
+            except ValueError:
+                found[word] = np.full(1, np.nan, np.float32)
+            if not np.isfinite(found[word]).all():
+                problem = "must be a word and numbers, with spaces between them"
+                remedy = "give vectors in the text format of word2vec or fastText"
+                raise InputError(path, problem, line=number, remedy=remedy)
             if len(parts) != size:
                 raise InputError(path, f"has {len(parts)} numbers after its word, not {size}", line=number)
     if not found:
         raise InputError(path, "has none of the text's words", remedy="is it of the other language?")
     return found
-
-
-def _numbers(path: PathLike, parts: list[bytes], line: int) -> np.ndarray:
-    try:
-        numbers = np.array(parts, np.float32)
-    except ValueError:
-        numbers = np.full(1, np.nan, np.float32)
-    if not np.isfinite(numbers).all():
-        remedy = "give vectors in the text format of word2vec or fastText"
-        raise InputError(path, "must be a word and numbers, with spaces between them", line=line, remedy=remedy)
-    return numbers

@@ -11,7 +11,6 @@ import numpy as np
 
 from alignkit.errors import AlignkitError
 from alignkit.kernels import agreement as kernels
-from alignkit.kernels.agreement import ScorePair
 from alignkit.metrics.intervals import RESAMPLES, ratio
 from alignkit.metrics.protocol import PERCENT, Metric, MetricSettings, Percent, score_pair, top_share
 from alignkit.scores import ScoresLike
@@ -93,13 +92,15 @@ def count_agreement(
     """
     scores, share = score_pair(u, v), top_share(percent)
     counts = np.zeros((len(scores.shapes), 4), np.float64)
+    part, width = (share.numerator, share.denominator), int(scores.shapes[:, 1].max(initial=0)) + 1
     threads = thread_count(threads)
-    part = (share.numerator, share.denominator)
-
-    def count(low: int, high: int) -> None:
-        kernels.fill_agreement_counts(low, high, scores, part, _work(scores), counts)
-
-    run_blocks(count, blocks(np.diff(scores.offsets) + 1, threads), threads)
+    run_blocks(
+        lambda low, high: kernels.fill_agreement_counts(
+            low, high, scores, part, np.empty(width, np.float32), counts
+        ),
+        blocks(np.diff(scores.offsets) + 1, threads),
+        threads,
+    )
     return AgreementCounts(*(np.ascontiguousarray(column) for column in counts.T))
 
 
@@ -117,7 +118,8 @@ def agreement_rows(u: ScoresLike, v: ScoresLike, percent: Percent = PERCENT) -> 
     first, total = np.cumsum(rows) - rows, int(rows.sum())
     found = np.empty(total, np.int64), np.empty(total, np.bool_), np.empty(total, np.float64)
     part = (share.numerator, share.denominator)
-    kernels.list_agreement(0, len(rows), scores, part, _work(scores), first, found)
+    work = np.empty(int(scores.shapes[:, 1].max(initial=0)) + 1, np.float32)
+    kernels.list_agreement(0, len(rows), scores, part, work, first, found)
     return AgreementRows(np.repeat(np.arange(len(rows)), rows), *found)
 
 
@@ -172,10 +174,6 @@ def contextualised(performance: Sequence[float], agreements: Sequence[float], le
         if agreement > level:
             return None if math.isnan(value) else value
     return None
-
-
-def _work(scores: ScorePair) -> np.ndarray:
-    return np.empty(int(scores.shapes[:, 1].max(initial=0)) + 1, np.float32)
 
 
 def _values(sums: AgreementCounts) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from alignkit.classical.cooccurrence import HMM, LEXICAL, bags_of, check_memory
 from alignkit.classical.hmm.adaptation import Adapter
 from alignkit.classical.hmm.joint import JointHMM
 from alignkit.classical.priors import LexiconPrior, read_prior
-from alignkit.embeddings.find import find_embeddings
+from alignkit.embeddings.contextual import find_embeddings
 from alignkit.embeddings.levels import Embeddings
 from alignkit.errors import AlignkitError, InputError, check_type
 from alignkit.links.heuristics import DEFAULT_METHOD

@@ -16,12 +16,12 @@ from typing import IO, Any
 
 import numpy as np
 
-from alignkit.classical.cooccurrence import PairTable
 from alignkit.classical.lexicon import LinkedWords, linked_around, table_of_pairs
 from alignkit.classical.priors import LexiconPrior, read_lexicon
 from alignkit.errors import AlignkitError, InputError, check_list, check_type, writing
 from alignkit.links.links import check_range, parse_links
 from alignkit.pipeline.align import align_blocks
+from alignkit.pipeline.aligned_text import AlignedText
 from alignkit.support.arrays import offsets_of
 from alignkit.support.files import check_writable
 from alignkit.support.threads import blocks_of_size
@@ -132,27 +132,27 @@ class Aligner:
                 prior = _read_priors(priors_input, folder / "priors", self.source_letters, self.target_letters)
             for kind in wanted:
                 (folder / kind).touch()
+            texts: Iterable[AlignedText] = ()
             if count:
-                self._align(source, target, prior, [folder / kind for kind in wanted])
+                quality = QUALITIES[self.model]
+                texts = align_blocks(
+                    source, target, fit_on=FITTED, prior=prior, quality=quality, lowercase=True
+                ).texts
+            for text in texts:
+                words = LinkedWords(text.bitext, text.links)
+                for kind in wanted:
+                    if kind.startswith("links"):
+                        data = text.links.to_pharaoh()
+                    elif kind == "scores.fwd":
+                        data = _score_lines(pair_scores(words, prior))
+                    else:
+                        data = _score_lines(pair_scores(words.reversed, None if prior is None else prior.reversed))
+                    with open(folder / kind, "ab") as file:
+                        file.write(data)
             for kind, path in wanted.items():
                 with writing(f"write {path}"):
                     # Callers keep these files open: their content is replaced, not the file.
                     shutil.copyfile(folder / kind, path)
-
-    def _align(self, source: Path, target: Path, prior: LexiconPrior | None, outputs: list[Path]) -> None:
-        quality = QUALITIES[self.model]
-        found = align_blocks(source, target, fit_on=FITTED, prior=prior, quality=quality, lowercase=True)
-        for text in found.texts:
-            words = LinkedWords(text.bitext, text.links)
-            for path in outputs:
-                if path.stem == "links":
-                    data = text.links.to_pharaoh()
-                elif path.suffix == ".fwd":
-                    data = _score_lines(pair_scores(words, prior))
-                else:
-                    data = _score_lines(pair_scores(words.reversed, None if prior is None else prior.reversed))
-                with open(path, "ab") as file:
-                    file.write(data)
 
 
 def _letters(prefix: int, suffix: int) -> slice:
@@ -176,21 +176,41 @@ def pair_scores(words: LinkedWords, prior: LexiconPrior | None = None) -> np.nda
         prior: further links of words, as counts.
     """
     source, target = words.bitext.source, words.bitext.target
-    table, totals = _counts(words, prior)
+    # How often pairs of words are linked, and each source word is, in the text and in the prior.
+    x, y = (side.tokens[place] for side, place in zip((source, target), words.places, strict=True))
+    counts = np.ones(len(x))
+    if prior is not None:
+        pairs = prior.pairs.T
+        x = np.append(x, source.vocabulary.translate(prior.source)[pairs[0]])
+        y = np.append(y, target.vocabulary.translate(prior.target)[pairs[1]])
+        counts = np.append(counts, prior.values[:, 0])
+    shape = len(source.vocabulary), len(target.vocabulary)
+    totals, both = np.bincount(x[x >= 0], counts[x >= 0], shape[0]), (x >= 0) & (y >= 0)
+    table = table_of_pairs(x[both], y[both], counts[both], shape)
+
     longest = int(source.lengths.max(initial=0))
     jumps = np.full(2 * longest + 2, JUMP)
     for jump, count in words.jumps():
         jumps[longest + jump] += count
     jumps = np.sqrt(jumps / jumps.sum())
-    before, behind = _neighbours(words)
+    # Around each target word: the last source word of the linked word before, or -1, and the first one of the linked
+    # word behind, or the number of source words.
+    own_s, own_t = words.links.pairs[:, 0], words.places[1]
+    first, last = np.zeros((2, len(target.tokens) + 1), np.int64)
+    last[own_t], first[own_t[::-1]] = own_s, own_s[::-1]  # of several values the last stays; those of a pair rise
+    before, behind = linked_around(np.bincount(own_t, minlength=len(target.tokens)) > 0, target)
+    begin, end = (np.repeat(each, target.lengths) for each in (target.offsets[:-1], target.offsets[1:]))
+    widths, source_begin = (np.repeat(each, target.lengths) for each in (source.lengths, source.offsets[:-1]))
+    before = np.where(before < begin, -1, last[before])
+    behind = np.where(behind < end, first[behind], widths)
+
     links = words.reversed  # in the order of the target words
-    widths, first = (np.repeat(each, target.lengths) for each in (source.lengths, source.offsets[:-1]))
     costs = np.zeros(len(widths))
     for low, high in blocks_of_size(offsets_of(widths), BLOCK):
         starts = np.cumsum(widths[low:high]) - widths[low:high]
         t = np.repeat(np.arange(low, high), widths[low:high])
         s = np.arange(len(t)) - starts[t - low]
-        x = source.tokens[first[t] + s]
+        x = source.tokens[source_begin[t] + s]
         own, inside = np.zeros(len(t)), slice(*np.searchsorted(links.places[0], [low, high]))
         own[starts[links.places[0][inside] - low] + links.links.pairs[inside, 1]] = 1
         shares = table.lookup(x, target.tokens[t]) - own + PAIR
@@ -204,36 +224,6 @@ def pair_scores(words: LinkedWords, prior: LexiconPrior | None = None) -> np.nda
         return np.where(source.lengths > 0, sums / target.lengths, np.nan)
 
 
-def _counts(words: LinkedWords, prior: LexiconPrior | None) -> tuple[PairTable, np.ndarray]:
-    """How often pairs of words are linked, and float64 (V_src,), how often each source word is."""
-    sides = words.bitext.source, words.bitext.target
-    x, y = (side.tokens[place] for side, place in zip(sides, words.places, strict=True))
-    counts = np.ones(len(x))
-    if prior is not None:
-        known = [
-            side.vocabulary.translate(own)[ids]
-            for side, own, ids in zip(sides, (prior.source, prior.target), prior.pairs.T, strict=True)
-        ]
-        x, y = (np.append(ids, more) for ids, more in zip((x, y), known, strict=True))
-        counts = np.append(counts, prior.values[:, 0])
-    shape = len(sides[0].vocabulary), len(sides[1].vocabulary)
-    totals = np.bincount(x[x >= 0], counts[x >= 0], shape[0])
-    both = (x >= 0) & (y >= 0)
-    return table_of_pairs(x[both], y[both], counts[both], shape), totals
-
-
-def _neighbours(words: LinkedWords) -> tuple[np.ndarray, np.ndarray]:
-    """int64 (N,) each: the last source word of the linked target word before each one, -1 if there is none, and
-    the first one of that behind it, the number of source words if there is none."""
-    target, s, t = words.bitext.target, words.links.pairs[:, 0], words.places[1]
-    first, last = np.zeros((2, len(target.tokens) + 1), np.int64)
-    last[t], first[t[::-1]] = s, s[::-1]  # of several values the last one stays, and those of a pair are sorted
-    before, behind = linked_around(np.bincount(t, minlength=len(target.tokens)) > 0, target)
-    starts, ends = (np.repeat(each, target.lengths) for each in (target.offsets[:-1], target.offsets[1:]))
-    lengths = np.repeat(words.bitext.source.lengths, target.lengths)
-    return np.where(before < starts, -1, last[before]), np.where(behind < ends, first[behind], lengths)
-
-
 def _score_lines(scores: np.ndarray) -> bytes:
     scores = np.where(np.isnan(scores), -0.0, SHIFT + SCALE * scores)
     return "".join(f"{score:g}\n" for score in scores.tolist()).encode()
@@ -242,26 +232,22 @@ def _score_lines(scores: np.ndarray) -> bytes:
 def _write_text(
     folder: Path, sides: Mapping[str, Iterable[str]], letters: tuple[slice, slice] = (slice(None), slice(None))
 ) -> tuple[Path, Path, int]:
-    """Write the words of both sides, by their names; return the files and the number of their lines."""
-    paths = folder / "source", folder / "target"
-    first, second = sides
-    given = zip(sides.items(), paths, letters, strict=True)
-    counts = [_write_words(lines, path, name, own) for (name, lines), path, own in given]
+    """Write the words of both sides, by their names, with spaces between them; return the files and the number of
+    their lines."""
+    paths, counts = (folder / "source", folder / "target"), []
+    for (name, lines), path, own in zip(sides.items(), paths, letters, strict=True):
+        check_list(lines, f"{name} must be an open file, a list or a generator of lines")
+        count, whole = 0, own == slice(None)
+        with open(path, "w", encoding="utf-8", errors="replace", newline="\n") as file:
+            for count, line in enumerate(lines, 1):  # noqa: B007
+                check_type(line, str, f"a line of {name} must be text")
+                words = line.split()
+                file.write(" ".join(words if whole else [word[own] for word in words]) + "\n")
+        counts.append(count)
     if counts[0] != counts[1]:
+        first, second = sides
         raise AlignkitError(f"mismatched sizes: {first} has {counts[0]} lines, {second} {counts[1]}")
     return *paths, counts[0]
-
-
-def _write_words(lines: Iterable[str], path: Path, name: str, letters: slice) -> int:
-    """Write the words of lines with spaces between them; return the number of lines."""
-    check_list(lines, f"{name} must be an open file, a list or a generator of lines")
-    count, whole = 0, letters == slice(None)
-    with open(path, "w", encoding="utf-8", errors="replace", newline="\n") as file:
-        for count, line in enumerate(lines, 1):  # noqa: B007
-            check_type(line, str, f"a line of {name} must be text")
-            words = line.split()
-            file.write(" ".join(words if whole else [word[letters] for word in words]) + "\n")
-    return count
 
 
 def _read_priors(lines: Iterable[str], path: Path, source_letters: slice, target_letters: slice) -> LexiconPrior:

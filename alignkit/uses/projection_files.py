@@ -466,7 +466,7 @@ def project_files(
         target: its translation, a sentence on each line.
         links: between the words of both, with or without probabilities; None: the text is aligned.
         file_format: a key of :data:`FORMATS`.
-        rule, least: as in :func:`alignkit.uses.projection.spans.project_spans`.
+        rule, least: as in :func:`alignkit.uses.projection.project_spans`.
         tokenize: find the words of raw text (:mod:`alignkit.text.raw_text`); else they are between spaces.
         threads, progress: of the alignment, as in :func:`alignkit.align`.
 

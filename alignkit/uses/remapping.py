@@ -188,32 +188,27 @@ def token_map(old: Corpus, new: Corpus) -> TokenMap:
     for level, *pair in product(_LEVELS, *styles):
         if not len(open_sentences):
             break
-        forms = [_Forms(corpus, style, level) for corpus, style in zip((old, new), pair, strict=True)]
-        blocks = [open_sentences[low : low + BLOCK] for low in range(0, len(open_sentences), BLOCK)]
-        left = [_match(forms[0], forms[1], block, first, end) for block in blocks]
-        open_sentences = np.concatenate([open_sentences[:0], *left])
+        old_forms, new_forms = (_Forms(each, style, level) for each, style in zip((old, new), pair, strict=True))
+        left = []
+        for low in range(0, len(open_sentences), BLOCK):
+            sentences = open_sentences[low : low + BLOCK]
+            equal = old_forms.sizes[sentences] == new_forms.sizes[sentences]
+            chosen = sentences[equal]
+            unlike = offsets_of(old_forms.text(chosen) != new_forms.text(chosen))
+            bounds = offsets_of(old_forms.sizes[chosen])
+            equal[equal] = unlike[bounds[1:]] == unlike[bounds[:-1]]
+            left.append(sentences[~equal])
+            chosen = sentences[equal]
+            filled = chosen[old_forms.sizes[chosen] > 0]  # tokens of sentences without any character stay unmapped
+            places, starts, ends = old_forms.intervals(filled)
+            _, new_starts, new_ends = new_forms.intervals(filled)
+            base = np.repeat(offsets_of(new.lengths[filled])[:-1], old.lengths[filled])
+            first[places] = np.searchsorted(new_ends, starts, "right") - base
+            end[places] = np.searchsorted(new_starts, ends, "left") - base
+        open_sentences = np.concatenate(left)
     differs = np.zeros(len(old), bool)
     differs[open_sentences] = True
     return TokenMap(old, new, first, end, differs)
-
-
-def _match(old: _Forms, new: _Forms, sentences: np.ndarray, first: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """Fill in the ranges of those of the sentences whose characters are equal; return the others."""
-    equal = old.sizes(sentences) == new.sizes(sentences)
-    chosen = sentences[equal]
-    unlike = old.text(chosen) != new.text(chosen)
-    before = offsets_of(unlike)
-    bounds = offsets_of(old.sizes(chosen))
-    equal[equal] = before[bounds[1:]] == before[bounds[:-1]]
-    chosen = sentences[equal]
-    filled = chosen[old.sizes(chosen) > 0]  # tokens of sentences without any character stay unmapped
-    places, starts, ends = old.intervals(filled)
-    _, new_starts, new_ends = new.intervals(filled)
-    sizes, new_sizes = old.corpus.lengths[filled], new.corpus.lengths[filled]
-    base = np.repeat(np.cumsum(new_sizes) - new_sizes, sizes)
-    first[places] = np.searchsorted(new_ends, starts, "right") - base
-    end[places] = np.searchsorted(new_starts, ends, "left") - base
-    return sentences[~equal]
 
 
 class _Forms:
@@ -223,6 +218,9 @@ class _Forms:
         corpus: M sentences.
         style: of the marks of subwords (:func:`_style`).
         level: one of ``_LEVELS``.
+
+    Attributes:
+        sizes: int64 (M,), the number of bytes of each sentence.
     """
 
     def __init__(self, corpus: Corpus, style: str, level: Callable[[str], str]) -> None:
@@ -231,11 +229,7 @@ class _Forms:
         self.lengths = np.fromiter(map(len, forms), np.int64, len(forms))
         self.starts = offsets_of(self.lengths)[:-1]
         self.bytes = np.frombuffer(b"".join(forms), np.uint8)
-        self.sentence_sizes = np.diff(offsets_of(self.lengths[corpus.tokens])[corpus.offsets])
-
-    def sizes(self, sentences: np.ndarray) -> np.ndarray:
-        """int64: the number of bytes of these sentences."""
-        return self.sentence_sizes[sentences]
+        self.sizes = np.diff(offsets_of(self.lengths[corpus.tokens])[corpus.offsets])
 
     def text(self, sentences: np.ndarray) -> np.ndarray:
         """uint8: the characters of these sentences, one after another."""
@@ -247,12 +241,11 @@ class _Forms:
 
         A token without bytes gets the next one of its sentence, or the last.
         """
-        sizes = self.corpus.lengths[sentences]
         places = places_of(self.corpus, sentences)
         lengths = self.lengths[self.corpus.tokens[places]]
         ends = np.cumsum(lengths)
         starts = ends - lengths
-        last = np.repeat(np.cumsum(self.sizes(sentences)), sizes) - 1
+        last = np.repeat(np.cumsum(self.sizes[sentences]), self.corpus.lengths[sentences]) - 1
         starts = np.minimum(starts, last)
         return places, starts, np.maximum(ends, starts + 1)
 
@@ -271,7 +264,7 @@ def _characters(token: str, style: str, level: Callable[[str], str]) -> bytes:
         letters = _byte_letters()
         if all(letter in letters for letter in token):
             raw = bytes(letters[letter] for letter in token).replace(b" ", b"")
-            return raw if level is _as_it_is else level(raw.decode("utf-8", "surrogateescape")).encode(*_ENCODING)
+            return level(raw.decode(*_ENCODING)).encode(*_ENCODING)
     if style == "sentencepiece":
         match = _BYTE.match(token)
         if match is not None:
@@ -297,10 +290,6 @@ def _byte_letters() -> dict[str, int]:
     return letters | {chr(256 + n): byte for n, byte in enumerate(others)}
 
 
-def _as_it_is(text: str) -> str:
-    return text
-
-
 def _normalized(text: str) -> str:
     """Compatibility characters decomposed, case folded, without white space, controls and Moses' escapes."""
     text = _SPLIT_MARK.sub(r"\1", _ENTITY.sub(lambda match: _ENTITIES[match[0]], text)).replace("&amp;", "&")
@@ -313,4 +302,4 @@ def _without_accents(text: str) -> str:
 
 
 _INVISIBLE = frozenset(("Zs", "Zl", "Zp", "Cc", "Cf"))
-_LEVELS: tuple[Callable[[str], str], ...] = (_as_it_is, _normalized, _without_accents)
+_LEVELS: tuple[Callable[[str], str], ...] = (str, _normalized, _without_accents)

@@ -8,9 +8,8 @@ from planted import bitext_of
 
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.embeddings import encoders
-from alignkit.embeddings.contextual import ContextualEmbeddings
+from alignkit.embeddings.contextual import ContextualEmbeddings, find_embeddings
 from alignkit.embeddings.encoders import ContextEncoder, PackedModel, PieceTokenizer
-from alignkit.embeddings.find import find_embeddings
 from alignkit.embeddings.levels import LEVELS
 from alignkit.embeddings.word_vectors import WordVectors
 from alignkit.errors import AlignkitError, InputError

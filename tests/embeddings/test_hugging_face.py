@@ -7,9 +7,8 @@ import pytest
 from planted import bitext_of
 
 import alignkit
-from alignkit.embeddings.contextual import EVEN, ContextualEmbeddings
+from alignkit.embeddings.contextual import EVEN, ContextualEmbeddings, find_embeddings
 from alignkit.embeddings.encoders import SHARE
-from alignkit.embeddings.find import find_embeddings
 from alignkit.embeddings.levels import likeness_levels
 
 transformers = pytest.importorskip("transformers")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from planted import bitext_of
 
-from alignkit.embeddings import find
-from alignkit.embeddings.find import KeptLevels
+from alignkit.embeddings import contextual
+from alignkit.embeddings.contextual import KeptLevels
 from alignkit.embeddings.levels import Embeddings
 
 
@@ -27,7 +27,7 @@ class Counting:
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("ALIGNKIT_CACHE", str(tmp_path))
-    monkeypatch.delenv(find.SWITCH, raising=False)
+    monkeypatch.delenv(contextual.SWITCH, raising=False)
     return tmp_path / "embeddings"
 
 
@@ -52,7 +52,7 @@ def test_a_text_is_encoded_once(folder):
 
 
 def test_it_can_be_switched_off(folder, monkeypatch):
-    monkeypatch.setenv(find.SWITCH, "0")
+    monkeypatch.setenv(contextual.SWITCH, "0")
     assert [asked(), asked()] == [1, 1]
     assert not folder.exists()
 
@@ -64,7 +64,7 @@ def test_damaged_files_and_folders_only_cost_time(folder, monkeypatch, tmp_path)
     for content in (b"", whole[:-1], bytes(len(whole))):
         place.write_bytes(content)
         assert [asked(), asked()] == [1, 0]
-    find.write_checked(place, b"\0\0\0")  # of another text
+    contextual.write_checked(place, b"\0\0\0")  # of another text
     assert [asked(), asked()] == [1, 0]
     monkeypatch.setenv("ALIGNKIT_CACHE", str(place))  # a file
     assert [asked(), asked()] == [1, 1]
@@ -76,6 +76,6 @@ def test_the_last_used_stay(folder, monkeypatch):
     for n, path in enumerate(sorted(folder.glob("*.levels"), key=lambda path: path.stat().st_mtime_ns)):
         os.utime(path, (n, n))
     assert asked("old") == 0  # used now
-    monkeypatch.setattr(find, "MOST", 80)  # two files of 34 bytes
+    monkeypatch.setattr(contextual, "MOST", 80)  # two files of 34 bytes
     assert asked("third") == 1
     assert [asked("old"), asked("third"), asked("new")] == [0, 0, 1]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from alignkit.classical.hmm.settings import JOINT_THRESHOLD
-from alignkit.embeddings.find import find_embeddings
+from alignkit.embeddings.contextual import find_embeddings
 from alignkit.embeddings.levels import Embeddings
 from alignkit.errors import AlignkitError, counted
 from alignkit.links.from_scores import links_above
