@@ -193,8 +193,8 @@ def pair_scores(words: LinkedWords, prior: LexiconPrior | None = None) -> np.nda
     for jump, count in words.jumps():
         jumps[longest + jump] += count
     jumps = np.sqrt(jumps / jumps.sum())
-    # Around each target word: the last source word of the linked word before, or -1, and the first one of the linked
-    # word behind, or the number of source words.
+    # The last source word of the linked target word before each one, or -1; and the first one of the linked word
+    # behind, or the number of source words.
     own_s, own_t = words.links.pairs[:, 0], words.places[1]
     first, last = np.zeros((2, len(target.tokens) + 1), np.int64)
     last[own_t], first[own_t[::-1]] = own_s, own_s[::-1]  # of several values the last stays; those of a pair rise
