@@ -320,8 +320,9 @@ def entries(
         null: also NULL, last, with the id -1.
     """
     rank = _ranks(model.target)
-    for i in [*np.argsort(_ranks(model.source)).tolist(), *([-1] if null and model.null is not None else [])]:
-        columns, values = (np.arange(len(rank)), model.null) if i < 0 else model.table.row(i)
+    of_null = np.zeros(0, np.float32) if model.null is None or not null else model.null
+    for i in [*np.argsort(_ranks(model.source)).tolist(), *([-1] if len(of_null) else [])]:
+        columns, values = (np.arange(len(rank)), of_null) if i < 0 else model.table.row(i)
         kept = np.flatnonzero((values > 0) & (values >= minimum))
         if best is not None and len(kept) > 4 * best:
             # Sorting a long row for its first few is most of the work: leave out what cannot be among them.
