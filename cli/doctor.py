@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+import os
+import platform
+from contextlib import suppress
+from typing import Any
 
 import click
 
 from alignkit_cli.options import alignkit_command, quiet_option, write_output
-
-if TYPE_CHECKING:
-    from alignkit.support.doctor import Diagnosis
 
 
 @alignkit_command("doctor", "alignkit doctor")
@@ -24,27 +23,50 @@ def command(as_json: bool, quiet: bool) -> None:
     The exit code is 1 if something does not work as it should. Packages that only some commands need may be
     missing.
     """
-    from alignkit.support.doctor import diagnose
+    from alignkit.errors import first_line
+    from alignkit.kernels.cache_folder import base_folder, make_writable
+    from alignkit.support.packages import PACKAGES, __version__, imported, installed, is_here
+    from alignkit.support.threads import thread_count
 
-    found = diagnose()
-    text = json.dumps(asdict(found), indent=1) if as_json else _text(found)
-    write_output(f"{text}\n".encode(), None)
-    if found.problems:
-        click.get_current_context().exit(1)
-
-
-def _text(found: Diagnosis) -> str:
+    missing = [package for name, package in PACKAGES.items() if not is_here(name)]
+    problems = [f"alignkit needs {each.distribution}: {each.get}" for each in missing if each.needed_for is None]
+    gpus: list[str] = []
+    if is_here("torch"):
+        try:
+            gpus = imported("alignkit.neural.devices:gpu_names")()
+        except Exception as error:  # a broken installation fails in many ways
+            problems.append(f"PyTorch cannot be used ({first_line(error)}); install it again")
+    folder, size = base_folder() / "kernels", 0
+    reason = make_writable(folder)
+    if reason is not None:
+        remedy = "set ALIGNKIT_CACHE to a folder that can be written"
+        problems.append(f"compiled kernels cannot be kept in {folder} ({reason}): {remedy}")
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                size += os.path.getsize(os.path.join(place, name))
+    facts: dict[str, Any] = {
+        "alignkit": __version__,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()}, {platform.machine()}",
+        "packages": installed(package.distribution for package in PACKAGES.values()),
+        "threads": thread_count(),
+        "gpus": gpus,
+        "cache_folder": str(folder),
+        "cache_bytes": size,
+        "problems": problems,
+        "missing": [package._asdict() for package in missing],
+    }
     lines = [
-        f"alignkit {found.alignkit}, Python {found.python}, {found.system}",
-        f"packages: {', '.join(f'{name} {number}' for name, number in found.packages.items())}",
-        f"threads: {found.threads}",
-        f"GPU: {', '.join(found.gpus) or 'none that PyTorch can use'}",
-        f"compiled kernels: {found.cache_folder}, {found.cache_bytes / 1e6:.1f} MB",
+        f"alignkit {__version__}, Python {facts['python']}, {facts['system']}",
+        f"packages: {', '.join(f'{name} {number}' for name, number in facts['packages'].items())}",
+        f"threads: {facts['threads']}",
+        f"GPU: {', '.join(gpus) or 'none that PyTorch can use'}",
+        f"compiled kernels: {folder}, {size / 1e6:.1f} MB",
+        *(f"not installed: {p.distribution}, for {p.needed_for} ({p.get})" for p in missing if p.needed_for),
+        *([f"problem: {problem}" for problem in problems] or ["no problems found"]),
     ]
-    lines += [
-        f"not installed: {each.distribution}, for {each.needed_for} ({each.get})"
-        for each in found.missing
-        if each.needed_for is not None
-    ]
-    lines += [f"problem: {problem}" for problem in found.problems] or ["no problems found"]
-    return "\n".join(lines)
+    text = json.dumps(facts, indent=1) if as_json else "\n".join(lines)
+    write_output(f"{text}\n".encode(), None)
+    if problems:
+        click.get_current_context().exit(1)

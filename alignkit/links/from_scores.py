@@ -131,10 +131,11 @@ def links_from_positions(positions: np.ndarray, bitext: Bitext, threads: int | N
     del linked
     pairs = np.empty((offsets[-1], 2), np.int32)
     longest = int(bitext.source.lengths.max(initial=0))
-
-    def fill(low: int, high: int) -> None:
-        counts = np.zeros(longest + 1, np.int64)
-        sentence_pairs.fill_links_from_positions(low, high, positions, (source, target), offsets, pairs, counts)
-
-    run_blocks(fill, blocks(np.diff(target), threads), threads)
+    run_blocks(
+        lambda low, high: sentence_pairs.fill_links_from_positions(
+            low, high, positions, (source, target), offsets, pairs, np.zeros(longest + 1, np.int64)
+        ),
+        blocks(np.diff(target), threads),
+        threads,
+    )
     return Links(pairs, offsets)

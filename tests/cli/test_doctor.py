@@ -43,6 +43,9 @@ def test_what_is_missing_and_what_that_means(cache, capsys, monkeypatch):
     assert f"not installed: torch, for networks ({with_extra('neural')})" in out
     assert f"not installed: matplotlib, for pictures ({with_extra('plot')})" in out
     assert out.endswith("no problems found\n")
+    assert run(["doctor", "--json"]) == 0
+    torch = {"distribution": "torch", "needed_for": "networks", "extra": "neural"}
+    assert torch in json.loads(capsys.readouterr().out)["missing"]
     monkeypatch.setitem(sys.modules, "tqdm", None)
     assert run(["doctor"]) == 1
     assert "problem: alignkit needs tqdm: pip install tqdm" in capsys.readouterr().out
