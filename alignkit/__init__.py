@@ -1,8 +1,8 @@
 """alignkit: word alignment, classical and neural side by side.
 
-Every aligner maps a bitext to scores, a (T, L) matrix per sentence pair; see :mod:`alignkit.aligner`.
-:func:`alignkit.align` reads a text, fits or loads an aligner and links the words in one call.
-The names below are imported when first used, so that ``import alignkit`` loads neither Numba nor torch.
+Every aligner maps a bitext to scores, one (T, L) matrix per sentence pair; see :mod:`alignkit.aligner`.
+:func:`alignkit.align` reads a text, fits or loads an aligner and links the words in one call. The names below are
+imported on first use, so that ``import alignkit`` loads neither Numba nor torch.
 """
 
 from __future__ import annotations

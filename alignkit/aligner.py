@@ -1,7 +1,7 @@
 """Aligners: whatever maps a bitext to scores, how saved ones are read, and two directions as one.
 
 A new aligner is a subclass of :class:`Aligner` with ``name``, ``kinds``, ``score`` and ``save``, and a line in
-:data:`LOADERS`; it overrides what it does otherwise than by default.
+:data:`LOADERS`; it overrides the defaults that it does not share.
 """
 
 from __future__ import annotations
@@ -161,15 +161,16 @@ class Aligner(ABC):
     def align_batch(
         self, sources: Sequence[str | Sequence[str]], targets: Sequence[str | Sequence[str]]
     ) -> list[str]:
-        """The links of each sentence pair as a line ``s-t s-t``; of a pair with a blank side, ``""``.
+        """The links of each sentence pair as a line ``s-t s-t``; ``""`` for a pair with a blank side.
 
-        A function of batches, which engines that map over data run in their processes.
+        Engines that map functions over batches of data can run it in their processes.
 
         Args:
-            sources, targets: as many sentences each, text with spaces between the words or lists of words.
+            sources, targets: equally many sentences, each a string with spaces between its words or a list of
+                words.
 
         Raises:
-            AlignkitError: a side is no list, or there are more of one side than of the other.
+            AlignkitError: a side is not a list, or one side has more sentences than the other.
 
         >>> from alignkit import Bitext, fit_ibm1
         >>> model = fit_ibm1(Bitext.from_sentences([["das", "Haus"], ["das"]], [["the", "house"], ["the"]]))
@@ -184,12 +185,12 @@ class Aligner(ABC):
         """The likeliest translations of a word and their probabilities: those that ``alignkit lexicon`` writes.
 
         Args:
-            word: a source word; of a model of target to source, a target word. One that the model does not know is
+            word: a source word; for a target-to-source model, a target word. If the model does not have it, it is
                 looked up in lower case.
             best: the largest number of translations; None: all.
 
         Returns:
-            translations with the likeliest first; none of an unknown word.
+            translations, the likeliest first; empty for an unknown word.
 
         Raises:
             AlignkitError: the aligner has no translation table.
@@ -202,7 +203,7 @@ class Aligner(ABC):
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def on_words(self) -> Aligner:
-        """This aligner, made one of whitespace words if it works on other tokens."""
+        """This aligner, wrapped as one of whitespace words if it works on other tokens."""
         return self if self.tokenizer is None else WordLevel(self, self.tokenizer)
 
     def with_threads(self, threads: int | None) -> Self:
@@ -242,8 +243,8 @@ def load_aligner(path: PathLike, threads: int | None = None) -> Aligner:
 
     Args:
         path: the file or folder.
-        threads: how many it computes with (None: all cores), on which no result depends. A network shares this
-            setting with all others of the process.
+        threads: the number of threads (None: all cores); no result depends on it. All networks of a process share
+            this setting.
 
     Raises:
         InputError: the file is missing, damaged, or none of these.
@@ -339,7 +340,7 @@ class WordLevel(Aligner):
     def score(self, bitext: Bitext, kind: str = "alpha") -> Scores:
         """alpha of words: summed over the subwords of the source word, averaged over those of the target word.
 
-        What a row lacks to 1 is the weight of BOS and EOS.
+        The rest of a row, up to 1, is the weight of BOS and EOS.
 
         Raises:
             AlignkitError: another kind.
@@ -383,7 +384,7 @@ class Around(Aligner):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Reversed(Around):
-    """An aligner fitted from target to source, as one from source to target.
+    """An aligner fitted from target to source, used as one from source to target.
 
     Attributes:
         inner: aligner of bitexts with their sides exchanged, between whitespace words.

@@ -110,8 +110,8 @@ def fit_diagonal(
 
     Args:
         bitext: M pairs; pairs with an empty side are ignored.
-        settings: the defaults without it.
-        threads: all there are by default; the result has the same bits for any number.
+        settings: None: the defaults.
+        threads: the number of threads, by default all; the result is the same, bit for bit, for any number.
         progress: called with (done, total, message) after each iteration.
         **options: fields of :class:`DiagonalSettings`, which replace those of ``settings``.
 
@@ -205,7 +205,7 @@ class Diagonal(LexicalModel, Aligner):
 
     Attributes:
         null_probability: p0, the probability that a target word comes from NULL; 0 without NULL.
-        tension: how strongly the diagonal is favoured.
+        tension: how strongly the model favours the diagonal.
 
     The other attributes are those of :class:`LexicalModel`.
     """
@@ -227,8 +227,8 @@ class Diagonal(LexicalModel, Aligner):
     def score(self, bitext: Bitext, kind: str = "alpha") -> Scores:
         """beta[t, l] = Trans(y_t | x_l); alpha[t, l] = the posterior of a_t = l.
 
-        What a row of alpha lacks to 1 is NULL's. Pairs never seen have beta 0; a target word without any evidence
-        has the distribution of its source positions as alpha.
+        The rest of a row of alpha, up to 1, is NULL's. Unseen pairs have beta 0; the alpha of a target word
+        without any evidence is the distribution of its source positions.
         """
         self.check_kind(kind)
         lookup = self.lookup(bitext)
@@ -239,7 +239,8 @@ class Diagonal(LexicalModel, Aligner):
         return self._posteriors(self.lookup(bitext))[1]
 
     def links(self, bitext: Bitext) -> Links:
-        """Each target word with its most probable source position, unless NULL is more so or nothing is known."""
+        """Each target word with its most probable source position, unless NULL is more probable or there is no
+        evidence."""
         lookup = self.lookup(bitext)
         workers, offsets, (text, positions, null) = lookup.threads, bitext.target.offsets, self._arguments(lookup)
         index = token_index(bitext.source)

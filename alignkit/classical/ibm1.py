@@ -54,19 +54,19 @@ def fit_ibm1(
 
     Args:
         bitext: M pairs; pairs with an empty side are ignored.
-        settings: the defaults without it.
-        threads: all there are by default; the result has the same bits for any number.
+        settings: None: the defaults.
+        threads: the number of threads, by default all; the result is the same, bit for bit, for any number.
         progress: called with (done, total, message) after each iteration.
         prior: a lexicon from another text, as pseudo-counts of the word pairs that occur in this one. EM then
             climbs to a mode of the posterior, and the log-likelihood alone may fall.
-        start: a fitted model whose tables EM continues from. On the text it was fitted on, n iterations and then k
-            give the bits of n + k. Word pairs that are new in this text are initialised uniformly (see
+        start: a fitted model from whose tables EM continues. On the same text, n iterations and then k give the
+            same bits as n + k. Word pairs that are new in this text start uniform (see
             :func:`alignkit.classical.priors.start_values`).
         **options: fields of :class:`IBM1Settings`, which replace those of ``settings``.
 
     Raises:
-        AlignkitError: a setting or ``threads`` is out of range; ``start`` has NULL and this model does not, or the
-            other way round; or the text is too large for the machine's memory.
+        AlignkitError: a setting or ``threads`` is out of range; only one of ``start`` and this model has NULL; or
+            the text is too large for the machine's memory.
 
     >>> text = Bitext.from_sentences([["das", "Haus"], ["das", "Buch"]], [["the", "house"], ["the", "book"]])
     >>> fit_ibm1(text).links(text)[0].tolist()
@@ -205,8 +205,8 @@ class IBM1(LexicalModel, Aligner):
     def score(self, bitext: Bitext, kind: str = "alpha") -> Scores:
         """beta[t, l] = Trans(y_t | x_l); alpha[t, l] = beta[t, l] / sum over l' of beta[t, l'], NULL included.
 
-        What a row of alpha lacks to 1 is NULL's. Pairs never seen have beta 0; a target word without any evidence
-        has uniform alpha.
+        The rest of a row of alpha, up to 1, is NULL's. Unseen pairs have beta 0; a target word without any
+        evidence has uniform alpha.
         """
         self.check_kind(kind)
         lookup = self.lookup(bitext)
@@ -224,7 +224,8 @@ class IBM1(LexicalModel, Aligner):
         return scores
 
     def links(self, bitext: Bitext) -> Links:
-        """Each target word with its most probable source word (the leftmost of equals), unless NULL is more so."""
+        """Each target word with its most probable source word (the leftmost of equals), unless NULL is more
+        probable."""
         lookup = self.lookup(bitext)
         workers, lengths = lookup.threads, bitext.source.lengths
         null = NullWord(lookup.null, null_weights(lengths, self.null is not None, self.null_probability))

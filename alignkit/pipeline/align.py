@@ -1,4 +1,4 @@
-"""The front door: align a text, files of any size, or a stream. Read, fit or load an aligner, link."""
+"""Align a text, files of any size, or a stream: read it, fit or load an aligner, link the words."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class AlignedBlocks:
     """A part of a text that is read and linked a block at a time.
 
     Attributes:
-        aligner: that links it; one fitted on a sample does not keep the sample.
+        aligner: the aligner that links it; one fitted on a sample does not keep the sample.
         texts: the pairs low <= m < high with their links, in blocks that are read as this is iterated over.
-        low, high: the numbers of the pairs.
-        pairs: the number of all pairs of the text.
+        low, high: the numbers of the first pair and of the one after the last.
+        pairs: the number of pairs of the whole text.
     """
 
     aligner: Aligner
@@ -67,24 +67,24 @@ def align(
     progress: Progress | None = None,
     **options: Unpack[AlignOptions],
 ) -> AlignedText:
-    """Align a text by a fitted model, or by one that is fitted on it.
+    """Align a text with a fitted model, or with one fitted on this text.
 
     By default two hidden Markov models, one for each direction, are trained jointly.
 
     Args:
-        source, target: a bitext; two files, or one whose lines are ``source ||| target`` or source TAB target, or
-            of JSON lines, CSV or Parquet ("-" is standard input); or two equally long sequences of sentences,
-            strings of words with spaces between them or lists of words.
-        settings: the defaults without them.
-        model: a fitted aligner of any kind, its file, checkpoint or run directory; or a pair of them, which are
-            symmetrized. None: one is fitted. With a model, settings of a fit are refused.
-        threads: all there are by default; no result depends on it.
+        source, target: a bitext; two files, or one file with lines ``source ||| target`` or source TAB target,
+            JSON lines, CSV or Parquet ("-" is standard input); or two equally long sequences of sentences, each a
+            string with spaces between its words or a list of words.
+        settings: None: the defaults.
+        model: a fitted aligner of any kind, or its file, checkpoint or run directory; or a pair of these, which is
+            symmetrized. None: fit one. With a model, settings of a fit are refused.
+        threads: the number of threads, by default all; no result depends on it.
         progress: called after each iteration.
-        **options: fields of the parts of :class:`AlignSettings`, instead of those of ``settings``. Of
+        **options: fields of the parts of :class:`AlignSettings`, which replace those of ``settings``. Of
             :class:`~alignkit.pipeline.settings.ReadSettings`: encoding_errors, lowercase, tokenize. Of
             :class:`~alignkit.pipeline.settings.FitSettings`: method, estimation, iterations, quality, keep_case,
-            reverse, prior, prior_weight, embeddings, start. Of
-            :class:`~alignkit.pipeline.settings.LinkSettings`: symmetrization, threshold, adapt, gold.
+            reverse, prior, prior_weight, embeddings, start. Of :class:`~alignkit.pipeline.settings.LinkSettings`:
+            symmetrization, threshold, adapt, gold.
 
     Raises:
         AlignkitError: the text, a file or a setting is not valid, or the settings do not go together.
@@ -136,19 +136,20 @@ def align_blocks(
     progress: Progress | None = None,
     **options: Unpack[AlignOptions],
 ) -> AlignedBlocks:
-    """Align files of any size in bounded memory: by a fitted model, or by one that is fitted on a sample of them.
+    """Align files of any size in bounded memory, with a fitted model or with one fitted on a sample of the text.
 
-    A joint model that was fitted on a sample is adapted to each block of the text: the links are those that it
-    finds as ``model`` with ``adapt``, but for the pairs of the sample, which do not count twice. If the sample is
-    the whole text, they are those of the fit.
+    A joint model fitted on a sample is adapted to each block of the text: the links are those of the same model
+    given as ``model`` with ``adapt``, except that the pairs of the sample do not count twice. If the sample is the
+    whole text, the links are those of the fit.
 
     Args:
         source, target: files, which are read two or three times; as in :func:`align`.
         model: as in :func:`align`.
-        fit_on: without a model, how many pairs to fit one on, as 1000000, or a share of them, as "10%".
-        shard: align the i-th of n parts only, i from 1. The parts joined are the whole, to the byte; they start at
-            blocks where the links of a pair depend on its block: with ``adapt``, or if the model is a network.
-        seed: of the sample.
+        fit_on: without a model, the number of pairs to fit one on, such as 1000000, or their share, such as "10%".
+        shard: (i, n): align only the i-th of n parts, i from 1. The outputs of all parts, joined, equal that of
+            the whole text to the byte. Parts start at block boundaries if the links of a pair depend on its block:
+            with ``adapt``, or if the model is a network.
+        seed: seed of the random sample.
         settings, threads, progress, **options: as in :func:`align`.
 
     Raises:
@@ -211,7 +212,7 @@ def align_stream(
     skip: bool = False,
     **options: Unpack[StreamOptions],
 ) -> Iterator[AlignedText]:
-    """Align the pairs of a stream by a fitted model as soon as they come, in bounded memory.
+    """Align the pairs of a stream with a fitted model as soon as they arrive, in bounded memory.
 
     The model is loaded immediately; the stream is read while the result is iterated over.
 
@@ -219,12 +220,12 @@ def align_stream(
         stream: lines ``source ||| target``, source TAB target, or JSON, whose field ``id`` is kept: a stream of
             bytes, or any iterable of lines.
         model, settings, **options: as in :func:`align`, without those of a fit.
-        threads: one by default: batches are small, and more threads would cost more than they gain.
-        skip: go on after a malformed line: its pair is blank, and the error is among the ``errors`` of its
-            :class:`AlignedText`.
+        threads: one by default, because batches are small and more threads would cost more than they gain.
+        skip: continue after a malformed line: its pair is blank, and its :class:`AlignedText` has the error in
+            ``errors``.
 
     Raises:
-        InputError: as for files; the pairs before the bad line have been handed on by then.
+        InputError: a line is malformed; the pairs before it have already been yielded.
         AlignkitError: a setting is not valid.
     """
     chosen = AlignSettings.of(settings, **options)
@@ -251,7 +252,7 @@ def _line(line: str | bytes) -> bytes:
 
 
 def sample_share(size: int | str) -> Callable[[int], int]:
-    """The number of pairs in a sample, as a function of that of all; raises AlignkitError if it is no size.
+    """The size of a sample as a function of the number of all pairs; raises AlignkitError if ``text`` is no size.
 
     >>> sample_share("10%")(5000), sample_share(25000)(5000)
     (500, 5000)

@@ -43,12 +43,11 @@ class AlignedText:
 
     Attributes:
         bitext: M pairs of whitespace words.
-        aligner: of whitespace words; :func:`alignkit.load` reads what its ``save`` writes.
-        fitted: links that were found while the aligner was fitted, and the probability of each, float64 (K,); or
-            None.
+        aligner: an aligner of whitespace words; :func:`alignkit.load` reads what its ``save`` writes.
+        fitted: the links from fitting the aligner, and the probability of each, float64 (K,); or None.
         block: the number of pairs that are linked at a time; None: all.
-        errors: those of malformed lines, which are pairs of blank sides here.
-        ids: what was given with each pair to tell it by, or None; empty: nothing with any.
+        errors: the errors of malformed lines, whose pairs are blank.
+        ids: the ``id`` given with each pair, or None; empty: no pair has one.
     """
 
     bitext: Bitext
@@ -175,14 +174,15 @@ class AlignedText:
     def write(
         self, output: PathLike = "-", output_format: str = "pharaoh", sentence_scores: PathLike | None = None
     ) -> None:
-        """Write the alignment to a file, whole or not at all; arguments as :func:`write_alignments`."""
+        """Write the alignment to a file, which appears only when it is complete; arguments as in
+        :func:`write_alignments`."""
         write_alignments([self], output, output_format, sentence_scores)
 
 
 class Written(NamedTuple):
-    """What :func:`write_alignments` wrote: pairs, their links and target words, and lines that are empty.
+    """What :func:`write_alignments` wrote: the numbers of pairs, links, target words and empty lines.
 
-    ``blank`` are the pairs with a blank side, ``malformed`` the lines that are no pairs.
+    ``blank`` counts pairs with a blank side, ``malformed`` lines that are not pairs.
     """
 
     pairs: int = 0
@@ -192,7 +192,7 @@ class Written(NamedTuple):
     malformed: int = 0
 
     def __str__(self) -> str:
-        """The numbers as text, as ``6 pairs (1 with a blank side), 12 links (0.92 per target word)``."""
+        """The numbers as text, such as ``6 pairs (1 with a blank side), 12 links (0.92 per target word)``."""
         empty = [
             *([f"{self.blank:,} with a blank side"] if self.blank else []),
             *([f"{self.malformed:,} malformed and skipped"] if self.malformed else []),
@@ -211,15 +211,15 @@ def write_alignments(
 ) -> Written:
     """Write the alignments of texts in one format, as they come.
 
-    Files take their place only when all is written; standard output is flushed after every block. A threshold that
-    no link reaches is logged.
+    Files appear only when they are complete; standard output is flushed after every block. If no link reaches the
+    threshold, this is logged.
 
     Args:
-        texts: in their order.
+        texts: the texts, in order.
         output: a file; "-" for standard output.
         output_format: a name in :data:`alignkit.links.formats.OUTPUT_FORMATS`.
-        sentence_scores: a file for the scores of the sentences, or None.
-        first: the number of the first pair, from 0, in formats that number pairs.
+        sentence_scores: a file for the sentence scores, or None.
+        first: the number of the first pair, counted from 0, for formats that number pairs.
 
     Raises:
         AlignkitError: there is no such format, or a file cannot be written.

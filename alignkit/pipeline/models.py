@@ -259,11 +259,11 @@ def load(path: PathLike, threads: int | None = None) -> Aligner | Scores | Bitex
 
     Args:
         path: the file or folder.
-        threads: of an aligner, as in :func:`alignkit.aligner.load_aligner`.
+        threads: number of threads of an aligner, as in :func:`alignkit.aligner.load_aligner`.
 
     Raises:
         InputError: the file is missing, damaged, or none of these.
-        AlignkitError: ``path`` is no path.
+        AlignkitError: ``path`` is not a path.
     """
     check_type(path, str | os.PathLike, "what is loaded must be a file or folder")
     header = (read_header(path) if Path(path).is_file() else None) or {}

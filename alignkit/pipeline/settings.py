@@ -67,8 +67,8 @@ class ReadSettings:
     Attributes:
         encoding_errors: ``strict``, or ``replace`` to read invalid UTF-8 as U+FFFD.
         lowercase: read both sides in lower case.
-        tokenize: find the words of raw text, instead of taking what is between spaces
-            (:mod:`alignkit.text.raw_text`); None: as the text was read that a model was fitted on, else no.
+        tokenize: split raw text into words (:mod:`alignkit.text.raw_text`) instead of splitting at spaces; None:
+            as the model's own text was read, or no without a model.
     """
 
     encoding_errors: str = "strict"
@@ -91,20 +91,20 @@ class FitSettings:
     Attributes:
         method: ``joint``, ``ibm1``, ``diagonal`` or ``hmm``, a name in :data:`METHODS`.
         estimation: settings of the method; its defaults if None.
-        iterations: of EM, instead of those of the estimation.
-        quality: of the joint method, a name in :data:`QUALITIES`: ``normal`` looks at small texts as subwords
-            too; ``fast``, words only, takes five sixths of its time, and less than half of small texts';
-            ``best`` takes about eight times as long, two to three times for small texts, and does the same for
-            those of few words.
-        keep_case: treat words that differ in case only as different words in a joint model.
-        reverse: fit the target-to-source direction. Links have their source first all the same.
-        prior: a lexicon, or its file (a dictionary, or one of `alignkit lexicon`, Moses or eflomal), as
+        iterations: number of EM iterations, instead of that of the estimation.
+        quality: of the joint method, a name in :data:`QUALITIES`. ``normal`` also aligns parts of the words of
+            small texts. ``fast`` uses words only; it takes five sixths of normal's time, less than half on small
+            texts. ``best`` takes about eight times as long, two to three times on small texts, and equals
+            ``normal`` on the smallest.
+        keep_case: treat words that differ only in case as different words in a joint model.
+        reverse: fit the target-to-source direction. Links still have the source first.
+        prior: a lexicon, or its file (a dictionary, or a lexicon of `alignkit lexicon`, Moses or eflomal), as
             pseudo-counts.
-        prior_weight: how many occurrences of each word a lexicon that is read from a file counts for.
-        embeddings: vectors that say which words are alike (:mod:`alignkit.embeddings`); ``e5`` for those of the
-            extra ``embeddings``; a folder with an encoder of transformers; or a file of word vectors, or two
-            of them with a comma between them.
-        start: a fitted model, or its file, to go on from instead of uniform parameters.
+        prior_weight: the number of occurrences of each word that a lexicon from a file counts for.
+        embeddings: vectors whose similarity is evidence for links (:mod:`alignkit.embeddings`): ``e5`` for the
+            encoder of the extra ``embeddings``; a folder with an encoder of transformers; or a file of word
+            vectors, or two files with a comma between them.
+        start: a fitted model, or its file, from which EM starts instead of uniform parameters.
 
     Raises:
         AlignkitError: there is no such method or quality, or settings exclude each other.
@@ -168,19 +168,18 @@ class FitOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class LinkSettings:
-    """How to link a text by a fitted aligner.
+    """How to link a text with a fitted aligner.
 
     Attributes:
-        symmetrization: combine two directions by this heuristic of
-            :data:`alignkit.links.heuristics.HEURISTICS`: both are fitted, or are two models. None: one direction,
-            or a joint model.
-        threshold: link where a probability is at least this, with the joint model or a heuristic that needs
+        symmetrization: combine two directions with this heuristic of :data:`alignkit.links.heuristics.HEURISTICS`;
+            both are fitted, or given as two models. None: one direction, or a joint model.
+        threshold: link words where the probability is at least this, for the joint model or a heuristic that needs
             scores; None: the model's, or the default.
         adapt: adapt a fitted joint model to each block of the text that it links
             (:mod:`alignkit.classical.hmm.adaptation`).
-        gold: gold links of the first pairs, or their file, from which it learns which links to make
-            (:func:`alignkit.supervised.fit_supervised`). A pair without any, a blank line, is one that
-            nobody has annotated. The others keep their sure links.
+        gold: gold links of the first pairs, or their file, to learn the annotators' conventions from
+            (:func:`alignkit.supervised.fit_supervised`). A pair without links, a blank line, counts as not
+            annotated. Annotated pairs keep their sure links.
 
     Raises:
         AlignkitError: gold is given with threshold or adapt.

@@ -499,7 +499,7 @@ class HMM(FittedHMM, Aligner):
     """A fitted hidden Markov aligner; it has no reverse direction.
 
     Attributes:
-        fold_case: take words that differ in case only as one word; the vocabularies are in lower case then.
+        fold_case: treat words that differ only in case as one word; the vocabularies are then in lower case.
     """
 
     name = "hmm"
@@ -518,7 +518,7 @@ class HMM(FittedHMM, Aligner):
     def score(self, bitext: Bitext, kind: str = "alpha") -> Scores:
         """beta[t, l] = p(y_t | x_l), 0 for pairs never seen; alpha[t, l] = the posterior of y_t coming from x_l.
 
-        What a row of alpha lacks to 1 is NULL's.
+        The rest of a row of alpha, up to 1, is NULL's.
         """
         self.check_kind(kind)
         if kind == "beta":
@@ -526,11 +526,12 @@ class HMM(FittedHMM, Aligner):
         return scores_in_windows(self._text(bitext), self._posteriors)
 
     def log_probabilities(self, bitext: Bitext) -> np.ndarray:
-        """float64 (M,): log p(target | source) of each pair, up to the factor for its length; no fertility."""
+        """float64 (M,): log p(target | source) of each pair, without the factor for its length and without
+        fertility."""
         return sums_in_windows(self._text(bitext), lambda text: log_likelihoods(text, self, FORWARD, self.threads))
 
     def links(self, bitext: Bitext) -> Links:
-        """Each target word with its likeliest source position, if NULL is not likelier."""
+        """Each target word with its most probable source position, unless NULL is more probable."""
         return linked_in_blocks(self._text(bitext), self._linked)[0]
 
     def _text(self, bitext: Bitext) -> Bitext:
@@ -571,15 +572,16 @@ def fit_hmm(
     Args:
         bitext: M pairs; pairs with an empty side are ignored.
         settings: plain EM by default.
-        threads: all there are by default; the result has the same bits for any number.
+        threads: the number of threads, by default all; the result is the same, bit for bit, for any number.
         progress: called with (done, total, message) after each iteration.
         prior: a lexicon from another text, as pseudo-counts.
-        start: a fitted model that the iterations with transitions go on from, without lexical ones before. What is
-            new in this text is initialised uniformly (:func:`alignkit.classical.priors.start_values`).
-        options: fields of the settings, instead of or in addition to ``settings``.
+        start: a fitted model from which the iterations with transitions continue, without lexical iterations. Word
+            pairs that are new in this text start uniform (:func:`alignkit.classical.priors.start_values`).
+        options: fields of the settings, which replace those of ``settings``.
 
     Raises:
-        AlignkitError: no such option, a setting out of its range, or the text needs more memory.
+        AlignkitError: an option is unknown, a setting is out of range, or the text is too large for the machine's
+            memory.
     """
     settings = with_options(settings or HMMSettings(), options)
     text, _ = training_pairs(lowercased(bitext) if settings.fold_case else bitext)
