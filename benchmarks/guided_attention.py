@@ -13,6 +13,7 @@ above a threshold; and of the mean of it and the classical probability.
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -20,6 +21,7 @@ from typing import Any
 import click
 import numpy as np
 from inputs import gold_sets, machine, run_benchmark
+from torch import Tensor
 
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.links.from_scores import links_above
@@ -29,6 +31,7 @@ from alignkit.metrics.aer import evaluate
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.devices import set_threads
 from alignkit.neural.settings import Reading, RunSettings, TextSettings, TrainingSettings, TransformerSettings
+from alignkit.neural.training.loop import optimise
 from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import Guide, TranslationTask
 from alignkit.scores import Scores, token_words
@@ -160,19 +163,19 @@ def new_trainers(text: LinePairs, guide: Scores | None) -> list[Trainer[Any, Any
 
 def train(trainer: Trainer[Any, Any], seconds: float) -> None:
     """Take steps for some seconds of processor time."""
-    start = process_time()
-    while process_time() - start < seconds:
-        epoch, done = divmod(trainer.step, trainer.task.epoch_steps)
-        trainer.advance(batches_of(trainer, epoch)[done])
+    task, training, start = trainer.task, SETTINGS.training, process_time()
+    batches = lru_cache(maxsize=1)(task.batches)  # of the epoch
 
+    def loss(step: int) -> Tensor:
+        epoch, place = divmod(step, task.epoch_steps)
+        return task.loss(trainer.network.train(), batches(epoch)[place], step)
 
-def batches_of(trainer: Trainer[Any, Any], epoch: int) -> list[np.ndarray]:
-    known = vars(trainer).setdefault("benchmark_batches", {})
-    if epoch not in known:
-        known.clear()
-        known[epoch] = trainer.task.batches(epoch)
-    found: list[np.ndarray] = known[epoch]
-    return found
+    how: dict[str, Any] = {"start": trainer.step, "seed": training.seed, "rate": training.rate}
+    how |= {"device": task.device, "pinned": trainer.network.pinned}
+    for step in optimise(trainer.optimiser, loss, task.last_step, **how):
+        trainer.step = step
+        if process_time() - start >= seconds:
+            return
 
 
 def best_readings(
@@ -198,7 +201,7 @@ def measured(trainers: list[Trainer[Any, Any]], text: LinePairs, gold: Gold, tea
     bitext = words(text, count)
     back = Bitext(bitext.target, bitext.source)
     networks = [
-        trainer.task.snapshot(trainer.network, trainer.step, dict(trainer.task.measure(trainer.network, 0)))
+        trainer.task.aligner(trainer.network, trainer.step, dict(trainer.task.measure(trainer.network, 0)))
         for trainer in trainers
     ]
     row: dict[str, Any] = {"loss": [network.metrics["valid.loss"] for network in networks]}
@@ -289,7 +292,7 @@ def main(sets: str | None, guide: bool, minutes: float, every: float, output: st
             Path(f"{output}.md").write_text(markdown(found))
             click.echo(json.dumps(rows[-1]), err=True)
         for name, trainer in zip(("forward", "reverse"), trainers, strict=True):
-            trainer.task.snapshot(trainer.network, trainer.step, {}).save(f"{output}-{folder.name}-{name}.pt")
+            trainer.task.aligner(trainer.network, trainer.step, {}).save(f"{output}-{folder.name}-{name}.pt")
 
 
 if __name__ == "__main__":

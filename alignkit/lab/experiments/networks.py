@@ -37,11 +37,11 @@ def follow(
         progress: of the steps.
     """
 
-    def measured(now: Trainer[Any, AlignerT], _: bool) -> None:
-        if look is not None and now.step in now.task.logged_steps:
-            look(now.snapshot())
-
-    return trainer.run(measured, progress)
+    for _ in trainer.measured_steps(progress):
+        if look is not None and trainer.step in trainer.task.logged_steps:
+            look(trainer.snapshot())
+    assert trainer.best is not None
+    return trainer.best
 
 
 def bitext_lines(source: str, target: str, part: str = "train") -> LinePairs:

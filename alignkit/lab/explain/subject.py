@@ -113,7 +113,7 @@ class Subject:
         """
         texts, tokenizer, device = (self.training, self.text), self.classifier.tokenizer, device_of(self.network)
         trainer = Trainer(task(*texts, settings, tokenizer, device=str(device), **own))
-        found = trainer.run(progress=lambda done, total, _: self.progress(done, total, name))
+        found = trainer.run(lambda done, total, _: self.progress(done, total, name))
         return found.network if best else trainer.network.eval()
 
 

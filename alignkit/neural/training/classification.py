@@ -97,8 +97,8 @@ class ClassificationTask(Task[Classifier, ClassifierAligner]):
             raise AlignkitError("training and validation text do not have the same labels")
         if len(np.unique(text.labels[usable(text.bitext)])) != 2:
             raise AlignkitError("all training texts have the same label: there is nothing to learn")
-        super().__init__(text.bitext, settings, tokenizer, device)
-        self.text, self.valid, self.prepare, self.criterion = text, valid, prepare, loss
+        super().__init__(text.bitext, valid, settings, tokenizer, device)
+        self.text, self.prepare, self.criterion = text, prepare, loss
         self._corpus = DeviceCorpus(text.corpus, self.device)
 
     def new_network(self) -> Classifier:
@@ -287,11 +287,11 @@ def train_classifier(
         "vectors": described,
     }
 
-    def encode() -> tuple[LabelledText, LabelledText, Tokenizer]:
+    run = ClassifierRun(Path(run_dir))
+    state = run.open(config, device)
+    if state is not None:
+        training, held, tokenizer = run.encoded_texts(state)
+    else:
         training, held = (part.encode(tokenizer, labels, ends=settings.ends) for part in (text, valid))
-        return training, held, tokenizer
-
-    def task(training: LabelledText, held: LabelledText, own: Tokenizer) -> ClassificationTask:
-        return ClassificationTask(training, held, settings, own, prepare=prepare, device=device)
-
-    return ClassifierRun(Path(run_dir)).complete(config, encode, task, device, progress)
+    task = ClassificationTask(training, held, settings, tokenizer, prepare=prepare, device=device)
+    return run.complete(task, state, device, progress)

@@ -19,7 +19,7 @@ import hashlib
 import json
 import platform
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
@@ -120,38 +120,60 @@ class RunDirectory(Generic[Settings, AlignerT, Text]):
         """True if nothing is left to train."""
         return self.begun and load_payload(self.path / STATE, TRAINING).get("finished") is True
 
-    def open(self, new: Mapping[str, Any]) -> None:
+    def open(self, new: Mapping[str, Any], device: str) -> dict[str, Any] | None:
         """Create and configure the directory, or check the configuration of an existing run.
 
         A run that failed before its first step takes the new configuration.
 
         Args:
             new: all that determines the run, in JSON values.
+            device: as :func:`alignkit.neural.devices.pick_device`.
+
+        Returns:
+            the state from which an interrupted or finished run goes on; None if the run begins.
 
         Raises:
-            AlignkitError: the directory contains something else, or a run with another configuration.
+            AlignkitError: the directory contains something else, or a run with another configuration; there is no
+                such device.
         """
-        path = self.path
+        pick_device(device)  # a missing device is reported before anything is written
+        path, checkpoints = self.path, self.path / CHECKPOINTS
         with writing(f"create the run directory {path}"):
             path.mkdir(parents=True, exist_ok=True)
-            (path / CHECKPOINTS).mkdir(exist_ok=True) if (path / CONFIG).exists() else None
-            others = any(path.iterdir())
-        if (path / CONFIG).exists():
+            known, others = (path / CONFIG).exists(), any(path.iterdir())
+            if known:
+                checkpoints.mkdir(exist_ok=True)
+        if known:
             old = self.config
             changes = list(differences({name: old.get(name, {}) for name in new}, new))
-            if changes and not self.begun:
-                self._configure({**old, **new})
-            elif changes:
+            if changes and self.begun:
                 raise AlignkitError(
                     f"{path} holds a run with other settings or text ({'; '.join(changes)}); "
                     "give the same ones to resume it, or another directory"
                 )
-            return
+            if changes:
+                self._configure({**old, **new})
+            return load_payload(path / STATE, TRAINING) if self.begun else None
         if others:
             raise AlignkitError(f"{path} is neither empty nor a run; give another directory")
         versions = {"python": platform.python_version(), "torch": str(torch.__version__)}
         self._configure({"kind": self.KIND, "version": VERSION, **new, "versions": versions})
-        (path / CHECKPOINTS).mkdir(exist_ok=True)
+        checkpoints.mkdir(exist_ok=True)
+        return None
+
+    def encoded_texts(self, state: Mapping[str, Any]) -> tuple[Text, Text, Tokenizer]:
+        """The training text, the validation text and the tokenizer of a run with that state.
+
+        Raises:
+            InputError: what the run holds is damaged, or does not belong together.
+        """
+        training, held = self.train, self.valid
+        with readable(self.path / STATE):
+            tokenizer = tokenizer_from_state(state["tokenizer"])
+            for name, text in (("training", training), ("validation", held)):
+                if (text.source if isinstance(text, Bitext) else text.corpus).vocabulary != tokenizer.vocabulary:
+                    raise ValueError(f"the {name} text is not encoded with the tokenizer's vocabulary")
+        return training, held, tokenizer
 
     def load(self, step: int | None = None, device: str = "auto") -> AlignerT:
         """The network of a logged step, or the best.
@@ -198,19 +220,13 @@ class RunDirectory(Generic[Settings, AlignerT, Text]):
             stream.write(json.dumps(config, indent=1, sort_keys=True).encode() + b"\n")
 
     def complete(
-        self,
-        config: Mapping[str, Any],
-        encode: Callable[[], tuple[Text, Text, Tokenizer]],
-        task: Callable[[Text, Text, Tokenizer], Task[Any, AlignerT]],
-        device: str,
-        progress: Progress | None,
+        self, task: Task[Any, AlignerT], state: Mapping[str, Any] | None, device: str, progress: Progress | None
     ) -> AlignerT:
         """Train to the end, from the beginning or from where an interrupted run had come.
 
         Args:
-            config: as of :meth:`open`.
-            encode: gives training text, validation text and tokenizer, of a run that begins.
-            task: makes the task of these three.
+            task: of the run.
+            state: as of :meth:`open`.
             device: of the network that is returned.
             progress: as of :meth:`Trainer.run`.
 
@@ -218,38 +234,31 @@ class RunDirectory(Generic[Settings, AlignerT, Text]):
             the best network.
 
         Raises:
-            AlignkitError: as :meth:`open`; what the run holds is damaged; there is no such device.
+            AlignkitError: what the run holds is damaged.
         """
-        pick_device(device)  # a missing device is reported before anything is written
-        self.open(config)
-        if self.begun:
-            best, place = self.load(device="cpu"), self.path / STATE
-            state = load_payload(place, TRAINING)
-            with readable(place):
-                tokenizer = tokenizer_from_state(state["tokenizer"])
-                trainer = Trainer(task(self.train, self.valid, tokenizer))
+        trainer = Trainer(task)
+        if state is not None:
+            best = self.load(device="cpu")
+            with readable(self.path / STATE):
                 trainer.restore(state, best)
         else:
-            training, held, tokenizer = encode()
-            trainer = Trainer(task(training, held, tokenizer))
+            held = task.valid if isinstance(task.valid, Bitext) else task.valid.bitext
+            texts = {"training": task.bitext, "validation": held}
             # The fingerprints are noted before the texts are written.
-            valid = held if isinstance(held, Bitext) else held.bitext
-            texts = {"training": trainer.task.bitext, "validation": valid}
             self._configure({**self.config, "encoded": {name: text.fingerprint() for name, text in texts.items()}})
             for name, text in texts.items():
                 text.save(self.path / TEXTS[name])
-        kept = tokenizer.state()
-
-        def commit(now: Any, improved: bool) -> None:
-            """Write the results of a measured step, and last the state from which training is resumed."""
-            if now.task.settings.training.keep == "logged" and now.step in now.task.logged_steps:
-                now.snapshot().save(self.path / CHECKPOINTS / f"step-{now.step:06d}.pt")
-            if improved:
-                now.best.save(self.path / BEST)
-            now.log.save(self.path / LOG)
-            save_payload(self.path / STATE, TRAINING, {**now.state(), "tokenizer": kept})
-
-        return trainer.run(commit, progress).to(device)
+        tokenizer, keep = task.tokenizer.state(), task.settings.training.keep
+        for improved in trainer.measured_steps(progress):
+            if keep == "logged" and trainer.step in task.logged_steps:
+                trainer.snapshot().save(self.path / CHECKPOINTS / f"step-{trainer.step:06d}.pt")
+            if improved and trainer.best is not None:
+                trainer.best.save(self.path / BEST)
+            trainer.log.save(self.path / LOG)
+            # The state, from which training is resumed, comes last.
+            save_payload(self.path / STATE, TRAINING, {**trainer.state(), "tokenizer": tokenizer})
+        assert trainer.best is not None
+        return trainer.best.to(device)
 
 
 @dataclass(frozen=True)

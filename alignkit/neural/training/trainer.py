@@ -6,7 +6,7 @@ import copy
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
@@ -88,12 +88,13 @@ class Task(ABC, Generic[Network, AlignerT]):
 
     Args:
         bitext: training text.
+        valid: held-out text.
         settings: of the network and its training; the size of the vocabulary is the tokenizer's.
         tokenizer: the one that encoded the text.
         device: as :func:`alignkit.neural.devices.pick_device`.
 
     Attributes:
-        bitext, tokenizer, device: as given.
+        bitext, valid, tokenizer, device: as given.
         settings: with the size of the vocabulary filled in.
         epoch_steps, last_step: steps of an epoch, and in all.
         logged_steps: the steps after which the network is measured and may be kept.
@@ -101,8 +102,10 @@ class Task(ABC, Generic[Network, AlignerT]):
 
     MEASURES_EPOCHS: ClassVar[bool] = False  #: measure the network after each epoch, too
 
-    def __init__(self, bitext: Bitext, settings: RunSettings, tokenizer: Tokenizer, device: str) -> None:
-        self.bitext, self.tokenizer, self.device = bitext, tokenizer, pick_device(device)
+    def __init__(
+        self, bitext: Bitext, valid: Any, settings: RunSettings, tokenizer: Tokenizer, device: str
+    ) -> None:
+        self.bitext, self.valid, self.tokenizer, self.device = bitext, valid, tokenizer, pick_device(device)
         self.settings: Any = settings.change(network={"vocabulary": len(tokenizer.vocabulary)})
         self.epoch_steps = len(self.batches(0))
         self.last_step: int = settings.training.last_step(self.epoch_steps)
@@ -158,6 +161,7 @@ class Trainer(Generic[Network, AlignerT]):
     Attributes:
         task: as given.
         network: on the task's device, as trained so far.
+        optimiser: of its parameters.
         step: number of steps taken.
         log: the measurements.
         best: the best network so far, by :meth:`Task.rank`.
@@ -166,75 +170,69 @@ class Trainer(Generic[Network, AlignerT]):
 
     def __init__(self, task: Task[Network, AlignerT]) -> None:
         """A run before its first step."""
-        self.task, self._training = task, task.settings.training
-        with seeded(self._training.seed, 0, task.device):
+        self.task, training = task, task.settings.training
+        with seeded(training.seed, 0, task.device):
             self.network = task.new_network().to(task.device)
+        self.optimiser = adam(task.parameters(self.network), training.rate(0))
         self.step, self.log, self.finished = 0, TrainingLog(), False
         self.best: AlignerT | None = None
         self._metrics: dict[str, float] = {}  # of this step
-        self._optimiser = adam(task.parameters(self.network), self._training.rate(0))
 
-    def run(self, commit: Callable[[Any, bool], None] | None = None, progress: Progress | None = None) -> AlignerT:
+    def run(self, progress: Progress | None = None) -> AlignerT:
+        """Train to the end as :meth:`measured_steps` does, and return the best network."""
+        for _ in self.measured_steps(progress):
+            pass
+        assert self.best is not None
+        return self.best
+
+    def measured_steps(self, progress: Progress | None = None) -> Iterator[bool]:
         """Train to the end. After :meth:`restore`, the result has the same bits as without interruption.
 
         Args:
-            commit: called once at every measured step, also the last, with this trainer and True if the network is
-                the best so far; it may save :meth:`state`.
             progress: called after every step with (steps done, steps in all, message).
 
-        Returns:
-            the best network.
+        Yields:
+            at every measured step, also the last, whether the network is the best so far; that is the moment to
+            save :meth:`state`.
         """
+        if self.finished:
+            return
         task, start = self.task, self.step
-        if self.finished and self.best is not None:
-            return self.best
         batches = lru_cache(maxsize=1)(task.batches)  # of the epoch
-        total, count = torch.zeros((), device=task.device), 0  # losses since the last measurement
+        total, since = torch.zeros((), device=task.device), start  # of the losses since the last measurement
 
         def loss(step: int) -> Tensor:
-            nonlocal count
             epoch, place = divmod(step, task.epoch_steps)
-            self.network.train()
-            value = task.loss(self.network, batches(epoch)[place], step)
+            value = task.loss(self.network.train(), batches(epoch)[place], step)
             total.add_(value.detach())
-            count += 1
             return value
 
+        training = task.settings.training
+        how: dict[str, Any] = {"start": start, "seed": training.seed, "rate": training.rate}
+        how |= {"device": task.device, "pinned": self.network.pinned}
         with Stage("training", progress) as stage:
-            for step in self._steps(loss, task.last_step):
-                self.step, ends_epoch = step, step % task.epoch_steps == 0
+            for step in optimise(self.optimiser, loss, task.last_step, **how):
+                self.step, ends_epoch, improved = step, step % task.epoch_steps == 0, False
                 planned = step in task.logged_steps or (task.MEASURES_EPOCHS and ends_epoch)
                 due = planned and not self.log.at(step)  # it was done before if the run was interrupted here
-                improved = False
                 if due:  # measure, log, and keep the network if it is the best
-                    values = [("train.loss", total.item() / count)] if count else []
+                    values = [("train.loss", total.item() / (step - since))] if step > since else []
                     values += task.measure(self.network, step)
                     check_converging(self.network, step, values)
                     self.log, self._metrics = self.log.add(step, values), dict(values)
-                    total, count = total.zero_(), 0
+                    total.zero_()
+                    since = step
                     if self.best is None or task.rank(self._metrics) < task.rank(self.best.metrics):
                         self.best, improved = self.snapshot(), True
                 assert self.best is not None
                 if step == task.last_step:
                     self.log = self.log.add(self.best.step, task.conclude(self.best))
                     self.finished = True
-                if commit is not None and (due or self.finished):
-                    commit(self, improved)
+                if due or self.finished:
+                    yield improved
                 if step > start:
                     message = task.message((step - 1) // task.epoch_steps, self.best.metrics)
                     stage(step, task.last_step, message)
-        assert self.best is not None
-        return self.best
-
-    def advance(self, batch: np.ndarray) -> None:
-        """Take one step of Adam on a batch, without measuring."""
-        for step in self._steps(lambda step: self.task.loss(self.network.train(), batch, step), self.step + 1):
-            self.step = step
-
-    def _steps(self, loss: Callable[[int], Tensor], last: int) -> Iterator[int]:
-        own: dict[str, Any] = {"device": self.task.device, "pinned": self.network.pinned}
-        own |= {"seed": self._training.seed, "rate": self._training.rate}
-        return optimise(self._optimiser, loss, last, start=self.step, **own)
 
     def snapshot(self) -> AlignerT:
         """A copy of the network as it is now, with the measurements of this step."""
@@ -248,7 +246,7 @@ class Trainer(Generic[Network, AlignerT]):
         return {
             "step": self.step,
             "weights": weights_of(self.network),
-            "optimiser": self._optimiser.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
             "log": [list(row) for row in self.log.rows],
             "finished": self.finished,
         }
@@ -270,7 +268,7 @@ class Trainer(Generic[Network, AlignerT]):
             wanted = {"step": torch.Size(), "exp_avg": shape, "exp_avg_sq": shape}
             if {name: each.shape for name, each in checked_weights(kept, largest=3e38).items()} != wanted:
                 raise ValueError(f"the optimiser's moments of parameter {number} do not fit")
-        self._optimiser.load_state_dict({**self._optimiser.state_dict(), "state": moments})
+        self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": moments})
         self.step, self.finished = state["step"], state["finished"]
         self.log = TrainingLog(tuple(Row(*row) for row in state["log"]))
         self._metrics = self.log.at(self.step)

@@ -67,8 +67,8 @@ class TranslationTask(Task[TranslationNetwork, NeuralAligner]):
                 raise AlignkitError(f"the {name} text is not encoded with the tokenizer's vocabulary")
             if not len(usable(text)):
                 raise AlignkitError(f"the {name} text has no pair with tokens on both sides")
-        super().__init__(bitext, settings, tokenizer, device)
-        self.valid, self.references, self.guide = valid, references, guide
+        super().__init__(bitext, valid, settings, tokenizer, device)
+        self.references, self.guide = references, guide
         self._batcher = Batcher(bitext, self.device)
 
     def new_network(self) -> TranslationNetwork:
@@ -331,17 +331,15 @@ def train_translation(
     if guide is not None:
         described["guide"] = {"links": len(guide.pairs), "sha256": fingerprint(guide.to_strings())}
 
-    def encode() -> tuple[Bitext, Bitext, Tokenizer]:
+    state = run.open({"settings": asdict(settings), "text": described}, device)
+    if state is not None:
+        training, held, tokenizer = run.encoded_texts(state)
+    else:
         tokenizer = learn_tokenizer([*text.source, *text.target], settings.text)
         training, held = (encode_bitext(tokenizer, *part) for part in (text, valid))
         with atomic_write(run.path / REFERENCES) as stream:
             for line in valid.target:
                 stream.write(line.encode("utf-8", "surrogatepass") + b"\n")
-        return training, held, tokenizer
-
-    def task(training: Bitext, held: Bitext, tokenizer: Tokenizer) -> TranslationTask:
-        own = None if guide is None else word_guide(guide, text, training, tokenizer)
-        return TranslationTask(training, held, settings, tokenizer, valid.target, device, own)
-
-    config = {"settings": asdict(settings), "text": described}
-    return run.complete(config, encode, task, device, progress)
+    own = None if guide is None else word_guide(guide, text, training, tokenizer)
+    task = TranslationTask(training, held, settings, tokenizer, valid.target, device, own)
+    return run.complete(task, state, device, progress)

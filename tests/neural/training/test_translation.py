@@ -16,7 +16,7 @@ from alignkit.neural.aligners import NeuralAligner, load_checkpoint
 from alignkit.neural.devices import training_batches, usable
 from alignkit.neural.settings import PRESETS, RunSettings, TrainingSettings, from_dict, logged_steps
 from alignkit.neural.training.run_directory import TranslationRun, find_run
-from alignkit.neural.training.trainer import Trainer, TrainingLog
+from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import TranslationTask, train_translation
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs
@@ -85,7 +85,7 @@ def test_the_learning_rate_reaches_adam(bitext: Bitext, tokenizer: Tokenizer) ->
         .clone()
     )
     trainer = Trainer(TranslationTask(bitext, bitext, settings, tokenizer, device="cpu"))
-    trainer.advance(trainer.task.batches(0)[0])
+    trainer.run()
     moved = (trainer.network.output.bias.detach() - before).abs()
     assert moved.max().item() == pytest.approx(0.01, rel=1e-3)
 
@@ -187,12 +187,10 @@ def test_training_learns_to_copy(tokenizer: Tokenizer, bitext: Bitext) -> None:
     settings = small_settings(epochs=20, learning_rate=3e-2).change(
         network={"hidden": 32, "embedding": 16, "dropout": 0.0, "layers": 1}
     )
-    log: list[TrainingLog] = []
-    Trainer(TranslationTask(text, text, settings, tokenizer, device="cpu")).run(
-        lambda now, best: log.append(now.log)
-    )
-    assert log[-1].best("valid.accuracy", largest=True)[1] > 0.8
-    assert log[-1].series("valid.accuracy")[0][1] < 0.3
+    trainer = Trainer(TranslationTask(text, text, settings, tokenizer, device="cpu"))
+    trainer.run()
+    assert trainer.log.best("valid.accuracy", largest=True)[1] > 0.8
+    assert trainer.log.series("valid.accuracy")[0][1] < 0.3
 
 
 def test_a_finished_run_returns_at_once(whole: Path) -> None:
