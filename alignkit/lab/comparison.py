@@ -14,8 +14,13 @@ from typing import TYPE_CHECKING, Unpack
 from alignkit.aligner import Aligner
 from alignkit.classical.settings import IBM1Settings
 from alignkit.errors import AlignkitError
-from alignkit.lab.interop.other_systems import read_scores
-from alignkit.lab.interop.projection import is_between_tokens, project_scores, scores_without_specials, word_shapes
+from alignkit.lab.interop.other_systems import (
+    is_between_tokens,
+    project_scores,
+    read_scores,
+    scores_without_specials,
+    word_shapes,
+)
 from alignkit.metrics.protocol import MetricOptions, MetricSettings
 from alignkit.metrics.registry import MAIN, compare, find_metric
 from alignkit.scores import Scores
@@ -242,6 +247,8 @@ def read_others(
     named = {name if name.endswith(".alpha") else f"{name}.alpha": path for name, path in files.items()}
     if len(named) < len(files) or set(named) & set(taken):
         raise AlignkitError(f"the names of other systems' scores must be new; taken are {', '.join(taken)}")
+    if not named:
+        return {}, False
     shapes = word_shapes(pairs, specials, specials)
     read = {name: read_scores(path, shapes) for name, path in named.items()}
     on_words = specials and not all(is_between_tokens(found, pairs) for found in read.values())

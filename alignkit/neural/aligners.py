@@ -30,7 +30,7 @@ from alignkit.neural.proxy import proxy_of_record
 from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores
 from alignkit.neural.scoring.evaluation import translation_log_probabilities
 from alignkit.neural.scoring.translation import network_scores
-from alignkit.neural.settings import ClassifierRunSettings, Reading, RunSettings, from_dict, new_network
+from alignkit.neural.settings import ClassifierRunSettings, Reading, RunSettings, from_dict
 from alignkit.scores import Scores
 from alignkit.support.files import Record
 from alignkit.text.bitext import Bitext, Corpus
@@ -88,7 +88,7 @@ class TrainedAligner(Aligner):
     def read(cls: type[A], content: Record, device: torch.device) -> A:
         """The aligner of a checkpoint's content; what fails there is the file's fault."""
         settings = from_dict(cls.SETTINGS, content.value("settings"))
-        network = network_with_weights(lambda: new_network(settings.network), content.value("weights"))
+        network = network_with_weights(settings.network, content.value("weights"))
         tokenizer = tokenizer_from_state(content.value("tokenizer"))
         if len(tokenizer.vocabulary) != settings.network.vocabulary:
             raise ValueError("the vocabularies of tokenizer and network differ in size")

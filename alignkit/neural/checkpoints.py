@@ -11,14 +11,15 @@ import os
 import sys
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from alignkit.errors import AlignkitError, InputError, first_line, reading
+from alignkit.neural.settings import ClassifierSettings, NetworkSettings, new_network
 from alignkit.support.files import atomic_write, check_kind, check_regular
 from alignkit.types import PathLike
 
@@ -104,14 +105,11 @@ def weights_of(network: nn.Module) -> dict[str, Tensor]:
     return {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
 
 
-N = TypeVar("N", bound=nn.Module)
-
-
-def network_with_weights(make: Callable[[], N], weights: object) -> N:
-    """A network with these weights, in evaluation mode.
+def network_with_weights(settings: NetworkSettings | ClassifierSettings, weights: object) -> Any:
+    """The network of these settings with these weights, in evaluation mode.
 
     Args:
-        make: makes the network, with any weights.
+        settings: of the network.
         weights: its parameters by name.
 
     Raises:
@@ -119,7 +117,7 @@ def network_with_weights(make: Callable[[], N], weights: object) -> N:
         ValueError: a weight is not finite float32.
     """
     with torch.device("meta"):  # no memory yet: the settings of a damaged file may ask for any amount
-        network = make()
+        network = new_network(settings)
     network.load_state_dict(checked_weights(weights), assign=True)
     # Tensors that were read must be trainable parameters again, in one block for oneDNN and cuDNN.
     for parameter in network.parameters():

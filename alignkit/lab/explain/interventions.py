@@ -10,17 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from scipy.special import expit
 
-from alignkit.lab.explain.decisions import (
+from alignkit.lab.explain.subject import (
     LARGEST_DIVERGENCE,
-    adversarial_attention,
-    erased_until_flip,
+    Decision,
+    Row,
+    Subject,
+    decisions,
+    entropy_terms,
     jensen_shannon,
-    permutation_change,
+    mean_row,
     sums_to_one,
-    uniform_change,
 )
-from alignkit.lab.explain.subject import Row, Subject, decisions, mean_row
 from alignkit.metrics.agreement import agreement
 from alignkit.metrics.kendall import kendall
 from alignkit.scores import Scores
@@ -28,30 +30,26 @@ from alignkit.scores import Scores
 
 def order_rows(subject: Subject) -> list[Row]:
     """Kendall's tau-b and top-5 % agreement of attention with gradient and leave-one-out, and of these two."""
-    alpha, seed = (subject.scores("alpha"), "attention"), subject.settings.seed
-    gradient = _size(subject.scores("delta")), "gradient"
-    loo = _size(subject.scores("loo")), "leave-one-out"
-    return [
-        *_pair("gradient", alpha, gradient, seed),
-        *_pair("leave-one-out", alpha, loo, seed),
-        *_pair("gradient and leave-one-out", gradient, loo, seed),
-    ]
-
-
-def _pair(name: str, one: tuple[Scores, str], other: tuple[Scores, str], seed: int) -> list[Row]:
-    """The rows of one pair of scores; each comes with what it is called."""
-    (u, by), (v, reference) = one, other
-    tau = kendall(u, v, seed=seed)
-    meaning = f"Kendall's tau-b of the words' order by {by} and by the size of the {reference}"
-    found = {"value": tau.tau, "low": tau.low, "high": tau.high, "n": tau.rows, "meaning": meaning}
-    top = agreement(u, v, seed=seed)
-    meaning = f"the first word by {by} is among the top 5 % by {reference}; by chance {top.chance:.3f}"
-    best = {"value": top.agreement, "low": top.low, "high": top.high, "n": top.rows, "meaning": meaning}
-    return [{"test": f"tau, {name}", **found}, {"test": f"top 5 %, {name}", **best}]
-
-
-def _size(scores: Scores) -> Scores:
-    return Scores(np.abs(scores.values), scores.offsets, scores.shapes)
+    by_size = {"attention": subject.scores("alpha")}
+    for name, kind in (("gradient", "delta"), ("leave-one-out", "loo")):
+        scores = subject.scores(kind)
+        by_size[name] = Scores(np.abs(scores.values), scores.offsets, scores.shapes)
+    rows, seed = [], subject.settings.seed
+    for by, reference in (
+        ("attention", "gradient"),
+        ("attention", "leave-one-out"),
+        ("gradient", "leave-one-out"),
+    ):
+        name = reference if by == "attention" else f"{by} and {reference}"
+        u, v = by_size[by], by_size[reference]
+        tau, top = kendall(u, v, seed=seed), agreement(u, v, seed=seed)
+        meaning = f"Kendall's tau-b of the words' order by {by} and by the size of the {reference}"
+        found = {"value": tau.tau, "low": tau.low, "high": tau.high, "n": tau.rows, "meaning": meaning}
+        rows.append({"test": f"tau, {name}", **found})
+        meaning = f"the first word by {by} is among the top 5 % by {reference}; by chance {top.chance:.3f}"
+        found = {"value": top.agreement, "low": top.low, "high": top.high, "n": top.rows, "meaning": meaning}
+        rows.append({"test": f"top 5 %, {name}", **found})
+    return rows
 
 
 def uniform_rows(subject: Subject) -> list[Row]:
@@ -120,3 +118,89 @@ def erasure_rows(subject: Subject) -> list[Row]:
         rows.append(mean_row(f"erased, {name}", np.where(never, np.nan, found), meaning))
         rows.append(mean_row(f"flips, {name}", ~np.isnan(found), "share of decisions that flip at all"))
     return rows
+
+
+def uniform_change(decision: Decision) -> tuple[float, bool]:
+    """What attention of 1/L in place of alpha does (Wiegreffe and Pinter 2019, at test time).
+
+    Returns:
+        the total variation distance |p - p'| of the outputs, and whether the decision changes.
+    """
+    even = np.full(len(decision.alpha), 1 / len(decision.alpha))
+    after = float(decision.probability(even))
+    before = float(expit(decision.logit))
+    return abs(after - before), (after > 0.5) != (before > 0.5)
+
+
+def permutation_change(decision: Decision, rng: np.random.Generator, permutations: int = 100) -> float:
+    """The median of |p - p'| over random permutations of the attention (Jain and Wallace 2019)."""
+    orders = rng.permuted(np.tile(decision.alpha, (permutations, 1)), axis=1)
+    return float(np.median(np.abs(decision.probability(orders) - expit(decision.logit))))
+
+
+def erased_until_flip(decision: Decision, order: np.ndarray) -> float:
+    """The share of words whose attention is set to 0, in this order, until the decision flips.
+
+    As Serrano and Smith (2019) erase attention: the rest of the attention is divided by its sum.
+
+    Args:
+        decision: of a text of L words.
+        order: int (L,), the words, those that are erased first before the others.
+
+    Returns:
+        a share between 1/L and 1 - 1/L; NaN if the decision never flips while any attention is left.
+    """
+    alpha, strength = decision.alpha[order], decision.strength[order]
+    left = np.cumsum(alpha[::-1])[::-1][1:]  # of the attention after 1, 2, ... words are erased
+    sums = np.cumsum((alpha * strength)[::-1])[::-1][1:]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logits = sums / left + decision.bias
+    flipped = (left > 0) & ((logits > 0) != (decision.logit > 0))
+    return float((np.argmax(flipped) + 1) / len(order)) if flipped.any() else float("nan")
+
+
+def adversarial_attention(decision: Decision, epsilon: float = 0.01) -> tuple[float, np.ndarray]:
+    """The attention furthest from alpha that changes the output by at most epsilon, exactly.
+
+    Jain and Wallace (2019) search for it by gradients. The divergence is convex in the other attention, so that
+    it is largest at a corner of those allowed: the distributions with lower <= sum alpha'_l r_l <= upper. A
+    corner has weight on at most two words: one whose own strength lies within the bounds, or two between which a
+    bound lies. All of them are tried.
+
+    Args:
+        decision: whose alpha sums to 1.
+        epsilon: the largest |p - p'|.
+
+    Returns:
+        the Jensen-Shannon divergence, nats, and the attention (L,).
+    """
+    alpha, r = decision.alpha, decision.strength
+    p = float(expit(decision.logit))
+    bounds = [_logit(p - epsilon) - decision.bias, _logit(p + epsilon) - decision.bias]
+    halves = entropy_terms(alpha / 2)
+    constant = halves.sum() - entropy_terms(alpha).sum() / 2
+    inside = (r >= bounds[0]) & (r <= bounds[1])
+    alone = np.where(inside, constant - halves + entropy_terms((alpha + 1) / 2), -np.inf)
+    best = int(np.argmax(alone))
+    found, value = np.eye(len(r))[best], float(alone[best])
+    for bound in bounds:
+        low, high = np.flatnonzero(r < bound), np.flatnonzero(r > bound)
+        if not np.isfinite(bound) or not len(low) or not len(high):
+            continue
+        i, j = low[:, None], high[None, :]
+        share = (r[j] - bound) / (r[j] - r[i])  # of i
+        mixed = entropy_terms((alpha[i] + share) / 2) + entropy_terms((alpha[j] + 1 - share) / 2)
+        own = (entropy_terms(share) + entropy_terms(1 - share)) / 2
+        values = constant - halves[i] - halves[j] + mixed - own
+        place = np.unravel_index(int(np.argmax(values)), values.shape)
+        if values[place] > value:
+            value = float(values[place])
+            found = np.zeros(len(r))
+            found[low[place[0]]], found[high[place[1]]] = share[place], 1 - share[place]
+    return max(value, 0.0), found
+
+
+def _logit(p: float) -> float:
+    if p <= 0:
+        return -np.inf
+    return np.inf if p >= 1 else float(np.log(p) - np.log1p(-p))

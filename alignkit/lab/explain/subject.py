@@ -1,6 +1,8 @@
 """The subject of explanation tests, a classifier with texts and networks beside it, and the table of all tests.
 
-A row has a mean over texts, its interval, and what it says.
+The classifier's logit of a text is z = sum over l of alpha_l r_l + b, where r_l = W · h_l is what its encoder
+state h_l would give by itself. With alpha and r known, tests that train no network are exact. A row of the table
+has a mean over texts, its interval, and what it says.
 """
 
 from __future__ import annotations
@@ -10,14 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy.special import expit
 
 from alignkit.errors import AlignkitError
-from alignkit.lab.explain.decisions import Decision, sums_to_one
 from alignkit.lab.explain.registry import EXPLANATION_TESTS, ExplanationSettings
 from alignkit.metrics.intervals import mean_interval
 from alignkit.neural.aligners import ClassifierAligner
@@ -33,6 +34,55 @@ from alignkit.support.packages import imported
 from alignkit.support.stages import no_progress
 from alignkit.text.labelled import LabelledText
 from alignkit.types import PathLike, Progress
+
+LARGEST_DIVERGENCE = float(np.log(2))  #: of :func:`jensen_shannon`, nats
+
+
+class Decision(NamedTuple):
+    """What the decision about a text rests on.
+
+    Attributes:
+        alpha: float64 (L,), the attention.
+        strength: float64 (L,), r_l = W · h_l.
+        bias: b.
+    """
+
+    alpha: np.ndarray
+    strength: np.ndarray
+    bias: float
+
+    @property
+    def logit(self) -> float:
+        """z, log p(y = 1) - log p(y = 0)."""
+        return float(self.alpha @ self.strength + self.bias)
+
+    def probability(self, alpha: np.ndarray) -> np.ndarray:
+        """p(y = 1) if the attention were alpha, (..., L) -> (...)."""
+        return np.asarray(expit(alpha @ self.strength + self.bias))
+
+
+def jensen_shannon(one: np.ndarray, other: np.ndarray) -> float:
+    """The Jensen-Shannon divergence of two distributions (L,), nats; 0 if equal, log 2 if disjoint.
+
+    Both sum to 1: otherwise the value means nothing.
+
+    >>> round(jensen_shannon(np.array([0.5, 0.5]), np.array([1.0, 0.0])), 3)
+    0.216
+    """
+    one, other = np.asarray(one, np.float64), np.asarray(other, np.float64)
+    return float(
+        entropy_terms((one + other) / 2).sum() - (entropy_terms(one).sum() + entropy_terms(other).sum()) / 2
+    )
+
+
+def entropy_terms(p: np.ndarray) -> np.ndarray:
+    """-p log p of every element, nats; 0 at 0."""
+    return -p * np.log(np.where(p > 0, p, 1.0))
+
+
+def sums_to_one(attention: np.ndarray) -> bool:
+    """Whether the attention of each row of (..., L) is a distribution; that of sigmoids, for one, is not."""
+    return bool((np.abs(attention.sum(-1) - 1) < 1e-4).all())
 
 
 @dataclass(eq=False)

@@ -8,7 +8,6 @@ arbitrary, a network whose states know nothing of their neighbours would gain no
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,13 +16,14 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from alignkit.errors import AlignkitError
-from alignkit.lab.explain.decisions import LARGEST_DIVERGENCE, Decision, jensen_shannon
 from alignkit.lab.explain.subject import (
     DIFFERENCES,
+    LARGEST_DIVERGENCE,
     SIZES,
     Row,
     Subject,
     decisions,
+    jensen_shannon,
     mean_row,
     network_probabilities,
 )
@@ -54,9 +54,19 @@ def trained_adversary_rows(subject: Subject) -> list[Row]:
         raise AlignkitError(
             "the trained adversary needs a classifier whose attention is learned, with rows that sum to 1"
         )
-    rows = []
+    rows, own, text = [], subject.scores("alpha"), subject.text
     for number, weight in enumerate(subject.settings.adversary_weights):
-        rows += _frontier(subject, weight, train_adversary(subject, weight, number))
+        adversary = train_adversary(subject, weight, number)
+        alpha, p = classifier_scores(adversary, text, "alpha"), network_probabilities(adversary, text)
+        apart = [jensen_shannon(own[m][0], alpha[m][0]) / LARGEST_DIVERGENCE for m in subject.distributions]
+        same, right = (subject.probabilities > 0.5) == (p > 0.5), (p > 0.5) == (text.labels == 1)
+        name = f"lambda {weight:g}"
+        rows += [
+            mean_row(f"{name}, TVD", np.abs(subject.probabilities - p), "distance of the adversary's outputs"),
+            mean_row(f"{name}, JSD", apart, "distance of the adversary's attention, of log 2"),
+            mean_row(f"{name}, same decision", same, "share of decisions that are the same"),
+            mean_row(f"{name}, accuracy", right, "accuracy of the adversary"),
+        ]
     return rows
 
 
@@ -74,23 +84,6 @@ def train_adversary(subject: Subject, weight: float, number: int) -> Classifier:
     name = f"adversary, lambda {weight:g}"
     copied = copy_but_attention(subject.network)
     return subject.train(name, subject.run_settings(number), loss=loss, prepare=copied)
-
-
-def _frontier(subject: Subject, weight: float, adversary: Classifier) -> list[Row]:
-    alpha, own = classifier_scores(adversary, subject.text, "alpha"), subject.scores("alpha")
-    p = network_probabilities(adversary, subject.text)
-    apart = [jensen_shannon(own[m][0], alpha[m][0]) / LARGEST_DIVERGENCE for m in subject.distributions]
-    name = f"lambda {weight:g}"
-    return [
-        mean_row(f"{name}, TVD", np.abs(subject.probabilities - p), "distance of the adversary's outputs"),
-        mean_row(f"{name}, JSD", apart, "distance of the adversary's attention, of log 2"),
-        mean_row(
-            f"{name}, same decision",
-            (subject.probabilities > 0.5) == (p > 0.5),
-            "share of decisions that are the same",
-        ),
-        mean_row(f"{name}, accuracy", (p > 0.5) == (subject.text.labels == 1), "accuracy of the adversary"),
-    ]
 
 
 class GuidedTask(ClassificationTask):
@@ -137,55 +130,43 @@ def guide_rows(subject: Subject) -> list[Row]:
 
     Before them, the classifier's accuracy and that of the same network trained with attention of 1/L.
     """
-    rows = _necessity(subject)
     training, text = subject.training, subject.text
-    right: dict[str, np.ndarray] = {}
+
+    def right_by(logits: np.ndarray) -> np.ndarray:
+        return ((logits > 0) == (text.labels == 1)).astype(float)
+
+    without = subject.train("with recurrence, uniform", subject.run_settings(5, attention=UNIFORM), best=True)
+    own, even = (right_by(classifier_logits(each, text)) for each in (subject.network, without))
+    rows = [
+        mean_row("recurrent, accuracy", own, "accuracy of the classifier"),
+        mean_row("recurrent, uniform", even, "that of the same network trained with attention of 1/L"),
+        mean_row("recurrent, gain", own - even, "the former minus the latter", DIFFERENCES),
+    ]
+    # Without recurrence: name of the guide -> what it is, and which decisions are right.
+    right: dict[str, tuple[str, np.ndarray]] = {}
     free = {
         "uniform": ("attention of 1/L", {"attention": UNIFORM}),
         "own": ("attention that it learns itself", {}),
     }
-    for number, (name, (_, changes)) in enumerate(free.items()):
+    for number, (name, (meaning, changes)) in enumerate(free.items()):
         settings = subject.run_settings(number, encoder="words", **changes)
         network = subject.train(f"without recurrence, {name}", settings, best=True)
-        right[name] = _right(classifier_logits(network, text), text)
-    meanings = {name: meaning for name, (meaning, _) in free.items()}
-    guides = {"classifier": (subject.network, "the classifier's attention imposed on it")}
+        right[name] = meaning, right_by(classifier_logits(network, text))
+    guides = {"classifier": ("the classifier's attention imposed on it", subject.network)}
     if subject.network.attention is not None and subject.distributions:
         weight = subject.settings.adversary_weights[-1]
         meaning = f"that of a trained adversary imposed on it, lambda {weight:g}"
-        guides["adversary"] = (train_adversary(subject, weight, len(guides) + len(free)), meaning)
-    for number, (name, (guide, meaning)) in enumerate(guides.items(), len(free)):
+        guides["adversary"] = meaning, train_adversary(subject, weight, len(guides) + len(free))
+    for number, (name, (meaning, guide)) in enumerate(guides.items(), len(free)):
         pair = classifier_scores(guide, training, "alpha"), classifier_scores(guide, text, "alpha")
         network = train_guided(subject, name, number, pair)
-        right[name], meanings[name] = _right(guided_logits(network, text, pair[1]), text), meaning
-    return rows + [row for name in right for row in _compared(name, meanings[name], right)]
-
-
-def _necessity(subject: Subject) -> list[Row]:
-    """What attention is worth to the classifier itself."""
-    text = subject.text
-    settings = subject.run_settings(5, attention=UNIFORM)
-    network = subject.train("with recurrence, uniform", settings, best=True)
-    own, without = (_right(classifier_logits(each, text), text) for each in (subject.network, network))
-    return [
-        mean_row("recurrent, accuracy", own, "accuracy of the classifier"),
-        mean_row("recurrent, uniform", without, "that of the same network trained with attention of 1/L"),
-        mean_row("recurrent, gain", own - without, "the former minus the latter", DIFFERENCES),
-    ]
-
-
-def _compared(name: str, meaning: str, right: Mapping[str, np.ndarray]) -> list[Row]:
-    rows = [mean_row(f"{name}, accuracy", right[name], f"accuracy without recurrence: {meaning}")]
-    if name != "uniform":
-        gain = right[name] - right["uniform"]
-        rows.append(
-            mean_row(f"{name}, gain", gain, "the same minus the accuracy with attention of 1/L", DIFFERENCES)
-        )
+        right[name] = meaning, right_by(guided_logits(network, text, pair[1]))
+    for name, (meaning, each) in right.items():
+        rows.append(mean_row(f"{name}, accuracy", each, f"accuracy without recurrence: {meaning}"))
+        if name != "uniform":
+            gain, meaning = each - right["uniform"][1], "the same minus the accuracy with attention of 1/L"
+            rows.append(mean_row(f"{name}, gain", gain, meaning, DIFFERENCES))
     return rows
-
-
-def _right(logits: np.ndarray, text: LabelledText) -> np.ndarray:
-    return ((logits > 0) == (text.labels == 1)).astype(float)
 
 
 def train_guided(subject: Subject, name: str, number: int, guides: tuple[Scores, Scores]) -> Classifier:
@@ -210,7 +191,10 @@ def inattention_rows(subject: Subject) -> list[Row]:
     Raises:
         AlignkitError: none of the words to avoid is in the text.
     """
-    training, words = subject.training, avoided_words(subject)
+    training, words = subject.training, telling_words(subject.training, subject.settings.avoided)
+    if subject.settings.avoid:
+        vocabulary = subject.classifier.tokenizer.vocabulary
+        words = np.array([vocabulary.id(word) for word in subject.settings.avoid], np.int64)
     marks = [np.isin(text, words) for text in training.corpus]
     here = [np.isin(text, words) for text in subject.text.corpus]
     if not any(mark.any() for mark in marks) or not any(mark.any() for mark in here):
@@ -246,7 +230,12 @@ def _leaks(name: str, network: Classifier, text: LabelledText, marks: list[np.nd
         for norm, mark, known in zip(norms, marks, has, strict=True)
     ]
     right = (np.array([one.logit for one in decided]) > 0) == wanted
-    hidden = (np.array([_logit_without(*pair) for pair in zip(decided, marks, strict=True)]) > 0) == wanted
+    logits = []  # if the attention on marked words were 0 and the rest divided by its sum
+    for one, mark in zip(decided, marks, strict=True):
+        rest = one.alpha * ~mark
+        total = rest.sum()
+        logits.append(float(rest @ one.strength / total + one.bias) if total > 0 else one.bias)
+    hidden = (np.array(logits) > 0) == wanted
     gone = (network_probabilities(network, text.without_words(marks)) > 0.5) == wanted
     few = "in texts with such words and others"
     return [
@@ -258,21 +247,6 @@ def _leaks(name: str, network: Classifier, text: LabelledText, marks: list[np.nd
         mean_row(f"{name}, hidden", np.where(has, hidden, np.nan), "the same with no attention on them at all"),
         mean_row(f"{name}, removed", np.where(has, gone, np.nan), "the same with these words taken out"),
     ]
-
-
-def _logit_without(decision: Decision, mark: np.ndarray) -> float:
-    """The logit if the attention on marked words were 0 and the rest divided by its sum."""
-    rest = decision.alpha * ~mark
-    total = rest.sum()
-    return float(rest @ decision.strength / total + decision.bias) if total > 0 else decision.bias
-
-
-def avoided_words(subject: Subject) -> np.ndarray:
-    """int64: the words to avoid, those of the settings or those that tell most about the label."""
-    vocabulary, words = subject.classifier.tokenizer.vocabulary, subject.settings.avoid
-    if not words:
-        return telling_words(subject.training, subject.settings.avoided)
-    return np.array([vocabulary.id(word) for word in words], np.int64)
 
 
 def telling_words(text: LabelledText, count: int) -> np.ndarray:

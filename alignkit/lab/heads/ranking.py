@@ -17,8 +17,7 @@ import numpy as np
 from alignkit.errors import AlignkitError, InputError, counted, of_file
 from alignkit.lab.heads.combination import HeadCombination, fit_combination
 from alignkit.lab.interop.heads import AttentionHeads, read_ranking
-from alignkit.lab.interop.other_systems import read_heads
-from alignkit.lab.interop.projection import first_mismatch
+from alignkit.lab.interop.other_systems import first_mismatch, read_heads
 from alignkit.links.from_scores import are_linked
 from alignkit.links.gold import parse_gold
 from alignkit.links.links import GoldLinks, check_range

@@ -19,10 +19,11 @@ from alignkit.aligner import Aligner, load_aligner
 from alignkit.classical.settings import IBM1Settings
 from alignkit.errors import AlignkitError
 from alignkit.lab.interop.heads import RankedHeads, read_ranking
-from alignkit.lab.interop.other_systems import ExternalScores, read_scores
-from alignkit.lab.interop.projection import (
+from alignkit.lab.interop.other_systems import (
+    ExternalScores,
     is_between_tokens,
     project_scores,
+    read_scores,
     scores_without_specials,
     without_specials,
     word_bitext,

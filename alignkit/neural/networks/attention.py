@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from entmax import entmax15, entmax_bisect, sparsemax
@@ -37,9 +37,6 @@ class ScoreFunction(nn.Module, ABC):
         hidden: the size of a hidden layer, where there is one.
     """
 
-    def __init__(self, state: int, encoding: int, hidden: int) -> None:
-        super().__init__()
-
     @abstractmethod
     def forward(self, s: Tensor | None, h: Tensor, mask: Tensor | None) -> Tensor:
         """The scores.
@@ -63,7 +60,7 @@ class QueryScore(ScoreFunction):
     scale = 1.0
 
     def __init__(self, state: int, encoding: int, hidden: int) -> None:
-        super().__init__(state, encoding, hidden)
+        super().__init__()
         if not state:
             self.vector = nn.Parameter(torch.empty(encoding).uniform_(-1, 1) * encoding**-0.5)
 
@@ -125,7 +122,7 @@ class AdditiveScore(ScoreFunction):
     activation: Callable[[Tensor], Tensor] = staticmethod(torch.tanh)
 
     def __init__(self, state: int, encoding: int, hidden: int) -> None:
-        super().__init__(state, encoding, hidden)
+        super().__init__()
         self.query = nn.Linear(encoding, hidden)  # of h, as the paper calls it
         self.value = nn.Linear(hidden, 1)
         if state:
@@ -155,7 +152,7 @@ class ConvolutionScore(ScoreFunction):
     """a_tl = s_t · k_l, where k is a convolution of width 3 over the encoder states (Allamanis et al. 2016)."""
 
     def __init__(self, state: int, encoding: int, hidden: int) -> None:
-        super().__init__(state, encoding, hidden)
+        super().__init__()
         self.keys = nn.Conv1d(encoding, state or 1, 3, padding=1)
 
     def forward(self, s: Tensor | None, h: Tensor, mask: Tensor | None) -> Tensor:
@@ -385,16 +382,9 @@ class Attention(nn.Module, ABC):
         return self(s, h, mask)[1].unsqueeze(1)
 
 
-class StateGradient(NamedTuple):
-    """A term of the gradient of output t in h_l: weights[t, l] · directions[t].
-
-    Attributes:
-        weights: (B, T, L).
-        directions: (B, T, D).
-    """
-
-    weights: Tensor
-    directions: Tensor
+#: The terms of the gradients of outputs in the encoder's states: that of output t in h_l is the sum of
+#: weights[t, l] · directions[t] over pairs of weights (B, T, L) and directions (B, T, D).
+EncodingGradient = list[tuple[Tensor, Tensor]]
 
 
 class ComposedAttention(Attention):
@@ -412,28 +402,18 @@ class ComposedAttention(Attention):
 
     def forward(self, s: Tensor | None, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """As :meth:`Attention.forward`; ``s`` may be None if the score function does without (T is then 1)."""
-        weights = self.normalizer(self.score(s, h, mask).unsqueeze(1), mask).squeeze(1)
+        score: Any = self.score
+        if s is not None and self.exact:
+            return dot_product_attention(score.queries(s), h, mask)
+        weights = self.normalizer(score(s, h, mask).unsqueeze(1), mask).squeeze(1)
         return torch.bmm(weights, h), weights
-
-
-class QueryAttention(ComposedAttention):
-    """A composed attention with a_tl = query_t · h_l, the query made from s_t.
-
-    Its derivatives are written out, for saliency to use in place of autograd.
-    """
-
-    score: QueryScore
-    normalizer: Normalizer
-
-    def forward(self, s: Tensor, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:  # type: ignore[override]
-        if self.exact:
-            return dot_product_attention(self.score.queries(s), h, mask)
-        return super().forward(s, h, mask)
 
     def derivatives(
         self, s: Tensor, h: Tensor, weights: Tensor, by_context: Tensor
-    ) -> tuple[Tensor | None, tuple[StateGradient, ...]]:
-        """The derivatives of T outputs in the states, given those in their contexts.
+    ) -> tuple[Tensor | None, EncodingGradient]:
+        """The derivatives of T outputs in the states, given those in their contexts; the score is a query's.
+
+        They are written out, for saliency to use in place of autograd.
 
         Args:
             s, h: as in :meth:`forward`, nothing padded.
@@ -443,16 +423,16 @@ class QueryAttention(ComposedAttention):
         Returns:
             the derivatives in s_t, (B, T, H), or None if they are 0; and the terms of those in h_l.
         """
-        mean = StateGradient(weights, by_context)
+        score: Any = self.score
         with one_thread(s.device):
             by_weight = torch.bmm(by_context, h.transpose(1, 2))
             # A dimension for the head, whose parameters the normalizer may have.
             by_score = self.normalizer.pull_back(weights.unsqueeze(1), by_weight.unsqueeze(1))
             if by_score is None:
-                return None, (mean,)
+                return None, [(weights, by_context)]
             by_score = by_score.squeeze(1)
             by_query = torch.bmm(by_score, h)
-        return self.score.pull_back(by_query), (mean, StateGradient(by_score, self.score.queries(s)))
+        return score.pull_back(by_query), [(weights, by_context), (by_score, score.queries(s))]
 
 
 def dot_product_attention(query: Tensor, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -495,9 +475,9 @@ class UniformAttention(Attention):
 
     def derivatives(
         self, s: Tensor, h: Tensor, weights: Tensor, by_context: Tensor
-    ) -> tuple[Tensor | None, tuple[StateGradient, ...]]:
-        """As :meth:`QueryAttention.derivatives`."""
-        return None, (StateGradient(weights, by_context),)
+    ) -> tuple[Tensor | None, EncodingGradient]:
+        """As :meth:`ComposedAttention.derivatives`."""
+        return None, [(weights, by_context)]
 
 
 def uniform_weights(h: Tensor, mask: Tensor | None) -> Tensor:
@@ -573,10 +553,7 @@ def new_attention(name: str, state: int, encoding: int, heads: int = 1) -> Atten
         return UniformAttention()
     if heads > 1:
         return MultiHeadAttention(mechanism, state, encoding, heads)
-    score, normalizer = score_and_normalizer(mechanism, state, encoding, state)
-    if isinstance(score, QueryScore):
-        return QueryAttention(score, normalizer)
-    return ComposedAttention(score, normalizer)
+    return ComposedAttention(*score_and_normalizer(mechanism, state, encoding, state))
 
 
 def score_and_normalizer(

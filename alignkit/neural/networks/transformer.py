@@ -63,16 +63,11 @@ class SelfAttention(nn.Module):
         return self.out(contexts_of_heads(weights, values)), cache
 
 
-class ResidualConnection(nn.Module):
-    """x + f(norm(x)), with dropout of what f gives."""
-
-    def __init__(self, settings: TransformerSettings) -> None:
-        super().__init__()
-        self.norm = nn.LayerNorm(settings.embedding)
-        self.dropout = nn.Dropout(settings.dropout)
-
-    def forward(self, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-        return x + self.dropout(function(self.norm(x)))
+def residual_parts(settings: TransformerSettings, count: int) -> nn.ModuleList:
+    """``norm`` and ``dropout`` of a layer's parts f, each of which adds dropout(f(norm(x))) to x."""
+    size, rate = settings.embedding, settings.dropout
+    parts = ({"norm": nn.LayerNorm(size), "dropout": nn.Dropout(rate)} for _ in range(count))
+    return nn.ModuleList(nn.ModuleDict(part) for part in parts)
 
 
 def feed_forward_network(settings: TransformerSettings) -> nn.Sequential:
@@ -88,13 +83,14 @@ class TransformerEncoderLayer(nn.Module):
         super().__init__()
         self.attention = SelfAttention(settings.embedding, settings.heads)
         self.feed_forward = feed_forward_network(settings)
-        self.residuals = nn.ModuleList(ResidualConnection(settings) for _ in range(2))
+        self.residuals = residual_parts(settings, 2)
 
     def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
         """New states (B, L, E) of states x; ``hidden`` as of :class:`SelfAttention`."""
         nothing = x.new_empty(len(x), 0, 2 * x.shape[2])
-        x = self.residuals[0](x, lambda x: self.attention(x, hidden, nothing)[0])
-        return self.residuals[1](x, self.feed_forward)
+        to_itself, feed_forward = self.residuals
+        x = x + to_itself["dropout"](self.attention(to_itself["norm"](x), hidden, nothing)[0])
+        return x + feed_forward["dropout"](self.feed_forward(feed_forward["norm"](x)))
 
 
 class TransformerDecoderLayer(nn.Module):
@@ -107,7 +103,7 @@ class TransformerDecoderLayer(nn.Module):
         self.cross = MultiHeadAttention(parse_attention("network", settings.attention), size, size, settings.heads)
         self.out = nn.Linear(size, size)
         self.feed_forward = feed_forward_network(settings)
-        self.residuals = nn.ModuleList(ResidualConnection(settings) for _ in range(3))
+        self.residuals = residual_parts(settings, 3)
 
     def forward(
         self, x: Tensor, encoding: Encoding, cache: Tensor, uniform: bool
@@ -117,32 +113,23 @@ class TransformerDecoderLayer(nn.Module):
         Returns:
             the states; the attention to the source (N, K, T, L); the cache of all states so far, (N, S, 2 E).
         """
-        rows, before = x.shape[1], cache.shape[1]
+        (rows, size), before = x.shape[1:], cache.shape[1]
+        to_itself, to_source, feed_forward = self.residuals
         future = None
         if rows > 1:
             future = torch.ones(rows, before + rows, dtype=torch.bool, device=x.device).triu(before + 1)
-        seen: list[Tensor] = []
-
-        def to_itself(x: Tensor) -> Tensor:
-            out, now = self.attention(x, future, cache)
-            seen.append(now)
-            return out
-
-        def to_source(x: Tensor) -> Tensor:
-            # The hypotheses of a sentence share its encoder states, like as many more target tokens.
-            h, mask, s = encoding.h, encoding.mask, x.reshape(len(encoding.h), -1, x.shape[2])
-            if uniform:
-                weights = uniform_weights(h, mask).unsqueeze(1).expand(-1, self.cross.heads, s.shape[1], -1)
-            else:
-                weights = self.cross.head_weights(s, h, mask)
-            context = contexts_of_heads(weights, self.cross.value(h)).reshape_as(x)
-            seen.append(weights.unflatten(2, (-1, rows)).transpose(1, 2).flatten(0, 1))
-            return self.out(context)
-
-        x = self.residuals[0](x, to_itself)
-        x = self.residuals[1](x, to_source)
-        cache, weights = seen
-        return self.residuals[2](x, self.feed_forward), weights, cache
+        added, cache = self.attention(to_itself["norm"](x), future, cache)
+        x = x + to_itself["dropout"](added)
+        # The hypotheses of a sentence share its encoder states, like as many more target tokens.
+        h, mask, s = encoding.h, encoding.mask, to_source["norm"](x).reshape(len(encoding.h), -1, size)
+        if uniform:
+            weights = uniform_weights(h, mask).unsqueeze(1).expand(-1, self.cross.heads, s.shape[1], -1)
+        else:
+            weights = self.cross.head_weights(s, h, mask)
+        context = contexts_of_heads(weights, self.cross.value(h)).reshape_as(x)
+        x = x + to_source["dropout"](self.out(context))
+        x = x + feed_forward["dropout"](self.feed_forward(feed_forward["norm"](x)))
+        return x, weights.unflatten(2, (-1, rows)).transpose(1, 2).flatten(0, 1), cache
 
 
 class Transformer(TranslationNetwork):

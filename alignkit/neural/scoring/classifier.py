@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -15,76 +12,6 @@ from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.scoring.translation import finite_scores
 from alignkit.scores import Scores, flat_offsets
 from alignkit.text.labelled import LabelledText
-
-
-@dataclass(frozen=True, eq=False)
-class _Batch:
-    """B texts on the device: ``words`` int64 (L, B), ``lengths`` int64 (B,), ``sign`` (B,), 2y - 1."""
-
-    texts: np.ndarray
-    words: Tensor
-    lengths: np.ndarray
-    sign: Tensor
-
-
-def _batches(network: Classifier, text: LabelledText) -> Iterator[_Batch]:
-    device, signs = device_of(network), (2 * text.labels - 1).astype(np.float32)
-    for texts, words, lengths in text_batches(text, device):
-        yield _Batch(texts, words, lengths, to_device(signs[texts], device))
-
-
-def _alpha(network: Classifier, batch: _Batch) -> Tensor:
-    h, mask = network.encode(batch.words, batch.lengths)
-    with one_thread(h.device):
-        return network.weights(h, mask)
-
-
-def _beta(network: Classifier, batch: _Batch) -> Tensor:
-    h, _ = network.encode(batch.words, batch.lengths)
-    with one_thread(h.device):
-        return batch.sign.unsqueeze(1) * network.lexical_logits(h)
-
-
-def _relevance(network: Classifier, batch: _Batch) -> Tensor:
-    h, _ = network.encode(batch.words, batch.lengths)
-    with one_thread(h.device):
-        return batch.sign.unsqueeze(1) * (network.lexical_logits(h) - network.output.bias)
-
-
-def _delta(network: Classifier, batch: _Batch) -> Tensor:
-    omega = torch.ones(batch.words.shape, device=batch.words.device, requires_grad=True)
-    h, mask = network.encode(batch.words, batch.lengths, omega)
-    right = logsigmoid(batch.sign * network.judge(h, mask)[0]).sum()  # no text depends on another
-    return torch.autograd.grad(right, omega)[0].t()
-
-
-def _leave_one_out(network: Classifier, batch: _Batch) -> Tensor:
-    out = torch.zeros(len(batch.texts), len(batch.words), device=batch.words.device)
-    whole = logsigmoid(batch.sign * network(batch.words, batch.lengths))
-    elements = (1 if out.is_cuda else 4) * batch_sizes("classifier", out.device).elements
-    less: Tensor
-    for b, length in enumerate(batch.lengths.tolist()):
-        if length == 1:
-            # Without any word, the logit is the bias.
-            less = network.output.bias.detach()
-        else:
-            kept = torch.arange(length - 1, device=out.device).unsqueeze(1)
-            gone = torch.arange(length, device=out.device).unsqueeze(0)
-            words = batch.words[:length, b][kept + (kept >= gone)]
-            parts = words.split(max(1, elements // length), 1)
-            less = torch.cat([network(part, np.full(part.shape[1], length - 1)) for part in parts])
-        out[b, :length] = whole[b] - logsigmoid(batch.sign[b] * less)
-    return out
-
-
-#: kind of score -> (B, L) of a batch
-_ROWS: dict[str, Callable[[Classifier, _Batch], Tensor]] = {
-    "alpha": _alpha,
-    "beta": _beta,
-    "relevance": _relevance,
-    "delta": _delta,
-    "loo": _leave_one_out,
-}
 
 
 def classifier_scores(network: Classifier, text: LabelledText, kind: str) -> Scores:
@@ -104,20 +31,54 @@ def classifier_scores(network: Classifier, text: LabelledText, kind: str) -> Sco
     shapes = text.bitext.shapes
     offsets = flat_offsets(shapes)
     values = np.zeros(offsets[-1], np.float32)
+    device, signs = device_of(network), (2 * text.labels - 1).astype(np.float32)
     with evaluation_mode(network, gradients=kind == "delta"):
-        for batch in _batches(network, text):
-            rows = _ROWS[kind](network, batch).cpu().numpy()
-            for m, row, length in zip(batch.texts, rows, batch.lengths, strict=True):
+        for texts, words, lengths in text_batches(text, device):
+            sign = to_device(signs[texts], device)
+            if kind == "loo":
+                rows = _leave_one_out(network, words, lengths, sign)
+            elif kind == "delta":
+                omega = torch.ones(words.shape, device=device, requires_grad=True)
+                h, mask = network.encode(words, lengths, omega)
+                right = logsigmoid(sign * network.judge(h, mask)[0]).sum()  # no text depends on another
+                rows = torch.autograd.grad(right, omega)[0].t()
+            else:
+                h, mask = network.encode(words, lengths)
+                with one_thread(device):
+                    if kind == "alpha":
+                        rows = network.weights(h, mask)
+                    else:
+                        bias = network.output.bias if kind == "relevance" else 0
+                        rows = sign.unsqueeze(1) * (network.lexical_logits(h) - bias)
+            for m, row, length in zip(texts, rows.cpu().numpy(), lengths, strict=True):
                 values[offsets[m] : offsets[m] + length] = row[:length]
     return finite_scores(values, offsets, shapes)
+
+
+def _leave_one_out(network: Classifier, words: Tensor, lengths: np.ndarray, sign: Tensor) -> Tensor:
+    out = torch.zeros(len(lengths), len(words), device=words.device)
+    whole = logsigmoid(sign * network(words, lengths))
+    elements = (1 if out.is_cuda else 4) * batch_sizes("classifier", out.device).elements
+    less: Tensor
+    for b, length in enumerate(lengths.tolist()):
+        if length == 1:
+            # Without any word, the logit is the bias.
+            less = network.output.bias.detach()
+        else:
+            kept = torch.arange(length - 1, device=out.device).unsqueeze(1)
+            gone = torch.arange(length, device=out.device).unsqueeze(0)
+            parts = words[:length, b][kept + (kept >= gone)].split(max(1, elements // length), 1)
+            less = torch.cat([network(part, np.full(part.shape[1], length - 1)) for part in parts])
+        out[b, :length] = whole[b] - logsigmoid(sign[b] * less)
+    return out
 
 
 def classifier_logits(network: Classifier, text: LabelledText) -> np.ndarray:
     """float64 (M,): log p(y = 1) - log p(y = 0) of each text; NaN for a text without words."""
     out = np.full(len(text), np.nan)
     with evaluation_mode(network):
-        for batch in _batches(network, text):
-            out[batch.texts] = network(batch.words, batch.lengths).double().cpu().numpy()
+        for texts, words, lengths in text_batches(text, device_of(network)):
+            out[texts] = network(words, lengths).double().cpu().numpy()
     return out
 
 

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from alignkit.neural.devices import Batch, BatchSizes, one_thread
-from alignkit.neural.networks.attention import QueryAttention, UniformAttention
+from alignkit.neural.networks.attention import ComposedAttention, QueryScore, UniformAttention
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder, TranslationNetwork
 
 #: Smaller derivatives are set to 0. Over a hundred steps derivatives fade to subnormal numbers, with which a
@@ -73,7 +73,10 @@ def feature_gradients(output: nn.Linear, x: Tensor, batch: Batch, sizes: BatchSi
 
 def has_derivatives(network: TranslationNetwork) -> bool:
     """True if :func:`lstm_saliency` can compute the saliency of this network."""
-    return isinstance(network, EncoderDecoder) and isinstance(network.attention, QueryAttention | UniformAttention)
+    if not isinstance(network, EncoderDecoder):
+        return False
+    by_query = isinstance(network.attention, ComposedAttention) and isinstance(network.attention.score, QueryScore)
+    return by_query or isinstance(network.attention, UniformAttention)
 
 
 def lstm_saliency(network: TranslationNetwork, batch: Batch, sizes: BatchSizes) -> Tensor:
@@ -88,7 +91,7 @@ def lstm_saliency(network: TranslationNetwork, batch: Batch, sizes: BatchSizes) 
         sizes: its numbers of logits and of derivatives at a time are used.
     """
     assert isinstance(network, EncoderDecoder)
-    assert isinstance(network.attention, QueryAttention | UniformAttention)
+    assert isinstance(network.attention, ComposedAttention | UniformAttention)
     # Forwards: the encoder's states x (L, B, D), then the decoder's s (T, B, H), starting from the last of them.
     layers, hidden = range(network.settings.layers), network.settings.hidden
     ways = (False, True) if network.settings.bidirectional else (False,)

@@ -10,15 +10,13 @@ from scipy.optimize import linprog
 from scipy.spatial.distance import jensenshannon
 from scipy.special import expit
 
-from alignkit.lab.explain.decisions import (
-    Decision,
+from alignkit.lab.explain.interventions import (
     adversarial_attention,
     erased_until_flip,
-    jensen_shannon,
     permutation_change,
-    sums_to_one,
     uniform_change,
 )
+from alignkit.lab.explain.subject import Decision, jensen_shannon, sums_to_one
 
 
 def random_decision(seed, length=6):

@@ -7,8 +7,7 @@ import pytest
 
 from alignkit.errors import AlignkitError, InputError
 from alignkit.lab.interop.heads import AttentionHeads, HeadChoice, heads_from_cross_attentions, split_choice
-from alignkit.lab.interop.other_systems import read_heads, read_scores
-from alignkit.lab.interop.projection import project_scores
+from alignkit.lab.interop.other_systems import project_scores, read_heads, read_scores
 from alignkit.text.bitext import Bitext
 
 LAYERS, HEADS = 2, 3

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from alignkit.errors import InputError
-from alignkit.lab.interop.other_systems import ExternalScores, read_scores
-from alignkit.lab.interop.projection import (
+from alignkit.lab.interop.other_systems import (
+    ExternalScores,
     is_between_tokens,
     project_scores,
+    read_scores,
     scores_without_specials,
     without_specials,
 )

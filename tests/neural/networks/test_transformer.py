@@ -14,7 +14,7 @@ from alignkit.neural.networks.encoder_decoder import TranslationNetwork
 from alignkit.neural.networks.transformer import Transformer
 from alignkit.neural.scoring.evaluation import beam_search, translate
 from alignkit.neural.scoring.translation import network_scores
-from alignkit.neural.settings import Reading, TransformerSettings, new_network
+from alignkit.neural.settings import Reading, TransformerSettings
 from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import TranslationTask
 from alignkit.text.tokenization import EOS
@@ -259,7 +259,7 @@ def test_it_is_trained_saved_and_translates(bitext, tokenizer, tmp_path, changes
     for kind in found.kinds:
         assert np.array_equal(again.score(few, kind).values, found.score(few, kind).values)
     assert translate(again.network, few.source, 3) == translate(found.network, few.source, 3)
-    same = network_with_weights(lambda: new_network(found.settings.network), found.network.state_dict())
+    same = network_with_weights(found.settings.network, found.network.state_dict())
     assert isinstance(same, Transformer)
 
 
