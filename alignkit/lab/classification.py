@@ -167,60 +167,20 @@ def classify(
     settings = settings or ClassifySettings()
     if settings.runs.network.attention == UNIFORM or settings.runs.training.trained != "all":
         raise AlignkitError("the standard classifier learns its attention and everything else")
-    best = _train(Path(folder), text, valid, labels, settings, vectors, progress or no_progress, device)
-    runs = {name: ClassifierRun(Path(folder, name)) for name in best}
-    train, held = runs["standard"].train, runs["standard"].valid
-    proxy = proxy_of(Path(folder), train.bitext, held.bitext, settings.proxy, progress, device)
-    logistic = fit_logistic(train, held) if is_here("sklearn") else None
-    scored = train if settings.scored == "train" else held
-    scores = _scores(best, proxy, logistic, train, scored, settings)
-    courses = _time_courses(runs, scores, scored, settings, device)
-    # The steps at which the scores of these two runs agree best with alpha.
-    uniform, frozen = (_strongest_step(courses[n], settings.runs.training.steps) for n in ("uniform", "frozen"))
-    scores["beta_uf"] = runs["uniform"].load(uniform, device).score(scored.bitext, "beta")
-    scores["alpha_fr"] = runs["frozen"].load(frozen, device).score(scored.bitext, "alpha")
-    return Classification(
-        _row(scores, courses["second"], settings),
-        accuracies(best, proxy, logistic, held, settings.seed),
-        courses,
-        scores,
-        scored,
-        uniform,
-        frozen,
-        rise_and_fall(runs["uniform"], scores["alpha"], "beta", scored, device, settings.percent),
-        logistic,
-        None if logistic is None else _penalties(logistic, scores["beta_uf"], scored, settings),
-    )
 
-
-def _train(
-    folder: Path,
-    text: LabelledLines,
-    valid: LabelledLines,
-    labels: tuple[str, str],
-    settings: ClassifySettings,
-    vectors: PathLike | None,
-    progress: Progress,
-    device: str,
-) -> dict[str, ClassifierAligner]:
-    """The classifiers of the settings' variants, trained as far as they are not yet."""
-    best, variants = {}, settings.variants
-    for number, (name, run) in enumerate(variants.items()):
-        part = named_progress(progress, name, number, len(variants))
+    # The classifiers, trained as far as they are not yet; the proxy and the regression.
+    best, variants, place = {}, settings.variants, Path(folder)
+    for number, (name, own) in enumerate(variants.items()):
+        part = named_progress(progress or no_progress, name, number, len(variants))
         more: dict[str, Any] = {"vectors": vectors, "progress": part, "device": device}
-        best[name] = train_classifier(folder / name, text, valid, labels, run, **more)
-    return best
+        best[name] = train_classifier(place / name, text, valid, labels, own, **more)
+    runs = {name: ClassifierRun(place / name) for name in best}
+    train, held = runs["standard"].train, runs["standard"].valid
+    proxy = proxy_of(place, train.bitext, held.bitext, settings.proxy, progress, device)
+    logistic = fit_logistic(train, held) if is_here("sklearn") else None
 
-
-def _scores(
-    best: Mapping[str, ClassifierAligner],
-    proxy: ProxyAligner,
-    logistic: Logistic | None,
-    train: LabelledText,
-    scored: LabelledText,
-    settings: ClassifySettings,
-) -> dict[str, Scores]:
-    """The scores of the texts by all that does not depend on a step, by the names of ``QUANTITIES``."""
+    # The scores that do not depend on a step, by the names of ``QUANTITIES``.
+    scored = train if settings.scored == "train" else held
     kinds = ("alpha", "beta", "delta", *(["loo"] if settings.loo else []))
     scores = {kind: best["standard"].score(scored.bitext, kind) for kind in kinds}
     scores["alpha_2"] = best["second"].score(scored.bitext, "alpha")
@@ -230,44 +190,50 @@ def _scores(
     for name, iterations in (("beta_count", 1), ("beta_ibm1", settings.iterations)):
         model = fit_ibm1(train.bitext, iterations=iterations, null=False, threads=settings.threads)
         scores[name] = model.score(scored.bitext, "beta")
-    return scores
 
-
-def _time_courses(
-    runs: Mapping[str, ClassifierRun],
-    scores: Mapping[str, Scores],
-    text: LabelledText,
-    settings: ClassifySettings,
-    device: str,
-) -> dict[str, pd.DataFrame]:
-    """The time courses of :class:`Classification`."""
-    rest, alpha = (text, settings, device), scores["alpha"]
+    # The time courses, and the steps at which the scores of two runs agree best with alpha.
+    rest, alpha = (scored, settings, device), {"alpha": scores["alpha"]}
     against = {"uniform": "alpha", "proxy": "beta_px", "saliency": "delta", "logistic": "beta_log"}
     fixed = {name: scores[u] for name, u in against.items() if u in scores}
-    found = classifier_time_courses(runs["uniform"], fixed, "beta", *rest)
-    for name in ("second", "frozen"):
-        found |= classifier_time_courses(runs[name], {name: alpha}, "alpha", *rest)
-    found["seeds"] = same_attention_course(runs["standard"], runs["second"], *rest)
-    order = ("second", "uniform", "proxy", "saliency", "frozen", "logistic", "seeds")
-    return {name: found[name] for name in order if name in found}
+    uniform = classifier_time_courses(runs["uniform"], fixed, "beta", *rest)
+    second, frozen = (
+        classifier_time_courses(runs[name], alpha, "alpha", *rest)["alpha"] for name in ("second", "frozen")
+    )
+    courses = {"second": second, **{name: uniform[name] for name in ("uniform", "proxy", "saliency")}}
+    courses |= {"frozen": frozen, **{name: uniform[name] for name in uniform if name == "logistic"}}
+    courses["seeds"] = same_attention_course(runs["standard"], runs["second"], *rest)
+    strongest = {"uniform": settings.runs.training.steps, "frozen": settings.runs.training.steps}
+    for name in strongest:
+        agreements = courses[name][MAIN.name]
+        if agreements.notna().any():
+            strongest[name] = int(courses[name]["step"][agreements.idxmax()])
+    beta_uf = runs["uniform"].load(strongest["uniform"], device).score(scored.bitext, "beta")
+    alpha_fr = runs["frozen"].load(strongest["frozen"], device).score(scored.bitext, "alpha")
+    scores |= {"beta_uf": beta_uf, "alpha_fr": alpha_fr}
 
-
-def _strongest_step(course: pd.DataFrame, otherwise: int) -> int:
-    """The step of a time course with the largest agreement; ``otherwise`` if it is undefined throughout."""
-    if not course[MAIN.name].notna().any():
-        return otherwise
-    return int(course["step"][course[MAIN.name].idxmax()])
-
-
-def _penalties(
-    logistic: Logistic, beta_uf: Scores, text: LabelledText, settings: ClassifySettings
-) -> pd.DataFrame:
-    """A(beta_uf, beta_log) for every C that was tried."""
-    rows = []
-    for (strength, loss, accuracy), weights in zip(logistic.sweep, logistic.tried, strict=True):
-        found = MAIN.measure(beta_uf, word_scores(weights, text), settings)
-        rows.append({"strength": strength, "loss": loss, "accuracy": accuracy, **found})
-    return pd.DataFrame(rows)
+    penalties = (
+        None
+        if logistic is None
+        else pd.DataFrame(
+            [
+                {"strength": strength, "loss": loss, "accuracy": accuracy}
+                | MAIN.measure(beta_uf, word_scores(weights, scored), settings)
+                for (strength, loss, accuracy), weights in zip(logistic.sweep, logistic.tried, strict=True)
+            ]
+        )
+    )
+    return Classification(
+        _row(scores, second, settings),
+        accuracies(best, proxy, logistic, held, settings.seed),
+        courses,
+        scores,
+        scored,
+        strongest["uniform"],
+        strongest["frozen"],
+        rise_and_fall(runs["uniform"], scores["alpha"], "beta", scored, device, settings.percent),
+        logistic,
+        penalties,
+    )
 
 
 def _row(scores: Mapping[str, Scores], second: pd.DataFrame, settings: ClassifySettings) -> pd.DataFrame:

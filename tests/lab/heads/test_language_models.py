@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -161,10 +159,8 @@ def test_the_command(loaded, tmp_path):
     assert run([*map(str, call), "--prefix", "x"]) == 2
 
 
-def test_transformer_lens_takes_the_mask(loaded, monkeypatch):
+def test_transformer_lens_takes_the_mask(loaded):
     """Its score of a head is the share of attention within the mask."""
-    monkeypatch.delitem(sys.modules, "datasets", raising=False)  # the package of that name, not our tests
-    monkeypatch.setattr(sys, "path", [place for place in sys.path if Path(place).name != "tests"])
     detector = pytest.importorskip("transformer_lens.head_detector", reason="the peer is not installed")
     model, tokenizer = loaded
     one = prompt(tokenizer, TEMPLATE, "ein Mann rennt", "a man runs")

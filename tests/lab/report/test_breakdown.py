@@ -38,8 +38,8 @@ def planted_report():
 
     counts = np.array([{"often": 30, "seldom": 3, "seldom2": 1, "x": 0}[t] for t in bitext.source.vocabulary])
     named = (planted_set("lstm.alpha", sets[0]), planted_set("ibm1.beta", sets[1]))
-    table = compare({each.name: each.scores for each in named})
-    return Report("t", bitext, named, table, counts, specials=False, marked=False)
+    tables = {"agreement": compare({each.name: each.scores for each in named})}
+    return Report("t", bitext, named, tables, counts, specials=False, marked=False)
 
 
 def test_planted_bands():
