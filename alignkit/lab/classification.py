@@ -32,8 +32,8 @@ from alignkit.metrics.agreement import contextualised
 from alignkit.metrics.intervals import against_chance, bootstrap_mean, bootstrap_ratio, ratio
 from alignkit.metrics.protocol import PERCENT, Metric, MetricSettings, Percent
 from alignkit.metrics.registry import MAIN, SCORE_METRICS
-from alignkit.neural.aligners import ClassifierAligner
-from alignkit.neural.proxy import ProxyAligner, proxy_of
+from alignkit.neural.aligners import ClassifierAligner, ProxyAligner
+from alignkit.neural.proxy import proxy_of
 from alignkit.neural.scoring.classifier import judge_logits
 from alignkit.neural.settings import CLASSIFIER_PROXY, UNIFORM, ClassifierRunSettings, ProxySettings
 from alignkit.neural.training.classification import train_classifier

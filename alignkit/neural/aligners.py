@@ -1,44 +1,144 @@
-"""Trained networks and classifiers as aligners, and the loader of their checkpoints."""
+"""Trained networks, classifiers and proxies as aligners, and their checkpoint files.
+
+A file is a plain dict ``{"header": {"kind", "version"}, ...}`` written by ``torch.save`` and read with
+``weights_only=True``, which builds tensors and plain values and refuses everything else: nothing is executed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import io
+import os
+import sys
+import warnings
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 from alignkit.aligner import Aligner
-from alignkit.errors import AlignkitError, InputError
-from alignkit.neural.checkpoints import (
-    BEST,
-    CLASSIFIER,
-    NETWORK,
-    PROXY,
-    load_payload,
-    network_with_weights,
-    readable,
-    save_payload,
-    weights_of,
-)
-from alignkit.neural.devices import pick_device
+from alignkit.errors import AlignkitError, InputError, first_line, reading
+from alignkit.neural.devices import batch_sizes, pick_device, to_device
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.networks.encoder_decoder import TranslationNetwork
-from alignkit.neural.proxy import proxy_of_record
 from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores
 from alignkit.neural.scoring.evaluation import translation_log_probabilities
-from alignkit.neural.scoring.translation import network_scores
-from alignkit.neural.settings import ClassifierRunSettings, Reading, RunSettings, from_dict
-from alignkit.scores import Scores
-from alignkit.support.files import Record
+from alignkit.neural.scoring.translation import finite_scores, network_scores
+from alignkit.neural.settings import (
+    ClassifierRunSettings,
+    ProxySettings,
+    Reading,
+    RunSettings,
+    from_dict,
+    new_network,
+)
+from alignkit.scores import Scores, flat_offsets, tokens_of_elements
+from alignkit.support.files import Record, atomic_write, check_kind, check_regular
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.labelled import LabelledText
 from alignkit.text.tokenization import Tokenizer, reencode, tokenizer_from_state
+from alignkit.text.vocabulary import UNKNOWN, Vocabulary
 from alignkit.types import PathLike
 
 A = TypeVar("A", bound="TrainedAligner")
+
+NETWORK, PROXY, TRAINING = "alignkit.network", "alignkit.proxy", "alignkit.training"
+CLASSIFIER = "alignkit.classifier"
+BEST = "best.pt"  #: the network with the lowest validation loss, in a run directory
+VERSION = 2
+LARGEST_WEIGHT = 1e6  #: in absolute value: sums and products of such numbers are finite in float32
+
+
+def save_payload(path: PathLike, kind: str, payload: Mapping[str, Any]) -> None:
+    """Write a checkpoint of that kind, atomically; the same content gives the same bytes.
+
+    Raises:
+        AlignkitError: the name does not end in .pt, by which checkpoints are recognised, or writing fails.
+    """
+    if not os.fspath(path).endswith(".pt"):
+        raise AlignkitError(f"cannot write {path}: the name of a checkpoint must end in .pt")
+    # Into memory first: torch writes the name of the file that it is given into the file.
+    buffer = io.BytesIO()
+    torch.save(_plain({"header": {"kind": kind, "version": VERSION}, **payload}), buffer)
+    with atomic_write(path) as stream:
+        stream.write(buffer.getbuffer())
+
+
+def _plain(value: Any) -> Any:
+    """The same content in new containers: pickle's bytes depend on which equal strings are one object."""
+    if isinstance(value, str):
+        return sys.intern(value)
+    if isinstance(value, Mapping):
+        return {_plain(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)([_plain(part) for part in value])
+    return value
+
+
+def load_payload(path: PathLike, *kinds: str) -> dict[str, Any]:
+    """Read a checkpoint of one of the kinds; nothing in the file is executed.
+
+    Raises:
+        InputError: the file is missing, damaged, contains code, or is of another kind or version.
+    """
+    check_regular(path)
+    try:
+        with reading(path), zipfile.ZipFile(path) as archive:  # torch does not test its checksums
+            if archive.testzip() is not None:
+                raise InputError(path, "damaged: a checksum does not match")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch's, about files of other kinds: the error says what matters
+            payload = torch.load(path, map_location="cpu", weights_only=True)
+    except InputError:
+        raise
+    except Exception as error:  # torch raises a dozen kinds of error for a bad file
+        problem = "not a checkpoint, damaged, or with something other than numbers in it; nothing in it was run"
+        raise InputError(path, problem, remedy="give a checkpoint (.pt) or a run directory") from error
+    header = payload.get("header") if isinstance(payload, dict) else None
+    if not isinstance(header, dict):
+        raise InputError(path, "not a checkpoint that alignkit wrote")
+    check_kind(path, header, kinds, VERSION)
+    return payload
+
+
+_CAUSED = AlignkitError, LookupError, TypeError, ValueError, RuntimeError, AttributeError, ArithmeticError
+
+
+@contextmanager
+def readable(path: PathLike) -> Iterator[None]:
+    """Within the block the content of a file is made into objects: what fails there is the file's fault.
+
+    Raises:
+        InputError: instead of any error that wrong content can cause.
+    """
+    try:
+        yield
+    except (InputError, torch.OutOfMemoryError):
+        raise
+    except _CAUSED as error:
+        raise InputError(path, f"damaged: {first_line(error)}") from error
+
+
+def weights_of(network: nn.Module) -> dict[str, Tensor]:
+    """The parameters of a network by name, in the host's memory."""
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
+
+
+def checked_weights(weights: object, largest: float = LARGEST_WEIGHT) -> dict[str, Tensor]:
+    """The weights, float32 tensors by name, at most ``largest`` in absolute value; otherwise raises ValueError."""
+    if not isinstance(weights, dict):
+        raise ValueError("no weights")
+    for name, tensor in weights.items():
+        if not isinstance(tensor, Tensor) or tensor.dtype != torch.float32 or tensor.layout != torch.strided:
+            raise ValueError(f"weight {name} is not a float32 tensor")
+        if not bool((tensor.abs() <= largest).all()):  # not true of NaN either
+            raise ValueError(f"weight {name} is not finite, or too large for any trained network")
+    return weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +188,12 @@ class TrainedAligner(Aligner):
     def read(cls: type[A], content: Record, device: torch.device) -> A:
         """The aligner of a checkpoint's content; what fails there is the file's fault."""
         settings = from_dict(cls.SETTINGS, content.value("settings"))
-        network = network_with_weights(settings.network, content.value("weights"))
+        with torch.device("meta"):  # no memory yet: the settings of a damaged file may ask for any amount
+            network = new_network(settings.network)
+        network.load_state_dict(checked_weights(content.value("weights")), assign=True)
+        # Tensors that were read must be trainable parameters again, in one block for oneDNN and cuDNN.
+        for parameter in network.parameters():
+            parameter.requires_grad_(True)
         tokenizer = tokenizer_from_state(content.value("tokenizer"))
         if len(tokenizer.vocabulary) != settings.network.vocabulary:
             raise ValueError("the vocabularies of tokenizer and network differ in size")
@@ -96,7 +201,7 @@ class TrainedAligner(Aligner):
         metrics = {name: measured.number(name) for name in measured}
         step, text = content.whole("step"), content.text("fingerprint")
         labels = content.texts("labels", 2) if cls.KIND == CLASSIFIER else ()
-        return cls(network.to(device), tokenizer, settings, step, metrics, text, labels)
+        return cls(network.eval().to(device), tokenizer, settings, step, metrics, text, labels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,7 +326,97 @@ class ClassifierAligner(TrainedAligner):
         return LabelledText(corpus, own, self.labels)
 
 
-_MOST_NAMED = 6  # runs that an error names
+@dataclass(frozen=True, eq=False)
+class ProxyAligner(Aligner):
+    """A trained proxy as an aligner: beta[t, l] = softmax(W e(x_l))[y_t] depends on the two words alone.
+
+    Attributes:
+        embedding: float32 (V_src, K), e.
+        output: float32 (V_tgt, K), W.
+        source: vocabulary of the source.
+        target: vocabulary of the target.
+        settings: of its training.
+        loss: its validation loss, nats per token.
+        fingerprint: of the training text (:meth:`Bitext.fingerprint`).
+    """
+
+    embedding: Tensor = field(repr=False)
+    output: Tensor = field(repr=False)
+    source: Vocabulary
+    target: Vocabulary
+    settings: ProxySettings
+    loss: float
+    fingerprint: str
+    name = "proxy"
+    title = "bag-of-words model"
+    descriptions: ClassVar = {
+        "beta": (
+            "Bag-of-words model",
+            "How strongly each source word votes for the target word in a model that ignores word order.",
+        )
+    }
+    kinds = ("beta",)
+    ending = ".pt"
+
+    def __repr__(self) -> str:
+        words = f"{len(self.source)} source and {len(self.target)} target tokens"
+        return f"ProxyAligner({words}, validation loss {self.loss:.4g})"
+
+    def score(self, bitext: Bitext, kind: str) -> Scores:
+        """The (T, L) matrix of every pair; 0 where one of the words is unknown to the proxy.
+
+        Raises:
+            AlignkitError: there is no such kind.
+        """
+        self.check_kind(kind)
+        shapes = bitext.shapes
+        offsets = flat_offsets(shapes)
+        values = np.zeros(offsets[-1], np.float32)
+        x, y = tokens_of_elements(bitext, np.arange(len(values)))
+        x = self.source.translate(bitext.source.vocabulary)[x]
+        y = self.target.translate(bitext.target.vocabulary)[y]
+        known = np.flatnonzero((x != UNKNOWN) & (y != UNKNOWN))
+        # softmax(W e(x))[y], the softmax once per distinct x.
+        known = known[np.argsort(x[known], kind="stable")]
+        words, starts = np.unique(x[known], return_index=True)
+        bounds, device, size = np.append(starts, len(known)), self.output.device, len(self.output)
+        step = max(1, batch_sizes("proxy", device).logits // (4 * size))
+        with torch.inference_mode():
+            for low in range(0, len(words), step):
+                high = min(low + step, len(words))
+                some = to_device(words[low:high].astype(np.int64), device)
+                table = torch.softmax(self.embedding[some] @ self.output.t(), 1)
+                places = known[bounds[low] : bounds[high]]
+                row = np.repeat(np.arange(high - low), np.diff(bounds[low : high + 1]))
+                at = to_device(row * size + y[places], device)
+                values[places] = table.view(-1)[at].cpu().numpy()
+        return finite_scores(values, offsets, shapes)
+
+    def save(self, path: PathLike) -> None:
+        """Write a checkpoint; raises AlignkitError if the name does not end in .pt."""
+        weights = {"embedding": self.embedding, "output": self.output}
+        payload = {
+            "settings": asdict(self.settings),
+            "source": list(self.source.tokens),
+            "target": list(self.target.tokens),
+            "loss": self.loss,
+            "fingerprint": self.fingerprint,
+            "weights": {name: tensor.cpu().contiguous() for name, tensor in weights.items()},
+        }
+        save_payload(path, PROXY, payload)
+
+    @classmethod
+    def read(cls, content: Record, device: torch.device) -> ProxyAligner:
+        """The proxy of a checkpoint's content; what fails there is the file's fault."""
+        weights = checked_weights(content.value("weights"))
+        source, target = (Vocabulary.from_tokens(content.texts(side)) for side in ("source", "target"))
+        settings = from_dict(ProxySettings, content.value("settings"))
+        shapes = {"embedding": (len(source), settings.embedding), "output": (len(target), settings.embedding)}
+        if {name: tuple(weight.shape) for name, weight in weights.items()} != shapes:
+            raise ValueError("the weights do not fit the vocabularies")
+        embedding, output = (weights[name].to(device) for name in shapes)
+        loss, mark = content.number("loss"), content.text("fingerprint")
+        return cls(embedding, output, source, target, settings, loss, mark)
 
 
 def load_checkpoint(path: PathLike, device: str = "auto") -> Aligner:
@@ -238,11 +433,11 @@ def load_checkpoint(path: PathLike, device: str = "auto") -> Aligner:
     if place.is_dir():
         place = best_checkpoint(place)
     payload, where = load_payload(place, NETWORK, PROXY, CLASSIFIER), pick_device(device)
-    loaders: dict[str, Callable[[Record, torch.device], Aligner]]
-    loaders = {NETWORK: NeuralAligner.read, PROXY: proxy_of_record, CLASSIFIER: ClassifierAligner.read}
-    load = loaders[payload["header"]["kind"]]
+    kinds: dict[str, Any] = {NETWORK: NeuralAligner, PROXY: ProxyAligner, CLASSIFIER: ClassifierAligner}
+    aligner: Aligner
     with readable(place):
-        return load(Record(place, payload), where)
+        aligner = kinds[payload["header"]["kind"]].read(Record(place, payload), where)
+    return aligner
 
 
 def best_checkpoint(run: Path) -> Path:
@@ -254,8 +449,8 @@ def best_checkpoint(run: Path) -> Path:
     if not (run / BEST).exists():
         inner = [str(place.parent) for place in sorted(run.glob(f"*/{BEST}"))]
         if inner:
-            more = ", ..." if len(inner) > _MOST_NAMED else ""
-            raise InputError(run, f"is not a run; give one of those in it: {', '.join(inner[:_MOST_NAMED])}{more}")
+            more = ", ..." if len(inner) > 6 else ""
+            raise InputError(run, f"is not a run; give one of those in it: {', '.join(inner[:6])}{more}")
         problem = f"has no {BEST}, so it is not a run, or one that has only just begun"
         raise InputError(run, problem, remedy="give a run directory of `alignkit train` or `alignkit classify`")
     return run / BEST

@@ -8,108 +8,23 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from alignkit.aligner import Aligner
 from alignkit.errors import AlignkitError
-from alignkit.neural.checkpoints import PROXY, checked_weights, load_payload, readable, save_payload
+from alignkit.neural.aligners import PROXY, ProxyAligner, load_payload, readable
 from alignkit.neural.devices import batch_sizes, pick_device, to_device, usable
-from alignkit.neural.scoring.translation import finite_scores
-from alignkit.neural.settings import ProxySettings, from_dict
+from alignkit.neural.settings import ProxySettings
 from alignkit.neural.training.loop import adam, optimise
-from alignkit.scores import Scores, flat_offsets, tokens_of_elements
 from alignkit.support.files import Record
 from alignkit.support.stages import Stage
 from alignkit.text.bitext import Bitext
-from alignkit.text.vocabulary import UNKNOWN, Vocabulary
-from alignkit.types import PathLike, Progress
-
-
-@dataclass(frozen=True, eq=False)
-class ProxyAligner(Aligner):
-    """A trained proxy as an aligner: beta[t, l] = softmax(W e(x_l))[y_t] depends on the two words alone.
-
-    Attributes:
-        embedding: float32 (V_src, K), e.
-        output: float32 (V_tgt, K), W.
-        source: vocabulary of the source.
-        target: vocabulary of the target.
-        settings: of its training.
-        loss: its validation loss, nats per token.
-        fingerprint: of the training text (:meth:`Bitext.fingerprint`).
-    """
-
-    embedding: Tensor = field(repr=False)
-    output: Tensor = field(repr=False)
-    source: Vocabulary
-    target: Vocabulary
-    settings: ProxySettings
-    loss: float
-    fingerprint: str
-    name = "proxy"
-    title = "bag-of-words model"
-    descriptions: ClassVar = {
-        "beta": (
-            "Bag-of-words model",
-            "How strongly each source word votes for the target word in a model that ignores word order.",
-        )
-    }
-    kinds = ("beta",)
-    ending = ".pt"
-
-    def __repr__(self) -> str:
-        words = f"{len(self.source)} source and {len(self.target)} target tokens"
-        return f"ProxyAligner({words}, validation loss {self.loss:.4g})"
-
-    def score(self, bitext: Bitext, kind: str) -> Scores:
-        """The (T, L) matrix of every pair; 0 where one of the words is unknown to the proxy.
-
-        Raises:
-            AlignkitError: there is no such kind.
-        """
-        self.check_kind(kind)
-        shapes = bitext.shapes
-        offsets = flat_offsets(shapes)
-        values = np.zeros(offsets[-1], np.float32)
-        x, y = tokens_of_elements(bitext, np.arange(len(values)))
-        x = self.source.translate(bitext.source.vocabulary)[x]
-        y = self.target.translate(bitext.target.vocabulary)[y]
-        known = np.flatnonzero((x != UNKNOWN) & (y != UNKNOWN))
-        # softmax(W e(x))[y], the softmax once per distinct x.
-        known = known[np.argsort(x[known], kind="stable")]
-        words, starts = np.unique(x[known], return_index=True)
-        bounds, device, size = np.append(starts, len(known)), self.output.device, len(self.output)
-        step = max(1, batch_sizes("proxy", device).logits // (4 * size))
-        with torch.inference_mode():
-            for low in range(0, len(words), step):
-                high = min(low + step, len(words))
-                some = to_device(words[low:high].astype(np.int64), device)
-                table = torch.softmax(self.embedding[some] @ self.output.t(), 1)
-                places = known[bounds[low] : bounds[high]]
-                row = np.repeat(np.arange(high - low), np.diff(bounds[low : high + 1]))
-                at = to_device(row * size + y[places], device)
-                values[places] = table.view(-1)[at].cpu().numpy()
-        return finite_scores(values, offsets, shapes)
-
-    def save(self, path: PathLike) -> None:
-        """Write a checkpoint; raises AlignkitError if the name does not end in .pt."""
-        weights = {"embedding": self.embedding, "output": self.output}
-        payload = {
-            "settings": asdict(self.settings),
-            "source": list(self.source.tokens),
-            "target": list(self.target.tokens),
-            "loss": self.loss,
-            "fingerprint": self.fingerprint,
-            "weights": {name: tensor.cpu().contiguous() for name, tensor in weights.items()},
-        }
-        save_payload(path, PROXY, payload)
+from alignkit.types import Progress
 
 
 class BagLoss(torch.autograd.Function):
@@ -226,19 +141,6 @@ def fit_proxy(
     return ProxyAligner(best[0], best[1], *vocabularies, settings, lowest, bitext.fingerprint())
 
 
-def proxy_of_record(content: Record, device: torch.device) -> ProxyAligner:
-    """The proxy of a checkpoint's content; what fails there is the file's fault."""
-    weights = checked_weights(content.value("weights"))
-    source, target = (Vocabulary.from_tokens(content.texts(side)) for side in ("source", "target"))
-    settings = from_dict(ProxySettings, content.value("settings"))
-    shapes = {"embedding": (len(source), settings.embedding), "output": (len(target), settings.embedding)}
-    if {name: tuple(weight.shape) for name, weight in weights.items()} != shapes:
-        raise ValueError("the weights do not fit the vocabularies")
-    embedding, output = (weights[name].to(device) for name in shapes)
-    loss, mark = content.number("loss"), content.text("fingerprint")
-    return ProxyAligner(embedding, output, source, target, settings, loss, mark)
-
-
 PROXY_CACHE, BIASED_PROXY_CACHE = "proxy.pt", "proxy-bias.pt"  #: in a run directory
 
 
@@ -262,7 +164,7 @@ def proxy_of(
     if cache is not None and cache.exists():
         with suppress(AlignkitError):  # a damaged cache is trained again
             with readable(cache):
-                kept = proxy_of_record(Record(cache, load_payload(cache, PROXY)), pick_device(device))
+                kept = ProxyAligner.read(Record(cache, load_payload(cache, PROXY)), pick_device(device))
             if (kept.settings, kept.fingerprint) == (settings, training.fingerprint()):
                 return kept
     proxy = fit_proxy(training, valid, settings, progress, device)

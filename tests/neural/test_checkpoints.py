@@ -12,8 +12,7 @@ import torch
 
 from alignkit.aligner import Aligner, load_aligner
 from alignkit.errors import AlignkitError, InputError
-from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.checkpoints import NETWORK, load_payload, save_payload
+from alignkit.neural.aligners import NETWORK, NeuralAligner, load_payload, save_payload
 from alignkit.neural.proxy import fit_proxy
 from alignkit.neural.settings import ProxySettings
 from alignkit.neural.training.run_directory import ClassifierRun

@@ -10,8 +10,9 @@ import torch
 
 from alignkit.errors import AlignkitError
 from alignkit.neural import proxy
+from alignkit.neural.aligners import ProxyAligner
 from alignkit.neural.devices import CPU, BatchSizes
-from alignkit.neural.proxy import BagLoss, ProxyAligner, fit_proxy
+from alignkit.neural.proxy import BagLoss, fit_proxy
 from alignkit.neural.settings import ProxySettings
 from alignkit.neural.training.loop import adam
 from alignkit.text.bitext import Bitext

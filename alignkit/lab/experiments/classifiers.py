@@ -52,7 +52,7 @@ from alignkit.classical.cooccurrence import cooccurrence
 from alignkit.errors import AlignkitError
 from alignkit.lab.experiments import Claim, ExperimentSettings, Figure, Result, averaged, claim
 from alignkit.lab.experiments.networks import bitext_lines, follow, half_way_rows
-from alignkit.lab.explain.decisions import jensen_shannon
+from alignkit.lab.explain.subject import jensen_shannon
 from alignkit.metrics.agreement import agreement
 from alignkit.metrics.intervals import ratio
 from alignkit.metrics.kendall import sum_tau

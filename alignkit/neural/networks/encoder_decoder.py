@@ -191,10 +191,16 @@ class EncoderDecoder(TranslationNetwork):
             h, c = (last.view(self.settings.layers, 2, *last.shape[1:]).mean(1) for last in (h, c))
         return Encoding(out.transpose(0, 1), (h, c), mask)
 
+    def states(self, previous: Tensor, start: State) -> tuple[Tensor, State]:
+        """The decoder's states s (N, T, H) for tokens (T, N), and its last h and c.
+
+        The input of its LSTM is the previous token alone, so that one call computes all T states.
+        """
+        s, state = self.decoder(self.embedding(previous), start)
+        return s.transpose(0, 1), state
+
     def decode(self, previous: Tensor, encoding: Encoding, state: State, uniform: bool = False) -> Decoded:
-        # The input of the LSTM is the previous token alone, so that one call computes all T states.
-        s, state = self.decoder(self.embedding(previous), state)
-        s = s.transpose(0, 1)
+        s, state = self.states(previous, state)
         shape = s.shape[:2]
         # The K hypotheses of a sentence share its encoder states, like K times as many target tokens.
         s = s.reshape(len(encoding.h), -1, self.settings.hidden)
@@ -205,14 +211,14 @@ class EncoderDecoder(TranslationNetwork):
         return Decoded(features.reshape(*shape, -1), weights.reshape(*shape, weights.shape[2]), state)
 
     def attention_weights(self, encoding: Encoding, previous: Tensor) -> Tensor:
-        s, _ = self.decoder(self.embedding(previous), encoding.start)
+        s, _ = self.states(previous, encoding.start)
         with one_thread(s.device):
-            weights: Tensor = self.attention(s.transpose(0, 1), encoding.h, encoding.mask)[1]
+            weights: Tensor = self.attention(s, encoding.h, encoding.mask)[1]
         return weights
 
     def attention_maps(self, encoding: Encoding, previous: Tensor) -> Tensor:
-        s, _ = self.decoder(self.embedding(previous), encoding.start)
-        return self.attention.head_weights(s.transpose(0, 1), encoding.h, encoding.mask).unsqueeze(1)
+        s, _ = self.states(previous, encoding.start)
+        return self.attention.head_weights(s, encoding.h, encoding.mask).unsqueeze(1)
 
     def features(self, s: Tensor, c: Tensor) -> Tensor:
         """The input of the output layer, (..., H), from s and the projected context c, both (..., H)."""
@@ -225,8 +231,8 @@ class EncoderDecoder(TranslationNetwork):
 
         The two halves of the hidden layer, which depend on t or l alone, are computed once per token.
         """
-        s, _ = self.decoder(self.embedding(previous), encoding.start)
-        by_s, by_h = s.transpose(0, 1).flatten(0, 1), self.context(encoding.h).flatten(0, 1)
+        s, _ = self.states(previous, encoding.start)
+        by_s, by_h = s.flatten(0, 1), self.context(encoding.h).flatten(0, 1)
         if self.settings.output == "sum":
             return lambda rows, columns: by_s[rows] + by_h[columns]
         hidden = self.settings.hidden

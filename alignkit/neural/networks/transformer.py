@@ -83,7 +83,7 @@ class TransformerEncoderLayer(nn.Module):
         super().__init__()
         self.attention = SelfAttention(settings.embedding, settings.heads)
         self.feed_forward = feed_forward_network(settings)
-        self.residuals = residual_parts(settings, 2)
+        self.residuals: Any = residual_parts(settings, 2)
 
     def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
         """New states (B, L, E) of states x; ``hidden`` as of :class:`SelfAttention`."""
@@ -103,7 +103,7 @@ class TransformerDecoderLayer(nn.Module):
         self.cross = MultiHeadAttention(parse_attention("network", settings.attention), size, size, settings.heads)
         self.out = nn.Linear(size, size)
         self.feed_forward = feed_forward_network(settings)
-        self.residuals = residual_parts(settings, 3)
+        self.residuals: Any = residual_parts(settings, 3)
 
     def forward(
         self, x: Tensor, encoding: Encoding, cache: Tensor, uniform: bool

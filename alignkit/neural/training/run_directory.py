@@ -28,13 +28,17 @@ import torch
 
 from alignkit.errors import AlignkitError, InputError, reading, writing
 from alignkit.neural.aligners import (
+    BEST,
+    TRAINING,
     ClassifierAligner,
     NeuralAligner,
     TrainedAligner,
     best_checkpoint,
     load_checkpoint,
+    load_payload,
+    readable,
+    save_payload,
 )
-from alignkit.neural.checkpoints import BEST, TRAINING, load_payload, readable, save_payload
 from alignkit.neural.devices import pick_device, training_batches
 from alignkit.neural.settings import ClassifierRunSettings, RunSettings, differences, from_dict
 from alignkit.neural.training.trainer import AlignerT, Task, Trainer, TrainingLog

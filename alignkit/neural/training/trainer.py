@@ -16,8 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from alignkit.errors import AlignkitError, reading
-from alignkit.neural.aligners import TrainedAligner
-from alignkit.neural.checkpoints import checked_weights, weights_of
+from alignkit.neural.aligners import TrainedAligner, checked_weights, weights_of
 from alignkit.neural.devices import pick_device, training_batches
 from alignkit.neural.settings import RunSettings, TextSettings, logged_steps
 from alignkit.neural.training.loop import adam, optimise, seeded
