@@ -37,6 +37,9 @@ class ScoreFunction(nn.Module, ABC):
         hidden: the size of a hidden layer, where there is one.
     """
 
+    def __init__(self, state: int, encoding: int, hidden: int) -> None:
+        super().__init__()
+
     @abstractmethod
     def forward(self, s: Tensor | None, h: Tensor, mask: Tensor | None) -> Tensor:
         """The scores.
@@ -60,7 +63,7 @@ class QueryScore(ScoreFunction):
     scale = 1.0
 
     def __init__(self, state: int, encoding: int, hidden: int) -> None:
-        super().__init__()
+        super().__init__(state, encoding, hidden)
         if not state:
             self.vector = nn.Parameter(torch.empty(encoding).uniform_(-1, 1) * encoding**-0.5)
 
@@ -122,7 +125,7 @@ class AdditiveScore(ScoreFunction):
     activation: Callable[[Tensor], Tensor] = staticmethod(torch.tanh)
 
     def __init__(self, state: int, encoding: int, hidden: int) -> None:
-        super().__init__()
+        super().__init__(state, encoding, hidden)
         self.query = nn.Linear(encoding, hidden)  # of h, as the paper calls it
         self.value = nn.Linear(hidden, 1)
         if state:
@@ -152,7 +155,7 @@ class ConvolutionScore(ScoreFunction):
     """a_tl = s_t · k_l, where k is a convolution of width 3 over the encoder states (Allamanis et al. 2016)."""
 
     def __init__(self, state: int, encoding: int, hidden: int) -> None:
-        super().__init__()
+        super().__init__(state, encoding, hidden)
         self.keys = nn.Conv1d(encoding, state or 1, 3, padding=1)
 
     def forward(self, s: Tensor | None, h: Tensor, mask: Tensor | None) -> Tensor:
