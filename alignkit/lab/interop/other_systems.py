@@ -27,7 +27,6 @@ import re
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -82,52 +81,6 @@ class ExternalScores:
     target: tuple[tuple[str, ...], ...] | None = None
     words: tuple[Grouping, Grouping] | None = None
 
-    @property
-    def heads(self) -> AttentionHeads:
-        """The scores as layer 0, head 0."""
-        words = self.words
-        if words is None and self.source is not None and self.target is not None:
-            words = words_of_tokens(self.source, self.target)
-        return AttentionHeads.from_scores(self.scores, words)
-
-
-@dataclass(frozen=True, eq=False)
-class ScoreFile:
-    """A file of scores: its contents are read when they are first asked for.
-
-    Attributes:
-        path: the file.
-        shapes: int (M, 2), T and L of the text's pairs in words, if the text is known.
-    """
-
-    path: PathLike
-    shapes: np.ndarray | None = None
-
-    @property
-    def name(self) -> str:
-        """The path as text."""
-        return os.fspath(self.path)
-
-    @cached_property
-    def data(self) -> bytes:
-        """The bytes, decompressed."""
-        return b"".join(file_parts(self.path, -1))
-
-    @cached_property
-    def lines(self) -> list[str]:
-        """The lines of a text file."""
-        return split_lines(valid_text(self.path, self.data))
-
-    @cached_property
-    def alignments(self) -> list[str]:
-        """The part of each line after the last ``|||``, or the whole line."""
-        return [line.rpartition("|||")[2] for line in self.lines]
-
-    @property
-    def first_line(self) -> str:
-        """The first line that is not blank, without the space around it."""
-        return next((line.strip() for line in self.lines if line.strip()), "")
-
 
 def words_of_tokens(source: Sequence[Sequence[str]], target: Sequence[Sequence[str]]) -> tuple[Grouping, Grouping]:
     """The words of subwords with marks, of the source and of the target."""
@@ -177,41 +130,46 @@ def read_heads(path: PathLike, shapes: np.ndarray | None = None) -> AttentionHea
         InputError: the file is unreadable, malformed or out of range.
     """
     found = _read(path, shapes)
-    return found.heads if isinstance(found, ExternalScores) else found
+    if isinstance(found, AttentionHeads):
+        return found
+    words = found.words
+    if words is None and found.source is not None and found.target is not None:
+        words = words_of_tokens(found.source, found.target)
+    return AttentionHeads.from_scores(found.scores, words)
 
 
 def _read(path: PathLike, shapes: np.ndarray | None) -> ExternalScores | AttentionHeads:
-    file = ScoreFile(path, shapes)
-    if file.name.endswith(".parquet"):
-        return ExternalScores(file.name, Scores.load(path, shapes))
-    if file.data.startswith(b"PK\x03\x04"):
-        return read_npz(file)
-    if file.first_line.startswith("{") and f'"{_MARKER}"'.encode() in file.data:
-        return read_inseq(file)
-    if file.first_line.startswith(("[", "{")):
-        return read_json_lines(file)
-    first = next((line.strip() for line in file.alignments if line.strip()), "")
+    if os.fspath(path).endswith(".parquet"):
+        return ExternalScores(os.fspath(path), Scores.load(path, shapes))
+    data = b"".join(file_parts(path, -1))
+    if data.startswith(b"PK\x03\x04"):
+        return read_npz(path, data)
+    lines = split_lines(valid_text(path, data))
+    first = next((line.strip() for line in lines if line.strip()), "")
+    if first.startswith("{") and f'"{_MARKER}"'.encode() in data:
+        return read_inseq(path, lines)
+    if first.startswith(("[", "{")):
+        return read_json_lines(path, lines)
+    lines = [line.rpartition("|||")[2] for line in lines]
+    first = next((line.strip() for line in lines if line.strip()), "")
     if not first or _LINK.match(_NUMBER.sub("", first, count=1) or "0-0"):
-        return read_link_lines(file)
-    return read_soft_alignments(file)
+        return read_link_lines(path, lines, shapes)
+    return read_soft_alignments(path, lines)
 
 
-def read_npz(file: ScoreFile) -> ExternalScores | AttentionHeads:
-    """An npz file: one of :meth:`Scores.save` or :meth:`AttentionHeads.save`, or one array per pair."""
-    header = read_header(file.path)
+def read_npz(path: PathLike, data: bytes) -> ExternalScores | AttentionHeads:
+    """An npz file: one of :meth:`Scores.save` or :meth:`AttentionHeads.save`, or one array per pair.
+
+    The latter as from ``numpy.savez(file, *matrices)``; ``arr_10`` comes after ``arr_9``.
+    """
+    header = read_header(path)
     if header is not None and header.get("kind") == attention.KIND:
-        return AttentionHeads.load(file.path)
+        return AttentionHeads.load(path)
     if header is not None and header.get("kind") != KIND:
         remedy = "give what `alignkit attention`, or `alignkit align --model FILE --save-scores`, writes"
-        raise InputError(file.path, f"holds {plainly_shown(header.get('kind'))}, and no scores", remedy=remedy)
+        raise InputError(path, f"holds {plainly_shown(header.get('kind'))}, and no scores", remedy=remedy)
     if header is not None:
-        return ExternalScores(file.name, Scores.load(file.path))
-    found = _arrays(file.path, file.data)
-    return found if isinstance(found, AttentionHeads) else ExternalScores(file.name, found)
-
-
-def _arrays(path: PathLike, data: bytes) -> Scores | AttentionHeads:
-    """One array per pair, as from ``numpy.savez(file, *matrices)``; ``arr_10`` comes after ``arr_9``."""
+        return ExternalScores(os.fspath(path), Scores.load(path))
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             names = [name for name in archive.namelist() if name.endswith(".npy")]
@@ -235,39 +193,39 @@ def _arrays(path: PathLike, data: bytes) -> Scores | AttentionHeads:
     try:
         if dimensions == 4:
             return AttentionHeads.from_pairs(matrix for _, matrix in matrices)
-        return Scores.from_matrices(matrix for _, matrix in matrices)
+        return ExternalScores(os.fspath(path), Scores.from_matrices(matrix for _, matrix in matrices))
     except (ValueError, OverflowError) as error:  # an array without elements may have any number of columns
         raise InputError(path, str(error)) from error
 
 
-def read_json_lines(file: ScoreFile) -> ExternalScores:
+def read_json_lines(path: PathLike, lines: Sequence[str]) -> ExternalScores:
     """JSON lines: a matrix per line, or an object with the matrix and perhaps the tokens."""
     matrices, source, target = [], [], []
-    for number, line in enumerate(file.lines, 1):
+    for number, line in enumerate(lines, 1):
         try:
             value = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise InputError(file.path, f"not JSON: {error}", line=number) from error
+            raise InputError(path, f"not JSON: {error}", line=number) from error
         tokens: dict[str, tuple[str, ...] | None] = dict.fromkeys(TOKEN_KEYS)
         if isinstance(value, dict):
-            tokens = {side: _tokens(file.path, number, value, keys) for side, keys in TOKEN_KEYS.items()}
+            tokens = {side: _tokens(path, number, value, keys) for side, keys in TOKEN_KEYS.items()}
             key = next((key for key in MATRIX_KEYS if key in value), None)
             if key is None:
-                raise InputError(file.path, f"no matrix under any of {', '.join(MATRIX_KEYS)}", line=number)
+                raise InputError(path, f"no matrix under any of {', '.join(MATRIX_KEYS)}", line=number)
             value = value[key]
         width = len(tokens["source"]) if tokens["source"] is not None else 0
-        matrices.append(_matrix(file.path, number, value, width))
+        matrices.append(_matrix(path, number, value, width))
         source.append(tokens["source"])
         target.append(tokens["target"])
         for side, axis in (("target", 0), ("source", 1)):
             have, size = tokens[side], matrices[-1].shape[axis]
             if have is not None and len(have) != size:
                 found = f"{size} {'rows' if axis == 0 else 'columns'}"
-                raise InputError(file.path, f"{found} for {len(have)} {side} tokens", line=number)
+                raise InputError(path, f"{found} for {len(have)} {side} tokens", line=number)
     scores = Scores.from_matrices(matrices)
     if any(side is None for side in (*source, *target)):
-        return ExternalScores(file.name, scores)
-    return ExternalScores(file.name, scores, tuple(source), tuple(target))  # type: ignore[arg-type]
+        return ExternalScores(os.fspath(path), scores)
+    return ExternalScores(os.fspath(path), scores, tuple(source), tuple(target))  # type: ignore[arg-type]
 
 
 def _tokens(path: PathLike, number: int, value: dict[str, Any], keys: tuple[str, ...]) -> tuple[str, ...] | None:
@@ -301,10 +259,10 @@ def _matrix(path: PathLike, number: int, value: Any, width: int = 0) -> np.ndarr
         return exact.astype(np.float32)
 
 
-def read_soft_alignments(file: ScoreFile) -> ExternalScores:
+def read_soft_alignments(path: PathLike, lines: Sequence[str]) -> ExternalScores:
     """Marian's soft alignments: rows separated by spaces, numbers by commas."""
     matrices = []
-    for number, line in enumerate(file.alignments, 1):
+    for number, line in enumerate(lines, 1):
         rows = []
         for item in line.split():
             try:
@@ -314,12 +272,12 @@ def read_soft_alignments(file: ScoreFile) -> ExternalScores:
             except ValueError as error:
                 problem = f"{item[:40]!r} is not a row of scores"
                 remedy = "lines look like 0.9,0.1 0.2,0.8: the row of a target token, then the next"
-                raise InputError(file.path, problem, line=number, remedy=remedy) from error
-        matrices.append(_matrix(file.path, number, rows))
-    return ExternalScores(file.name, Scores.from_matrices(matrices))
+                raise InputError(path, problem, line=number, remedy=remedy) from error
+        matrices.append(_matrix(path, number, rows))
+    return ExternalScores(os.fspath(path), Scores.from_matrices(matrices))
 
 
-def read_link_lines(file: ScoreFile) -> ExternalScores:
+def read_link_lines(path: PathLike, lines: list[str], shapes: np.ndarray | None) -> ExternalScores:
     """Pharaoh links as scores: 1, or the probability of the link, where there is a link and 0 elsewhere.
 
     Of a repeated link the first probability counts.
@@ -328,18 +286,18 @@ def read_link_lines(file: ScoreFile) -> ExternalScores:
         InputError: the shapes of the text are not known, it has another number of pairs, an item is no link or no
             probability, or a link is outside its pair.
     """
-    links = parse_links(file.path, file.alignments).possible
-    known = parse_probabilities(file.path, file.alignments)
-    if file.shapes is None:
+    links = parse_links(path, lines).possible
+    known = parse_probabilities(path, lines)
+    if shapes is None:
         problem = "has links, which do not determine the lengths of the sentences"
-        raise InputError(file.path, problem, remedy="give the text as well")
-    check_range(file.path, links, file.shapes, whole=True)
-    scores = Scores.zeros(np.ascontiguousarray(file.shapes, np.int32))
+        raise InputError(path, problem, remedy="give the text as well")
+    check_range(path, links, shapes, whole=True)
+    scores = Scores.zeros(np.ascontiguousarray(shapes, np.int32))
     scores.values[link_places(links, scores.shapes)] = 1 if known is None else np.nan_to_num(known, nan=1.0)
-    return ExternalScores(file.name, scores)
+    return ExternalScores(os.fspath(path), scores)
 
 
-def read_inseq(file: ScoreFile) -> ExternalScores | AttentionHeads:
+def read_inseq(path: PathLike, lines: Sequence[str]) -> ExternalScores | AttentionHeads:
     """Attributions of the source tokens, by inseq; with layers and heads, if it did not sum them up.
 
     Its arrays have a row per *source* token and a column per target token, and are transposed here. Attention has
@@ -350,7 +308,7 @@ def read_inseq(file: ScoreFile) -> ExternalScores | AttentionHeads:
             further dimension that is not layers and heads.
     """
     try:
-        sequences = _attributes(json.loads("\n".join(file.lines)))[_MARKER]
+        sequences = _attributes(json.loads("\n".join(lines)))[_MARKER]
         pairs = [_attribution(number, _attributes(each)) for number, each in enumerate(sequences, 1)]
         matrices = [matrix for matrix, _, _ in pairs]
         source, target = [tokens for _, tokens, _ in pairs], [tokens for _, _, tokens in pairs]
@@ -358,10 +316,10 @@ def read_inseq(file: ScoreFile) -> ExternalScores | AttentionHeads:
             raise ValueError("some attributions have layers and heads, others do not")
         if matrices and matrices[0].ndim == 4:
             return AttentionHeads.from_pairs(matrices, words_of_tokens(source, target))
-        return ExternalScores(file.name, Scores.from_matrices(matrices), tuple(source), tuple(target))
+        return ExternalScores(os.fspath(path), Scores.from_matrices(matrices), tuple(source), tuple(target))
     except (ValueError, LookupError, TypeError, ArithmeticError, RecursionError, MemoryError) as error:
         problem = f"not an attribution of inseq that can be read: {error or type(error).__name__}"
-        raise InputError(file.path, problem) from error
+        raise InputError(path, problem) from error
 
 
 def _attribution(number: int, fields: dict[str, Any]) -> tuple[np.ndarray, tuple[str, ...], tuple[str, ...]]:
