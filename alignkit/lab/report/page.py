@@ -20,8 +20,7 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from alignkit.errors import counted
-from alignkit.lab.report.breakdown import against_gold, breakdown_table, mass_table
-from alignkit.lab.report.build import Report
+from alignkit.lab.report.build import Report, against_gold, breakdown_table, mass_table
 from alignkit.lab.time_course import row_name
 from alignkit.metrics.agreement import agreement_rows
 from alignkit.metrics.protocol import MetricSettings

@@ -6,9 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from alignkit.lab.report import breakdown
-from alignkit.lab.report.breakdown import against_gold, breakdown_table
-from alignkit.lab.report.build import Report
+from alignkit.lab.report.build import Report, against_gold, breakdown_table, frequency_bands, mass_table
 from alignkit.lab.report.page import build_page
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.agreement import agreement_rows
@@ -58,7 +56,7 @@ def test_intervals_are_those_of_a_plain_bootstrap():
     row = pd.DataFrame(breakdown_table(report)).iloc[0]
     u, v = find(report, row.u).scores, find(report, row.v).scores
     rows = agreement_rows(u, v)
-    band, names = breakdown.frequency_bands(report, rows)
+    band, names = frequency_bands(report, rows)
     mine = band == names.index(row.band)
     hits, count = (np.bincount(rows.sentence, mine * weight, 60) for weight in (rows.hits, 1))
     draw = np.random.default_rng(0)
@@ -77,7 +75,7 @@ def test_mass_on_planted_attention():
 
     table = compare({each.name: each.scores for each in sets})
     report = Report("t", bitext, sets, table, np.ones(4, np.int64))
-    found = pd.DataFrame(breakdown.mass_table(report))
+    found = pd.DataFrame(mass_table(report))
     assert set(found["set"]) == {"lstm.alpha"}
     mass = found.set_index("class")
     assert mass["mass"].to_dict() == pytest.approx(
@@ -92,7 +90,7 @@ def test_mass_that_is_nowhere(report):
     changed = Report(
         "t", report.bitext, (planted_set("hmm.alpha", scores),), no_tables(), report.counts, specials=False
     )
-    found = pd.DataFrame(breakdown.mass_table(changed)).set_index("class")["mass"]
+    found = pd.DataFrame(mass_table(changed)).set_index("class")["mass"]
     assert found["no source word"] == pytest.approx(0.25, abs=1e-4)
     assert found.sum() == pytest.approx(1)
 
@@ -103,7 +101,7 @@ def test_infinite_scores_have_no_shares(report, infinite):
     values[0] = infinite
     sets = (planted_set("x.alpha", Scores(values, *vars_of(report.sets[0].scores))),)
     changed = Report("t", report.bitext, sets, no_tables(), report.counts, specials=False)
-    assert not breakdown.mass_table(changed)
+    assert not mass_table(changed)
     assert build_page(changed)
 
 

@@ -223,8 +223,7 @@ def test_compare_takes_scores_of_its_own_tokens(runs, tmp_path, capsys):
 
 def test_errors_by_class_are_of_words(runs, lines, tmp_path):
     """Subwords or not: the classes are those that `evaluate` finds for the same links between words."""
-    from alignkit.lab.report.breakdown import against_gold
-    from alignkit.lab.report.build import build_report
+    from alignkit.lab.report.build import against_gold, build_report
     from alignkit.links.from_scores import best_links
     from alignkit.links.links import parse_links
     from alignkit.metrics.aer import WordFacts, error_table

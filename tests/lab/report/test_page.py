@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from alignkit.lab.report.breakdown import against_gold
+from alignkit.lab.report.build import against_gold
 from alignkit.lab.report.page import build_page, encode_matrices, flat, hex_bits, page_data
 from tests.lab.report.conftest import HOSTILE, make_report, no_tables
 
