@@ -431,9 +431,7 @@ def word_scores(weights: np.ndarray, text: LabelledText) -> Scores:
     return Scores(values.astype(np.float32), flat_offsets(shapes), shapes)
 
 
-def fit_logistic(
-    text: LabelledText, valid: LabelledText, strengths: Sequence[float] = STRENGTHS, iterations: int = 5000
-) -> Logistic:
+def fit_logistic(text: LabelledText, valid: LabelledText, strengths: Sequence[float] = STRENGTHS) -> Logistic:
     """Fit one regression per strength by L-BFGS and keep the one with the highest validation accuracy.
 
     Of those with the same accuracy, the one with the lowest validation loss is kept.
@@ -442,7 +440,6 @@ def fit_logistic(
         text: training text.
         valid: held-out text with the same vocabulary.
         strengths: values of C.
-        iterations: the most of L-BFGS.
 
     Raises:
         AlignkitError: scikit-learn is not installed; another vocabulary; all texts have the same label.
@@ -462,7 +459,7 @@ def fit_logistic(
     x.sum_duplicates()
     found = []
     for strength in strengths:
-        model: Any = LogisticRegression(C=strength, max_iter=iterations, tol=1e-6)
+        model: Any = LogisticRegression(C=strength, max_iter=5000, tol=1e-6)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a weak penalty may not converge; its validation loss decides
             model.fit(x, y)

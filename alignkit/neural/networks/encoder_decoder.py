@@ -138,10 +138,10 @@ class TranslationNetwork(nn.Module, ABC):
         """
         raise AlignkitError(f"a network of the architecture {self.settings.architecture} has no OV circuits")
 
-    def forward(self, source: Tensor, lengths: np.ndarray, previous: Tensor, uniform: bool = False) -> Tensor:
+    def forward(self, source: Tensor, lengths: np.ndarray, previous: Tensor) -> Tensor:
         """Features (B, T, F) of every position under teacher forcing; arguments as in the other methods."""
         encoding = self.encode(source, lengths)
-        return self.decode(previous, encoding, encoding.start, uniform).features
+        return self.decode(previous, encoding, encoding.start).features
 
 
 class EncoderDecoder(TranslationNetwork):
