@@ -1,7 +1,13 @@
-"""``alignkit align``."""
+"""``alignkit align``, ``ibm1``, ``diagonal`` and ``hmm``: the commands that align a text."""
 
 from __future__ import annotations
 
+import json
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
@@ -10,21 +16,122 @@ import click
 from alignkit.classical.hmm.settings import JOINT_THRESHOLD
 from alignkit.classical.settings import KINDS
 from alignkit.links.formats import OUTPUT_FORMATS
-from alignkit.pipeline.settings import QUALITIES, FitSettings, LinkSettings
-from alignkit_cli.fitting import (
-    align_and_write,
-    align_settings,
-    knowledge_options,
-    result_options,
-    symmetrization_option,
-    text_options,
+from alignkit.links.heuristics import method_names
+from alignkit.pipeline.settings import KNOWLEDGE, METHODS, QUALITIES, AlignSettings, FitSettings, LinkSettings
+from alignkit.support.settings import SCORE_ENDINGS, assigned
+from alignkit.types import Progress
+from alignkit_cli.options import (
+    Option,
+    alignkit_command,
+    choice_option,
+    choose_text,
+    give_memory_back,
+    needs,
+    note,
+    output_option,
+    quiet_option,
+    sample_option,
+    set_option,
+    setting_option,
+    text_arguments,
+    threads_option,
+    together,
+    tokenize_option,
+    write_output,
 )
-from alignkit_cli.options import alignkit_command, choice_option, needs, setting_option
-from alignkit_cli.parameter_types import SHARE, TEXT, Checked, EmbeddingSource, InputPath, OutputPath, Shard
+from alignkit_cli.parameter_types import (
+    PASSES,
+    SHARE,
+    TEXT,
+    Checked,
+    EmbeddingSource,
+    HeuristicName,
+    InputPath,
+    OutputPath,
+    Shard,
+)
+from alignkit_cli.progress import ProgressBar
+
+#: Settings of a model that have an option of their own.
+OWN = ("iterations", "null")
+#: What the commands print, for help.
+PRINTED = (
+    'Prints a line of links for each sentence pair: "0-0 1-2" links the first source word to the first target '
+    "word and the second source word to the third target word. The line is empty if a side is blank."
+)
+#: Seconds from which on the number of pairs a second means something.
+LEAST_TIMED = 0.1
+
+knowledge_options = together(
+    setting_option(
+        FitSettings,
+        "prior",
+        type=TEXT,
+        help="Use a dictionary or lexicon as a prior. `alignkit lexicon`, Moses and eflomal write lexicons. Its "
+        "probabilities count like some occurrences of each word.",
+    ),
+    setting_option(
+        FitSettings,
+        "start",
+        type=InputPath(),
+        help="Start from a saved model of the same kind and direction instead of uniform probabilities. Word "
+        "pairs that it does not have start uniform.",
+    ),
+)
+result_options = together(
+    click.option(
+        "--fit-on",
+        type=Checked("n|p%", "alignkit.pipeline.align:sample_share"),
+        help="Fit on a random sample of the pairs, for texts of millions of pairs. The model then links all pairs "
+        "in bounded memory; `align` adapts its model to each block of the text. SRC and TGT must be files, which "
+        "are read several times.",
+    ),
+    click.option(
+        "--save-model",
+        type=OutputPath(replaces="start"),
+        help="Also save the fitted model, for --model and --start.",
+    ),
+    click.option(
+        "--save-scores",
+        type=OutputPath(*SCORE_ENDINGS),
+        help="Also write the score matrices to FILE.npz or, with pyarrow, to FILE.parquet.",
+    ),
+    click.option(
+        "--trace",
+        type=OutputPath(),
+        help="Also write a table (TSV) of the iterations: log-likelihood, or score with priors, and seconds.",
+    ),
+    choice_option(
+        "--format",
+        "output_format",
+        choices=OUTPUT_FORMATS,
+        help="How links are written. "
+        + "; ".join(f"{name}: {one.help}" for name, one in OUTPUT_FORMATS.items())
+        + ".",
+    ),
+    threads_option,
+    output_option,
+    quiet_option,
+)
+
+
+def symmetrization_option(what: str) -> Option:
+    """--symmetrize; ``what`` says what it does."""
+    return setting_option(
+        LinkSettings,
+        "symmetrization",
+        "--symmetrize",
+        "symmetrization",
+        type=HeuristicName(method_names()),
+        metavar="METHOD",
+        help=f"{what} One of {', '.join(method_names())}; gdfa, gdf, gd and intersect are short for some.",
+    )
 
 
 @alignkit_command("align", "alignkit align corpus.de corpus.en --save-model m.npz -o links")
-@text_options
+@text_arguments
+@tokenize_option
+@sample_option
 @click.option(
     "--model",
     "models",
@@ -97,8 +204,7 @@ from alignkit_cli.parameter_types import SHARE, TEXT, Checked, EmbeddingSource, 
     "--on-error",
     choices=["stop", "skip"],
     help='With --model and "-" as SRC: stop at a malformed line, or skip it and print an empty line for it. At '
-    "the "
-    "end, standard error gives the number of skipped lines.",
+    "the end, standard error gives the number of skipped lines.",
 )
 @choice_option(
     "--kind",
@@ -113,7 +219,7 @@ from alignkit_cli.parameter_types import SHARE, TEXT, Checked, EmbeddingSource, 
     "directions, log p(source | target) per source word after a tab; nan if a side is blank.",
 )
 @result_options
-def command(models: tuple[str, ...], on_error: str, **options: Any) -> None:
+def align_command(models: tuple[str, ...], on_error: str, **options: Any) -> None:
     """Align a text with the best aligner, or with a saved one.
 
     Prints a line of links for each sentence pair: "0-0 1-2" links the first source word to the first target word
@@ -148,3 +254,185 @@ def command(models: tuple[str, ...], on_error: str, **options: Any) -> None:
         # The fit is that of the text in lower case; read so, the text is in memory once, not twice.
         settings = replace(settings, reading=replace(settings.reading, lowercase=True))
     align_and_write(settings, options, model, on_error == "skip")
+
+
+def fit_command(method: str, what: str) -> click.Command:
+    """The command that aligns a text by a method, fitted on it.
+
+    Args:
+        method: a name in :data:`METHODS`, and of the command.
+        what: the beginning of its help.
+    """
+    estimation = METHODS[method].estimation
+
+    def run(assignments: tuple[str, ...], **options: Any) -> None:
+        names = {text.partition("=")[0].strip().replace("-", "_") for text in assignments}
+        for name in names.intersection(OWN):
+            raise click.UsageError(f"--set {name} has an option of its own; use that.")
+        if "null_probability" in names and not options.get("null", True):
+            raise click.UsageError("--set null_probability does not go with --no-null.")
+        given = {name: options[name] for name in OWN if name in options}
+        fitted = assigned(replace(estimation, **given), assignments)
+        align_and_write(align_settings(options, method=method, estimation=fitted, iterations=None), options)
+
+    run.__doc__ = f"{what}\n\n{PRINTED}"
+    values = {each.name: getattr(estimation, each.name) for each in fields(estimation)}
+    model = [setting_option(estimation, "iterations", type=PASSES, help="Number of EM iterations.")]
+    if "null" in values:
+        null = "Whether a target word may come from NULL, an empty word that every source sentence gets."
+        model.append(setting_option(estimation, "null", "--null/--no-null", help=null))
+    others = ", ".join(f"{name} ({json.dumps(value)})" for name, value in values.items() if name not in OWN)
+    model.append(
+        set_option(
+            f"Another setting of the model; may be given several times. The settings are {others}; "
+            f"`{type(estimation).__name__}` in docs/api.md explains them."
+        )
+    )
+    if METHODS[method].takes >= KNOWLEDGE:
+        model.append(knowledge_options)
+    reverse = setting_option(
+        FitSettings,
+        "reverse",
+        is_flag=True,
+        show_default=False,
+        help="Fit p(source | target); links are still printed with the source first.",
+    )
+    options = together(
+        text_arguments,
+        tokenize_option,
+        sample_option,
+        *model,
+        reverse,
+        symmetrization_option(
+            "Fit both directions and combine their links, by a heuristic of Moses or the product of their "
+            "posteriors."
+        ),
+        result_options,
+    )
+    example = f"alignkit {method} corpus.de corpus.en --symmetrize gdfa -o links"
+    return alignkit_command(method, example)(options(run))
+
+
+ibm1_command = fit_command(
+    "ibm1",
+    "Align a text with IBM Model 1, fitted on it.\n\nAll source positions are equally likely (Brown et al. 1993).",
+)
+diagonal_command = fit_command(
+    "diagonal",
+    "Align a text with fast_align's model, fitted on it.\n\n"
+    "This is IBM Model 2 with positions that favour the diagonal of the sentence pair (Dyer, Chahuneau and Smith "
+    "2013). A fast_align run with -I n makes n - 1 iterations as counted here.",
+)
+hmm_command = fit_command(
+    "hmm",
+    "Align a text with a hidden Markov model, fitted on it.\n\n"
+    "The source position of a word depends on that of the word before (Vogel, Ney and Tillmann 1996).",
+)
+
+
+def align_settings(options: Mapping[str, Any], **values: Any) -> AlignSettings:
+    """The settings of an alignment: the options that are called like one of their fields, and ``values``."""
+    names = {each.name for part in vars(AlignSettings()).values() for each in fields(part)}
+    return AlignSettings.of(**{name: options[name] for name in names if name in options} | values)
+
+
+def align_and_write(
+    settings: AlignSettings,
+    options: Mapping[str, Any],
+    model: str | tuple[str, str] | None = None,
+    skip: bool = False,
+) -> None:
+    """Fit or load an aligner, and write what is asked for; links come last, when all other work is done.
+
+    Args:
+        settings: of the alignment.
+        options: of the command; all but `align` lack some.
+        model: a saved aligner, or one of each direction; None: one is fitted.
+        skip: go on after malformed lines of a stream.
+    """
+    source, target = choose_text(options["source"], options["target"], options["sample"])
+    threads, quiet, scores = options["threads"], options["quiet"], options["save_scores"]
+    fit_on, shard = options["fit_on"], options.get("shard")
+    streamed = model is not None and source == "-" and target is None
+    gold = settings.linking.gold
+    in_blocks = streamed or shard is not None or fit_on is not None or settings.linking.adapt
+    needs("shard", "--model and files", model is not None and not streamed)
+    needs("on_error", '--model and "-" as SRC', streamed)
+    needs("kind", "--save-scores", scores is not None)
+    if scores is not None and (in_blocks or settings.fitting.reverse):
+        refused = 'with none of --fit-on, --adapt, --shard and "-"' if in_blocks else "not with --reverse"
+        raise click.UsageError(
+            f"--save-scores writes source-to-target scores of the whole text; it goes {refused}."
+        )
+    is_raw = settings.reading.tokenize or model is not None or settings.fitting.start is not None
+    if OUTPUT_FORMATS[options["output_format"]].needs_spans and not is_raw:
+        raise click.UsageError(f"--format {options['output_format']} goes only with --tokenize.")
+    from alignkit.pipeline.align import align, align_blocks, align_stream
+    from alignkit.pipeline.aligned_text import write_alignments
+    from alignkit.text.blocks import path_read_once
+    from alignkit.text.pairs import PairFiles
+
+    began = time.monotonic()
+    first = 0
+    if model is not None and streamed:
+        blocks = align_stream(sys.stdin.buffer, model, settings=settings, threads=threads or 1, skip=skip)
+    else:
+        # A saved model links a text of any size, unless all scores are wanted or the text can be read only once.
+        whole = scores is not None or gold is not None
+        in_blocks |= model is not None and not whole and path_read_once(PairFiles(source, target)) is None
+        if model is None:
+            give_memory_back()
+        label = "fitting" if model is None else "aligning"
+        with ProgressBar(label, quiet, 1 if settings.linking.symmetrization is None else 2) as bar:
+            trace = None if options["trace"] is None else FitTrace(bar)
+            how: dict[str, Any] = {"settings": settings, "model": model, "threads": threads}
+            how["progress"] = trace or bar
+            if in_blocks:
+                found = align_blocks(source, target, fit_on=fit_on, shard=shard or (1, 1), **how)
+                aligner, blocks, first = found.aligner, found.texts, found.low
+            else:
+                aligned = align(source, target, **how)
+                aligner, blocks = aligned.aligner, iter([aligned])
+        if trace is not None:
+            write_output("\n".join(trace.rows), options["trace"])
+        if options["save_model"] is not None:
+            if options.get("model_size") is not None:
+                from alignkit.classical.hmm.joint import pruned
+
+                aligner, lost = pruned(aligner, options["model_size"])
+                note(f"{options['save_model']}: {lost}", quiet)
+            aligner.save(options["save_model"])
+        if scores is not None:
+            aligned.score(options.get("kind", "alpha")).save(scores)
+    files = options["output"] or "-", options["output_format"], options.get("sentence_scores")
+    written = write_alignments(blocks, *files, first=first)
+
+    # What was done is said in any case if something was left out.
+    seconds = time.monotonic() - began
+    names = [options.get(name) for name in ("output", "save_model", "save_scores", "sentence_scores", "trace")]
+    made = "".join(f"; {name}" for name in names if name not in (None, "-"))
+    rate = f" ({written.pairs / seconds:,.0f} pairs/s)" if seconds >= LEAST_TIMED else ""
+    note(f"{written}, {seconds:.1f} s{rate}{made}", quiet and not written.malformed)
+
+
+class FitTrace:
+    """A progress of a fit that keeps what each iteration reports, for a table.
+
+    Args:
+        progress: is called too.
+    """
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress, self.began = progress, time.monotonic()
+        self.rows = ["fit\titeration\tmeasure\tvalue\tseconds"]
+        self.iterations: Counter[str] = Counter()
+
+    def __call__(self, done: int, total: int, message: str = "") -> None:
+        """Keep the log-likelihood or score of an iteration, and its fit: ``reverse``, ``view 2``, or ``main``."""
+        found = re.search(r"(?:(.*), )?(log-likelihood|score) (\S+)", message)
+        if found:
+            fit = found[1] or "main"
+            self.iterations[fit] += 1
+            seconds = time.monotonic() - self.began
+            self.rows.append(f"{fit}\t{self.iterations[fit]}\t{found[2]}\t{found[3]}\t{seconds:.3f}")
+        self.progress(done, total, message)

@@ -10,10 +10,10 @@ import click
 from alignkit.errors import AlignkitError, counted
 from alignkit.lab.interop.heads import QUANTITIES
 from alignkit.text.pairs import check_has_words
-from alignkit_cli.analysis_options import device_option
 from alignkit_cli.options import (
     alignkit_command,
     argument,
+    device_option,
     note,
     reading_of,
     reading_options,
@@ -62,7 +62,7 @@ from alignkit_cli.progress import ProgressBar
 @device_option
 @reading_options
 @work_options
-def command(model: str, output: str, quiet: bool, **options: Any) -> None:
+def attention_command(model: str, output: str, quiet: bool, **options: Any) -> None:
     """Save a Hugging Face model's attention to the source, for every layer and head.
 
     The model is given both sides of the text and generates nothing: a row is the attention while its target token

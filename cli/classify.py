@@ -13,12 +13,15 @@ from alignkit.metrics.registry import MAIN, SCORE_METRICS
 from alignkit.neural.settings import CLASSIFIER_PRESETS
 from alignkit.support.packages import missing, need
 from alignkit.support.settings import assigned
-from alignkit_cli.analysis_options import device_option, json_option, preset_option, seed_option
 from alignkit_cli.options import (
     alignkit_command,
     argument,
+    device_option,
     encoding_option,
+    json_option,
     note,
+    preset_option,
+    seed_option,
     set_option,
     work_options,
     write_output,
@@ -80,7 +83,7 @@ class TwoLabels(click.ParamType):
 @device_option
 @json_option("Print JSON, with the time course of training.")
 @work_options
-def command(data: str, folder: str, quiet: bool, **options: Any) -> None:
+def classify_command(data: str, folder: str, quiet: bool, **options: Any) -> None:
     """Train classifiers on labelled text and show what their attention has learned.
 
     Trains the paper's classifier twice, then once with attention fixed to 1/L and once with only the attention
@@ -108,7 +111,7 @@ def command(data: str, folder: str, quiet: bool, **options: Any) -> None:
         note(str(missing("sklearn")), quiet)
     facts = {"labels": list(names), "training_texts": len(text), "validation_texts": len(held)}
     render = classification_json if options["as_json"] else classification_text
-    write_output(f"{render(found, settings, facts)}\n".encode(), None)
+    write_output(render(found, settings, facts))
 
 
 def classification_text(found: Classification, settings: ClassifySettings, facts: dict[str, Any]) -> str:

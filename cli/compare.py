@@ -13,16 +13,19 @@ from alignkit.lab.report.tables import metric_matrix, to_json
 from alignkit.metrics.registry import METRICS, SCORE_METRICS
 from alignkit.support.packages import need
 from alignkit.text.pairs import LinePairs, check_has_words
-from alignkit_cli.analysis_options import device_option, json_option, percent_option, scores_option
 from alignkit_cli.options import (
     alignkit_command,
     choose_text,
+    device_option,
     files_option,
+    json_option,
     needs,
     note,
+    percent_option,
     reading_of,
     reading_options,
     run_option,
+    scores_option,
     setting_option,
     side_arguments,
     with_given,
@@ -69,13 +72,13 @@ FAINTEST = 0.1  #: weights below this are not drawn
     "several times.",
 )
 @setting_option(CompareSettings, "iterations", type=PASSES, help="Number of EM iterations of IBM Model 1.")
-@percent_option
+@percent_option()
 @scores_option("Also compare the alpha scores of another system on the scored pairs")
 @device_option
 @json_option("Print JSON with counts and intervals.")
 @reading_options
 @work_options
-def command(**options: Any) -> None:
+def compare_command(**options: Any) -> None:
     """Compare classical aligners, a network's attention and other systems.
 
     The table shows A(u, v): the share of target tokens whose best source token by u is among the top 5 % by v,
@@ -96,7 +99,7 @@ def command(**options: Any) -> None:
     if options["neural"] is None and options["source"] is None and not options["as_json"]:
         assert found.network is not None
         draw(sample_pictures(found.network))
-    write_output(f"{render_comparison(found, settings, options['as_json'])}\n".encode(), None)
+    write_output(render_comparison(found, settings, options["as_json"]))
 
 
 def read_texts(options: dict[str, Any]) -> tuple[LinePairs | None, LinePairs | None]:

@@ -10,10 +10,10 @@ import click
 from alignkit.errors import counted
 from alignkit.lab.report.tables import align_columns, class_tables, finite, percent, records, to_json
 from alignkit.pipeline.settings import ReadSettings
-from alignkit_cli.analysis_options import json_option
 from alignkit_cli.options import (
     alignkit_command,
     argument,
+    json_option,
     reading_options,
     side_arguments,
     tokenize_option,
@@ -59,7 +59,7 @@ OTHER_EVIDENCE = (
 @reading_options
 @tokenize_option
 @work_options
-def command(source: str, target: str, links: str | None, **options: Any) -> None:
+def diagnose_command(source: str, target: str, links: str | None, **options: Any) -> None:
     """Estimate how good an alignment is, and show where it is bad, without gold links.
 
     Several views of the text (its words, their first letters, subwords) are aligned, which takes as long as
@@ -93,7 +93,7 @@ def command(source: str, target: str, links: str | None, **options: Any) -> None
         text = to_json(found.classes, "classes", facts)
     else:
         text = diagnosis_text(found, options["embeddings"] is not None)
-    write_output(f"{text}\n".encode(), None)
+    write_output(text)
 
 
 def diagnosis_text(found: LinkDiagnosis, with_embeddings: bool) -> str:

@@ -16,7 +16,7 @@ from alignkit_cli.options import alignkit_command, quiet_option, write_output
 @alignkit_command("doctor", "alignkit doctor")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 @quiet_option
-def command(as_json: bool, quiet: bool) -> None:
+def doctor_command(as_json: bool, quiet: bool) -> None:
     """Show what alignkit finds on this machine, and how to install what is missing.
 
     Prints the versions, the number of threads, the GPUs, the folder of compiled kernels and the missing packages.
@@ -67,6 +67,6 @@ def command(as_json: bool, quiet: bool) -> None:
         *([f"problem: {problem}" for problem in problems] or ["no problems found"]),
     ]
     text = json.dumps(facts, indent=1) if as_json else "\n".join(lines)
-    write_output(f"{text}\n".encode(), None)
+    write_output(text)
     if problems:
         click.get_current_context().exit(1)

@@ -11,16 +11,16 @@ import click
 from alignkit.lab.report.tables import class_tables, finite, records
 from alignkit.links.formats import GOLD_BASES, GOLD_FORMATS
 from alignkit.links.gold import FEWEST_LINES
-from alignkit_cli.analysis_options import json_option
 from alignkit_cli.options import (
     alignkit_command,
     argument,
     choice_option,
     files_option,
+    json_option,
     quiet_option,
     write_output,
 )
-from alignkit_cli.parameter_types import TEXT, OutputPath, ScoresPath
+from alignkit_cli.parameter_types import TEXT, InputPath, OutputPath
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +37,7 @@ NAMES = {"AER": "aer", "precision": "precision", "recall": "recall", "F1": "f1"}
 @argument(
     "hypothesis",
     metavar="HYP",
-    type=ScoresPath(stdin=True),
+    type=InputPath(stdin=True, scores=True),
     help="The links to score. Lines beyond those of GOLD are not read. It may also be a head of an attention "
     "file, FILE:LAYER.HEAD (see `alignkit heads`), which links each target word to its best source word.",
 )
@@ -67,7 +67,7 @@ NAMES = {"AER": "aer", "precision": "precision", "recall": "recall", "F1": "f1"}
 @click.option("--per-sentence", type=OutputPath(), help="Also write counts and measures of every pair as CSV.")
 @json_option("Print one JSON object; figures are fractions.")
 @quiet_option
-def command(gold: str, hypothesis: str, per_sentence: str | None, by_class: bool, **options: Any) -> None:
+def evaluate_command(gold: str, hypothesis: str, per_sentence: str | None, by_class: bool, **options: Any) -> None:
     """Score links against gold links: alignment error rate (AER), precision, recall and F1.
 
     Each comes with its 95 % bootstrap interval. GOLD and HYP have a line of links for each sentence pair, counted
@@ -82,7 +82,7 @@ def command(gold: str, hypothesis: str, per_sentence: str | None, by_class: bool
     if per_sentence is not None:
         write_output(pairs_csv(counts), per_sentence)
     errors = found.errors() if by_class else None
-    write_output(f"{as_text(counts, errors, options['as_json'])}\n".encode(), None)
+    write_output(as_text(counts, errors, options["as_json"]))
 
 
 def as_text(counts: LinkCounts, errors: pd.DataFrame | None, as_json: bool) -> str:

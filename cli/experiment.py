@@ -47,7 +47,7 @@ def list_experiments(context: click.Context, _: click.Parameter, listing: bool) 
 @click.option("--json", "as_json", is_flag=True, is_eager=True, help="Print JSON instead of text.")
 @click.option("--threads", type=THREADS, help="Number of threads.  [default: all cores]")
 @quiet_option
-def command(
+def experiment_command(
     name: str | None,
     quick: bool,
     show: bool,
@@ -91,7 +91,7 @@ def command(
         for path in save_result(Path(folder), experiment, settings, result, size):
             note(f"wrote {path}", quiet)
     rendered = result_json(experiment, settings, result, size) if as_json else None
-    write_output(f"{rendered or result_text(experiment, result, size)}\n".encode(), None)
+    write_output(rendered or result_text(experiment, result, size))
 
 
 def text(value: object) -> str:

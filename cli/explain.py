@@ -8,10 +8,11 @@ import click
 
 from alignkit.lab.explain.registry import EXPLANATION_TESTS, UNTRAINED, ExplanationSettings
 from alignkit.lab.report.tables import NONE, align_columns, to_json
-from alignkit_cli.analysis_options import device_option, json_option
 from alignkit_cli.options import (
     alignkit_command,
     argument,
+    device_option,
+    json_option,
     needs,
     setting_option,
     with_given,
@@ -64,7 +65,7 @@ ALL = "all"
 @json_option("Print JSON.")
 @device_option
 @work_options
-def command(**options: Any) -> None:
+def explain_command(**options: Any) -> None:
     """Test a classifier's attention as an explanation of its decisions, on the run's validation text.
 
     Prints, with 95 % intervals over texts, whether attention orders words as gradients and leave-one-out do; how
@@ -88,7 +89,7 @@ def command(**options: Any) -> None:
             options["run_dir"], options["others"], settings, progress=bar, device=options["device"]
         )
         table = explanation_table(subject)
-    write_output(f"{explanation_text(table, options['as_json'])}\n".encode(), None)
+    write_output(explanation_text(table, options["as_json"]))
 
 
 def explanation_text(table: pd.DataFrame, as_json: bool) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @argument("name", metavar="[NAME]", required=False, help="The data set; without it, all names are printed.")
 @click.option("-o", "--output", "folder", type=OutputFolder(), help="The folder for the files.  [default: NAME]")
 @quiet_option
-def command(name: str | None, folder: str | None, quiet: bool) -> None:
+def fetch_command(name: str | None, folder: str | None, quiet: bool) -> None:
     """Download a public data set, and show its addresses, sizes, checksums and licence.
 
     Without NAME, prints the names. `sample` copies the German-English sample that comes with alignkit and needs no

@@ -41,7 +41,7 @@ PAIRS = 50  #: pairs in a page: what two hours of work are enough for
 @reading_options
 @tokenize_option
 @work_options
-def command(source: str, target: str | None, links: str | None, **options: Any) -> None:
+def gold_command(source: str, target: str | None, links: str | None, **options: Any) -> None:
     """Draw sentence pairs at random, and write a page on which to correct their links.
 
     The page is one HTML file. Its button saves gold links for `alignkit align SRC TGT --gold FILE`: a line for

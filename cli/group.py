@@ -10,7 +10,7 @@ import click
 from alignkit.errors import abbreviated
 from alignkit.support.packages import __version__
 
-#: The groups of commands in the help: command -> one line about it. Each is a module of its own name.
+#: The groups of commands in the help: command -> one line about it.
 GROUPS = {
     "Align": {
         "align": "Align with the best aligner, or with a saved one.",
@@ -54,11 +54,12 @@ GROUPS = {
 }
 #: All commands, with the line about each.
 COMMANDS = {name: line for group in GROUPS.values() for name, line in group.items()}
-
-
-def load_command(name: str) -> click.Command:
-    """The command of that name, from its module."""
-    return import_module(f"alignkit_cli.{name}").command
+#: The modules of commands that have none of their own name. In its module, a command is called ``NAME_command``.
+MODULES = {
+    **dict.fromkeys(("ibm1", "diagonal", "hmm"), "align"),
+    **dict.fromkeys(("atools", "remap"), "symmetrize"),
+    **dict.fromkeys(("cooc", "phrases", "terms"), "lexicon"),
+}
 
 
 class LazyGroup(click.Group):
@@ -68,7 +69,11 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return load_command(cmd_name) if cmd_name in COMMANDS else None
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"alignkit_cli.{MODULES.get(cmd_name, cmd_name)}")
+        command: click.Command = getattr(module, f"{cmd_name}_command")
+        return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -97,14 +102,11 @@ class LazyGroup(click.Group):
                 formatter.write_dl(list(commands.items()))
 
 
-@click.group(
-    cls=LazyGroup,
+cli = LazyGroup(
+    "cli",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     subcommand_metavar="COMMAND ...",
-)
-@click.version_option(__version__, prog_name="alignkit")
-def cli() -> None:
-    """Word alignment, classical and neural side by side.
+    help="""Word alignment, classical and neural side by side.
 
     To align two files with a sentence per line: alignkit align SRC TGT > links. For the options of a command:
     alignkit COMMAND --help.
@@ -112,4 +114,6 @@ def cli() -> None:
     A text is two files, SRC and TGT, whose lines are translations of each other; or one file of lines "SRC |||
     TGT" or SRC<tab>TGT, JSON lines, CSV or Parquet. Files may be compressed (.gz, .xz, .zst, .bz2); "-" is
     standard input. Results go to standard output, everything else to standard error.
-    """
+    """,
+)
+click.version_option(__version__, prog_name="alignkit")(cli)

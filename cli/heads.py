@@ -11,10 +11,10 @@ from alignkit.lab.heads.exports import EXPORTS
 from alignkit.lab.report.tables import align_columns, finite, percent, records, to_json
 from alignkit.metrics.protocol import MetricSettings
 from alignkit.pipeline.settings import ReadSettings
-from alignkit_cli.analysis_options import json_option
 from alignkit_cli.options import (
     alignkit_command,
     argument,
+    json_option,
     reading_options,
     side_arguments,
     with_given,
@@ -84,7 +84,7 @@ TOP = 10  #: rows of the printed table
 @json_option("Print JSON with all heads and everything that was measured.")
 @reading_options
 @work_options
-def command(
+def heads_command(
     scores: str,
     source: str,
     target: str | None,
@@ -110,7 +110,7 @@ def command(
             raise AlignkitError(
                 "--times goes with none of --gold, --model, --beta, --other, --export and --save-model"
             )
-        write_output(f"{speech_text(scores, options['times'], options['as_json'])}\n".encode(), None)
+        write_output(speech_text(scores, options["times"], options["as_json"]))
         return
     from alignkit.lab.heads.exports import export_heads
     from alignkit.lab.heads.ranking import compare_rankings, rank_heads_of_file
@@ -134,7 +134,7 @@ def command(
     for form, path in exports:
         export_heads(found, form, path)
     text = ranking_json(found, scores, elsewhere) if options["as_json"] else ranking_text(found, elsewhere)
-    write_output(f"{text}\n".encode(), None)
+    write_output(text)
 
 
 def speech_text(scores: str, times: str, as_json: bool) -> str:

@@ -17,16 +17,20 @@ from alignkit.metrics.registry import MAIN, SCORE_METRICS
 from alignkit.neural.settings import PRESETS
 from alignkit.support.packages import need
 from alignkit.support.settings import assigned
-from alignkit_cli.analysis_options import device_option, json_option, percent_option, preset_option, seed_option
 from alignkit_cli.options import (
     alignkit_command,
     argument,
+    device_option,
     files_option,
+    json_option,
     needs,
     note,
+    percent_option,
+    preset_option,
     reading_of,
     reading_options,
     run_option,
+    seed_option,
     set_option,
     setting_option,
     with_given,
@@ -80,7 +84,7 @@ if TYPE_CHECKING:
     "and other.beta at the step where each row is largest; rows with uniform.beta in both directions; a proxy "
     "trained with a bias, which its beta omits.",
 )
-@percent_option
+@percent_option()
 @seed_option("The seed of the drawn pairs, the proxy and the bootstrap; with --train, of the networks.")
 @device_option
 @json_option("Print JSON with counts and intervals.")
@@ -91,7 +95,7 @@ if TYPE_CHECKING:
 )
 @reading_options
 @work_options
-def command(**options: Any) -> None:
+def lab_command(**options: Any) -> None:
     """Measure how far a network's attention agrees with other scores.
 
     With --train, the runs are trained first: two with attention, of different seeds, and one with uniform
@@ -120,7 +124,7 @@ def command(**options: Any) -> None:
         found = lab(*runs, settings, options["device"], bar, all_steps=options["csv_steps"] is not None)
     if options["csv_steps"] is not None:
         write_output(found.time_courses.to_csv(index=False, lineterminator="\n").encode(), options["csv_steps"])
-    write_output(f"{render_lab(found, settings, options['as_json'])}\n".encode(), None)
+    write_output(render_lab(found, settings, options["as_json"]))
 
 
 def _check_usage(options: dict[str, Any]) -> None:

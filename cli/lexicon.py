@@ -1,23 +1,72 @@
-"""``alignkit lexicon``."""
+"""``alignkit lexicon``, ``cooc``, ``phrases`` and ``terms``: words and phrases and their translations."""
 
 from __future__ import annotations
 
-from typing import get_args
+import csv
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from alignkit.classical.settings import SHORTLIST, LexiconFormat
-from alignkit.errors import InputError
+from alignkit.classical.settings import SHORTLIST, TABLE_ENDINGS, LexiconFormat, Weighting
+from alignkit.errors import InputError, counted
+from alignkit.lab.report.tables import to_json
+from alignkit.uses.phrases import FUNCTION_WORDS, LEAST_COUNT, LONGEST, PHRASE_LENGTH, TERM_LENGTH
 from alignkit_cli.options import (
+    Option,
     alignkit_command,
     argument,
     choice_option,
+    choose_text,
+    give_memory_back,
+    json_option,
     note,
     output_option,
     quiet_option,
+    reading_options,
+    sample_option,
+    side_arguments,
+    text_arguments,
+    together,
+    work_options,
     write_output,
 )
-from alignkit_cli.parameter_types import COUNT, InputPath
+from alignkit_cli.parameter_types import COUNT, SHARE, InputPath, OutputPath
+from alignkit_cli.progress import ProgressBar
+
+if TYPE_CHECKING:
+    from alignkit.uses.phrases.extraction import PhraseText
+
+linked_text_arguments = together(
+    side_arguments(required=True),
+    argument(
+        "links",
+        metavar="[LINKS]",
+        required=False,
+        type=InputPath(),
+        help="Links of SRC and TGT, a line per pair. Without them, the text is aligned as `alignkit align` does "
+        "it.",
+    ),
+)
+
+
+def length_option(default: int) -> Option:
+    """--max-length."""
+    return click.option(
+        "--max-length",
+        type=click.IntRange(1, LONGEST),
+        metavar="N",
+        default=default,
+        show_default=True,
+        help="The largest number of words of a phrase.",
+    )
+
+
+def read_linked_text(threads: int | None, quiet: bool, max_length: int, **options: Any) -> PhraseText:
+    """The text of the arguments with its links."""
+    from alignkit.uses.phrases.extraction import PhraseText
+
+    with ProgressBar("fitting", quiet) as bar:
+        return PhraseText.read(longest=max_length, fitting={"threads": threads, "progress": bar}, **options)
 
 
 @alignkit_command("lexicon", "alignkit lexicon m.npz --best 3 -o lexicon.tsv")
@@ -45,7 +94,7 @@ from alignkit_cli.parameter_types import COUNT, InputPath
 )
 @output_option
 @quiet_option
-def command(
+def lexicon_command(
     first: str,
     second: str | None,
     links: str | None,
@@ -84,3 +133,102 @@ def command(
         lexicons = [counts.lexicon] if file_format == "shortlist" else [counts.lexicon, counts.reversed.lexicon]
     for suffix, parts in lexicon_files(*lexicons, file_format=file_format, best=best, counts=counts).items():
         write_output(parts, f"{output}{suffix}" if suffix else output)
+
+
+@alignkit_command("cooc", "alignkit cooc corpus.de corpus.en -o counts.tsv")
+@text_arguments
+@sample_option
+@choice_option(
+    "--weighting",
+    choices=get_args(Weighting),
+    help="The count of a source and a target token in the same sentence pair: 1 / the length of the source "
+    "sentence, 1 / that of the target sentence, or one; presence counts the sentence pairs that contain both "
+    "words.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=OutputPath(*TABLE_ENDINGS),
+    required=True,
+    help="The table: FILE.tsv with words, or FILE.npz with arrays.",
+)
+@work_options
+def cooc_command(weighting: Weighting, output: str, threads: int | None, quiet: bool, **options: Any) -> None:
+    """Count how often each source word occurs with each target word in a sentence pair.
+
+    With the default weighting this is the count table of IBM Model 1's first iteration.
+    """
+    from alignkit.classical.cooccurrence import cooccurrence, save_table
+    from alignkit.text.pairs import read_bitext
+
+    files = choose_text(options["source"], options["target"], options["sample"])
+    give_memory_back()
+    bitext = read_bitext(*files, encoding_errors=options["encoding_errors"], lowercase=options["lowercase"])
+    table = cooccurrence(bitext, weighting, threads)
+    save_table(output, table, bitext.source.vocabulary, bitext.target.vocabulary, weighting)
+    note(f"{counted(len(table.values), 'word pair')} of {counted(len(bitext), 'sentence pair')}", quiet)
+
+
+@alignkit_command("phrases", "alignkit phrases corpus.de corpus.en links -o phrase-table.gz")
+@linked_text_arguments
+@length_option(PHRASE_LENGTH)
+@click.option(
+    "-o",
+    "--output",
+    type=OutputPath(result=True, gzip=True),
+    help="Write the table to FILE once it is complete; compressed if the name ends in .gz.",
+)
+@reading_options
+@work_options
+def phrases_command(output: str | None, **options: Any) -> None:
+    """Write the phrase table of a text, as Moses does.
+
+    A line has source phrase, target phrase, p(source | target), lex(source | target), p(target | source),
+    lex(target | source), their links, and the counts of the target phrase, of the source phrase and of both, with
+    ||| between them. Phrases are consistent with LINKS: no word of one is linked outside the other.
+
+    While phrases are counted, they are stored in files of the temporary folder (TMPDIR).
+    """
+    from alignkit.uses.phrases.tables import gzipped, phrase_table
+
+    table = phrase_table(read_linked_text(**options))
+    write_output(gzipped(table) if output is not None and output.endswith(".gz") else table, output)
+
+
+@alignkit_command("terms", "alignkit terms corpus.de corpus.en links -o terms.tsv")
+@linked_text_arguments
+@click.option("--min-count", type=COUNT, default=LEAST_COUNT, show_default=True, help="The least count of a term.")
+@length_option(TERM_LENGTH)
+@click.option(
+    "--function-words",
+    type=SHARE,
+    default=FUNCTION_WORDS,
+    show_default=True,
+    help="A word that occurs more often than this share of the number of sentence pairs is a function word: no "
+    "term begins or ends with one, or with punctuation.",
+)
+@click.option("--best", type=COUNT, help="The largest number of terms.  [default: all]")
+@output_option
+@json_option("Print one JSON object.")
+@reading_options
+@work_options
+def terms_command(
+    min_count: int, function_words: float, best: int | None, output: str | None, as_json: bool, **options: Any
+) -> None:
+    """List the terms of several words and their translations.
+
+    A line has source, target, count, log-likelihood ratio (Dunning 1993), the mean probability of the links, and
+    the number and text of the first sentence pair with the term. Terms are phrase pairs, as of `alignkit phrases`,
+    with at least two words on one side. They are ranked by the log-likelihood ratio, multiplied by the mean
+    probability if LINKS has probabilities (`alignkit align --format probabilities`). A term within another one
+    that is as frequent is left out.
+    """
+    from alignkit.uses.phrases.tables import find_terms
+
+    table = find_terms(read_linked_text(**options), min_count, function_words, best)
+    text = (
+        to_json(table, "terms") + "\n"
+        if as_json
+        else table.to_csv(sep="\t", index=False, float_format="%.6g", quoting=csv.QUOTE_NONE, lineterminator="\n")
+    )
+    write_output(text.encode(), output)

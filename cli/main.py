@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, NoReturn
 
-    import click
-
 RARELY = 100_000  # new objects between two searches for cyclic garbage: imports make many, which all stay
 
 
@@ -37,15 +35,18 @@ def main(arguments: list[str] | None = None) -> None:
     """
     received: list[int] = []
     gc.set_threshold(RARELY)
+    # The signals that end a program; one that is ignored, as under nohup, stays ignored.
+    known = [getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP")]
+    heeded = [each for each in known if each is not None and signal.getsignal(each) is not signal.SIG_IGN]
     try:
         try:
-            _heed_signals(received)
+            _heed_signals(heeded, received)
             _mend_streams()
             code = run(arguments)
             if received and code:  # an import that a signal cut short has failed in its own way
                 raise Stopped
         finally:
-            for each in _signals():
+            for each in heeded:
                 signal.signal(each, signal.SIG_DFL)  # nothing is left to clean up
     except BaseException:
         # An import that a signal interrupts may end in an error of any other kind.
@@ -56,7 +57,12 @@ def main(arguments: list[str] | None = None) -> None:
             print(file=sys.stderr)  # the terminal has shown ^C on the line
         name = signal.Signals(received[0]).name
         _fail("interrupted" if name == "SIGINT" else f"ended by {name}")
-    sys.exit(_flushed(code))
+    try:
+        sys.stdout.flush()
+    except OSError as error:  # the rest of standard output cannot be written
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # where Python writes it at its end
+        code = code or _fail(f"output: {error.strerror}")
+    sys.exit(code)
 
 
 def atools() -> None:
@@ -97,34 +103,19 @@ def _mend_streams() -> None:
     )
 
 
-def _flushed(code: int) -> int:
-    """The exit code, that of an error if the rest of standard output cannot be written."""
-    try:
-        sys.stdout.flush()
-    except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # where Python writes it at its end
-        return code or _fail(f"output: {error.strerror}")
-    return code
-
-
-def _signals() -> list[int]:
-    """The signals that end a program; one that is ignored, as under nohup, stays ignored."""
-    known = (getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP"))
-    return [each for each in known if each is not None and signal.getsignal(each) is not signal.SIG_IGN]
-
-
-def _heed_signals(received: list[int]) -> None:
-    """Turn the signals that end a program into exceptions, so that no half-written file is left behind.
+def _heed_signals(signals: list[signal.Signals], received: list[int]) -> None:
+    """Turn signals into exceptions, so that no half-written file is left behind.
 
     Args:
-        received: the signals that have come, to be filled.
+        signals: that end a program.
+        received: those that have come, to be filled.
     """
 
     def stop(number: int, _: FrameType | None) -> NoReturn:
         received.append(number)
         raise Stopped
 
-    for each in _signals():
+    for each in signals:
         signal.signal(each, stop)
     from threading import Timer
 
@@ -142,9 +133,11 @@ def _heed_signals(received: list[int]) -> None:
 
 def run(arguments: list[str] | None = None) -> int:
     """Run the program; return its exit code."""
+    import re
+
     import click
 
-    from alignkit.errors import AlignkitError
+    from alignkit.errors import AlignkitError, abbreviated
     from alignkit_cli.group import cli
 
     try:
@@ -153,8 +146,15 @@ def run(arguments: list[str] | None = None) -> int:
         if error.code != 1:  # click's, where the reader of the output has closed it
             raise
         return 141  # as if SIGPIPE had ended it
+    except click.UsageError as error:
+        if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
+            click.echo(error.format_message(), err=True)  # its message is the whole help
+            return 2
+        command = error.ctx.command_path if error.ctx is not None else "alignkit"
+        message = re.sub(r"\S{200,}", lambda word: abbreviated(word[0]), error.format_message())
+        return _fail(f"{message} See '{command} --help'.", command)
     except click.ClickException as error:
-        return _usage_error(error)
+        return _fail(error.format_message())
     except AlignkitError as error:
         return _fail(str(error))
     except ModuleNotFoundError as error:
@@ -168,23 +168,6 @@ def run(arguments: list[str] | None = None) -> int:
         return _fail("out of memory; give less text at a time")
     except OSError as error:
         return _fail(f"{error.filename or 'output'}: {error.strerror or error}")
-
-
-def _usage_error(error: click.ClickException) -> int:
-    import re
-
-    import click
-
-    from alignkit.errors import abbreviated
-
-    if not isinstance(error, click.UsageError):
-        return _fail(error.format_message())
-    if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
-        click.echo(error.format_message(), err=True)  # its message is the whole help
-        return 2
-    command = error.ctx.command_path if error.ctx is not None else "alignkit"
-    message = re.sub(r"\S{200,}", lambda word: abbreviated(word[0]), error.format_message())
-    return _fail(f"{message} See '{command} --help'.", command)
 
 
 def _fail(message: str, command: str = "alignkit") -> int:

@@ -16,7 +16,17 @@ from click.core import ParameterSource, augment_usage_errors
 
 from alignkit.pipeline.settings import ReadSettings
 from alignkit.support import stages
-from alignkit_cli.parameter_types import TEXT, THREADS, InputPath, OutputPath, check_paths
+from alignkit_cli.parameter_types import (
+    PERCENT,
+    SEED,
+    TEXT,
+    THREADS,
+    Device,
+    InputPath,
+    NamedInputPath,
+    OutputPath,
+    check_paths,
+)
 
 Function = Callable[..., Any]
 Option = Callable[[Function], Function]  # a decorator that gives the function of a command options or arguments
@@ -73,11 +83,26 @@ class Command(click.Command):
         self.example = example
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse and check all that can be checked without the work itself; raises click.UsageError."""
+        """Parse and check all that can be checked without the work itself, and show what the library logs.
+
+        Raises:
+            click.UsageError: an argument or option cannot be used.
+        """
         with augment_usage_errors(ctx):
             rest = super().parse_args(ctx, args)
-        if not ctx.resilient_parsing:
-            check_paths(ctx)
+        if ctx.resilient_parsing:
+            return rest
+        check_paths(ctx)
+        if "quiet" in ctx.params:
+            quiet, verbose = ctx.params["quiet"], ctx.params.pop("verbose")
+            if quiet and verbose:
+                raise click.UsageError("Give --quiet or --verbose, not both.", ctx)
+            logger = logging.getLogger("alignkit")
+            logger.handlers = [NoteHandler()]
+            logger.setLevel(logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO)
+            # A terminal has bars instead of lines of progress.
+            progress = logging.WARNING if sys.stderr.isatty() else logging.NOTSET
+            stages.log.setLevel(logging.DEBUG if verbose else progress)
         return rest
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -171,79 +196,73 @@ SOURCE = (
 )
 
 
-def with_given(settings: Settings, options: Mapping[str, Any], **values: Any) -> Settings:
-    """The settings with the values of all options that are called like one of their fields, and ``values``."""
-    names = {field.name for field in fields(settings)}  # type: ignore[arg-type]
-    given = {name: value for name, value in options.items() if name in names}
-    return replace(settings, **(given | values))  # type: ignore[type-var]
+def together(*decorators: Option) -> Option:
+    """Options and arguments, in this order, as one decorator."""
 
+    def decorate(command: Function) -> Function:
+        for decorator in reversed(decorators):
+            command = decorator(command)
+        return command
 
-def apply(command: Function, *decorators: Option) -> Function:
-    """The command with these options, in this order."""
-    for decorator in reversed(decorators):
-        command = decorator(command)
-    return command
+    return decorate
 
 
 def side_arguments(metavar: str = "SRC", required: bool = False, more: str = "") -> Option:
     """SRC [TGT]; ``more`` is said of SRC."""
-    source = argument("source", metavar=metavar, required=required, type=TEXT, help=f"{SOURCE}{more}")
     text = "The target text: line n translates line n of SRC."
-    target = argument("target", metavar="[TGT]", required=False, type=TEXT, help=text)
-    return lambda command: apply(command, source, target)
-
-
-def text_arguments(command: Function) -> Function:
-    """SRC [TGT], and how to read them."""
-    return apply(command, side_arguments(), reading_options)
-
-
-def reading_options(command: Function) -> Function:
-    """--lowercase and --encoding-errors."""
-    lowercase = setting_option(
-        ReadSettings, "lowercase", is_flag=True, show_default=False, help="Lower-case both sides while reading."
+    return together(
+        argument("source", metavar=metavar, required=required, type=TEXT, help=f"{SOURCE}{more}"),
+        argument("target", metavar="[TGT]", required=False, type=TEXT, help=text),
     )
-    return apply(command, lowercase, encoding_option)
 
 
-def reading_of(options: Mapping[str, Any]) -> dict[str, Any]:
-    """What the options say of how to read a text."""
-    return {each.name: options[each.name] for each in fields(ReadSettings) if each.name in options}
-
-
-def tokenize_option(command: Function) -> Function:
-    """--tokenize."""
-    return setting_option(
-        ReadSettings,
-        "tokenize",
-        "--tokenize/--no-tokenize",
-        help="Split raw text into words and punctuation marks. Links count these tokens instead of those between "
-        "spaces. Needs the extra text; `alignkit doctor` says how to install it.  [default: no, or as the model "
-        "was fitted]",
-    )(command)
-
-
-def encoding_option(command: Function) -> Function:
-    """--encoding-errors."""
-    return setting_option(
-        ReadSettings,
-        "encoding_errors",
-        type=click.Choice(["strict", "replace"]),
-        help="What to do about bytes that are not UTF-8: stop with an error, or replace them with U+FFFD.",
-    )(command)
-
-
-def sample_option(command: Function) -> Function:
-    """--sample."""
-    text = "Use the German-English sample that comes with alignkit instead of SRC and TGT."
-    return click.option("--sample", is_flag=True, help=text)(command)
-
-
-def threads_option(command: Function) -> Function:
-    """--threads."""
-    text = "Number of threads. The result does not depend on it. A container's limit and OMP_NUM_THREADS apply."
-    text += "  [default: all cores]"
-    return click.option("--threads", type=THREADS, help=text)(command)
+encoding_option = setting_option(
+    ReadSettings,
+    "encoding_errors",
+    type=click.Choice(["strict", "replace"]),
+    help="What to do about bytes that are not UTF-8: stop with an error, or replace them with U+FFFD.",
+)
+reading_options = together(
+    setting_option(
+        ReadSettings, "lowercase", is_flag=True, show_default=False, help="Lower-case both sides while reading."
+    ),
+    encoding_option,
+)
+tokenize_option = setting_option(
+    ReadSettings,
+    "tokenize",
+    "--tokenize/--no-tokenize",
+    help="Split raw text into words and punctuation marks. Links count these tokens instead of those between "
+    "spaces. Needs the extra text; `alignkit doctor` says how to install it.  [default: no, or as the model was "
+    "fitted]",
+)
+text_arguments = together(side_arguments(), reading_options)
+sample_option = click.option(
+    "--sample", is_flag=True, help="Use the German-English sample that comes with alignkit instead of SRC and TGT."
+)
+output_option = click.option(
+    "-o", "--output", type=OutputPath(result=True), help="Write the result to FILE once it is complete."
+)
+threads_option = click.option(
+    "--threads",
+    type=THREADS,
+    help="Number of threads. The result does not depend on it. A container's limit and OMP_NUM_THREADS apply.  "
+    "[default: all cores]",
+)
+quiet_option = together(
+    click.option("-q", "--quiet", is_flag=True, help="Show only warnings and errors."),
+    click.option(
+        "-v", "--verbose", is_flag=True, help="Print a line for every iteration and everything that is logged."
+    ),
+)
+work_options = together(threads_option, quiet_option)
+device_option = click.option(
+    "--device",
+    type=Device(),
+    default="auto",
+    show_default=True,
+    help="Where the network runs: cpu, cuda, cuda:1 and so on; auto takes a GPU if there is one.",
+)
 
 
 def files_option(*names: str, help: str) -> Option:
@@ -256,26 +275,59 @@ def run_option(name: str, help: str) -> Option:
     return click.option(name, type=InputPath(folder=True), metavar="RUN", help=help)
 
 
-def output_option(command: Function) -> Function:
-    """-o FILE."""
-    text = "Write the result to FILE once it is complete."
-    return click.option("-o", "--output", type=OutputPath(result=True), help=text)(command)
+def preset_option(presets: Iterable[str], help: str) -> Option:
+    """--preset, by default the first of the presets."""
+    return choice_option("--preset", choices=presets, help=help)
 
 
-def quiet_option(command: Function) -> Function:
-    """--quiet and --verbose."""
-    text = "Show only warnings and errors."
-    quiet = click.option("-q", "--quiet", is_flag=True, is_eager=True, callback=_show_notes, help=text)
-    text = "Print a line for every iteration and everything that is logged."
-    verbose = click.option(
-        "-v", "--verbose", is_flag=True, expose_value=False, callback=_show_everything, help=text
+def json_option(help: str) -> Option:
+    """--json."""
+    return click.option("--json", "as_json", is_flag=True, help=help)
+
+
+def seed_option(help: str) -> Option:
+    """--seed."""
+    from alignkit.metrics.protocol import MetricSettings  # which imports numpy and Numba
+
+    return setting_option(MetricSettings, "seed", type=SEED, help=help)
+
+
+def percent_option() -> Option:
+    """--percent."""
+    from alignkit.metrics.protocol import MetricSettings
+
+    text = "The share of source tokens that count as top ones in the agreement, in per cent of the sentence."
+    return setting_option(MetricSettings, "percent", type=PERCENT, help=text)
+
+
+def scores_option(what: str) -> Option:
+    """--scores, a dict of files by their names; ``what`` says what is done with them."""
+
+    def by_name(_: click.Context, __: click.Parameter, values: Iterable[tuple[str, str]]) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for name, path in values:
+            if name in found:
+                raise click.UsageError(f"--scores is given twice with the name {name!r}.")
+            found[name] = path
+        return found
+
+    text = (
+        f"{what}: .npz, .parquet, JSON lines, Marian's soft alignments, inseq's JSON or Pharaoh links; choose one "
+        "of several heads by FILE:LAYER.HEAD. May be given several times."
     )
-    return apply(command, quiet, verbose)
+    return click.option("--scores", multiple=True, type=NamedInputPath(), callback=by_name, help=text)
 
 
-def work_options(command: Function) -> Function:
-    """--threads, --quiet and --verbose."""
-    return apply(command, threads_option, quiet_option)
+def with_given(settings: Settings, options: Mapping[str, Any], **values: Any) -> Settings:
+    """The settings with the values of all options that are called like one of their fields, and ``values``."""
+    names = {field.name for field in fields(settings)}  # type: ignore[arg-type]
+    given = {name: value for name, value in options.items() if name in names}
+    return replace(settings, **(given | values))  # type: ignore[type-var]
+
+
+def reading_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What the options say of how to read a text."""
+    return {each.name: options[each.name] for each in fields(ReadSettings) if each.name in options}
 
 
 def choose_text(
@@ -315,8 +367,14 @@ def needs(name: str, wanted: str, there: bool) -> None:
         raise click.UsageError(f"{option} goes only with {wanted}.")
 
 
-def write_output(data: bytes | Iterable[bytes], output: str | None) -> None:
-    """Write a result, which may come in parts, to a file, whole or not at all, or to standard output."""
+def write_output(data: str | bytes | Iterable[bytes], output: str | None = None) -> None:
+    """Write a result to a file, whole or not at all, or to standard output.
+
+    Args:
+        data: text without its last newline, or bytes, which may come in parts.
+        output: the file; None or "-": standard output.
+    """
+    data = f"{data}\n".encode() if isinstance(data, str) else data
     parts = [data] if isinstance(data, bytes) else data
     if output is not None and output != "-":
         from alignkit.support.files import atomic_write
@@ -334,24 +392,6 @@ class NoteHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         prefix = "warning: " if record.levelno >= logging.WARNING else ""
         note(prefix + record.getMessage())
-
-
-def _show_notes(_: click.Context, __: click.Parameter, quiet: bool) -> bool:
-    """Show what the library logs, only warnings if ``quiet``; a terminal has bars instead of lines of progress."""
-    logger = logging.getLogger("alignkit")
-    logger.handlers = [NoteHandler()]
-    logger.setLevel(logging.WARNING if quiet else logging.INFO)
-    stages.log.setLevel(logging.WARNING if sys.stderr.isatty() else logging.NOTSET)
-    return quiet
-
-
-def _show_everything(context: click.Context, _: click.Parameter, verbose: bool) -> None:
-    """Show all that the library logs, lines of progress too."""
-    if verbose and context.params.get("quiet"):
-        raise click.UsageError("Give --quiet or --verbose, not both.")
-    if verbose:
-        logging.getLogger("alignkit").setLevel(logging.DEBUG)
-        stages.log.setLevel(logging.DEBUG)
 
 
 def note(message: str, quiet: bool = False) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterator
 from errno import EACCES, EISDIR
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,9 @@ from alignkit.support.settings import GREATEST_THREAD_COUNT
 GREATEST = 2**31 - 1
 #: Passes over a text; more would not end.
 GREATEST_PASSES = 1_000_000
+#: In the context of a command: the paths that it was given, those of inputs with the name of their parameter, and
+#: those of outputs with that of the parameter whose file they may replace.
+INPUTS, OUTPUTS = "alignkit.inputs", "alignkit.outputs"
 
 
 class WholeNumber(click.IntRange):
@@ -103,24 +105,27 @@ class InputPath(click.ParamType):
     Args:
         stdin: "-" is standard input.
         folder: it may be a folder.
+        scores: it is a file of scores, or a part of one as FILE:LAYER.HEAD.
     """
 
     name = "file"
 
-    def __init__(self, *, stdin: bool = False, folder: bool = False) -> None:
+    def __init__(self, *, stdin: bool = False, folder: bool = False, scores: bool = False) -> None:
         self.stdin = stdin
         self.folder = folder
-
-    def file(self, value: str) -> str:
-        """The file that a value names: of a text, without the fields that it may name after the file."""
-        if not self.stdin or ":" not in value:
-            return value
-        from alignkit.text.pair_formats import split_fields
-
-        return os.fspath(split_fields(value)[0])
+        self.scores = scores
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        path = self.file(os.fspath(value))
+        path = os.fspath(value)
+        if self.scores:
+            from alignkit.lab.interop.heads import split_choice
+
+            path = os.fspath(split_choice(path)[0])
+        elif self.stdin and ":" in path:  # a text may name its fields after the file
+            from alignkit.text.pair_formats import split_fields
+
+            path = os.fspath(split_fields(path)[0])
+        _keep_path(INPUTS, path, None if param is None else param.name, ctx)
         if path == "-" and self.stdin:
             return path
         try:
@@ -134,27 +139,16 @@ class InputPath(click.ParamType):
         return os.fspath(value)
 
 
-class ScoresPath(InputPath):
-    """A file of scores, or a part of one as FILE:LAYER.HEAD."""
-
-    def file(self, value: str) -> str:
-        """The file that a path of scores names."""
-        from alignkit.lab.interop.heads import split_choice
-
-        return os.fspath(split_choice(value)[0])
-
-
 class NamedInputPath(click.ParamType):
     """NAME=FILE, a file of scores that is there and can be read."""
 
     name = "name=file"
-    kind = ScoresPath()
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
         name, equals, path = value.partition("=")
         if not equals or not name.strip() or not path:
             self.fail(f"it must be NAME=FILE, not {abbreviated(value)!r}.", param, ctx)
-        return name, self.kind.convert(path, param, ctx)
+        return name, InputPath(scores=True).convert(path, param, ctx)
 
 
 class EmbeddingSource(click.ParamType):
@@ -163,18 +157,12 @@ class EmbeddingSource(click.ParamType):
     name = "e5|folder|file[,file]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        for path in () if os.path.isdir(value) else self.files(value):
+        is_folder = os.path.isdir(value)
+        for path in [] if value == "e5" else [value] if is_folder else value.split(","):
             if not os.path.exists(path):
                 self.fail(f"{path!r} is neither e5 nor the name of a file or folder that is there.", param, ctx)
-            InputPath().convert(path, param, ctx)
+            InputPath(folder=is_folder).convert(path, param, ctx)
         return str(value)
-
-    @staticmethod
-    def files(value: str) -> list[str]:
-        """The files and folders that it names."""
-        if value == "e5":
-            return []
-        return [value] if os.path.isdir(value) else value.split(",")
 
 
 class OutputPath(click.ParamType):
@@ -211,12 +199,16 @@ class OutputPath(click.ParamType):
         if path == "-":
             if not self.stdout:
                 self.fail("standard output has the result itself; give a file.", param, ctx)
+            _keep_path(OUTPUTS, path, None, ctx)
             return path
         check_writable(path, gzip=self.gzip)
-        if self.endings and not _is_special(path):
+        if os.path.exists(path) and not os.path.isfile(path):
+            return path  # a pipe or a device, which may have any name and several outputs
+        if self.endings:
             check_ending(path, self.endings)
             if path.endswith(".parquet"):
                 need("pyarrow")
+        _keep_path(OUTPUTS, path, self.replaces, ctx)
         return path
 
 
@@ -244,6 +236,11 @@ SHARE = RealNumber(0, 1)
 TEXT = InputPath(stdin=True)
 
 
+def _keep_path(kind: str, path: str, name: str | None, ctx: click.Context | None) -> None:
+    if ctx is not None:
+        ctx.meta.setdefault(kind, []).append((path, name))
+
+
 def check_paths(ctx: click.Context) -> None:
     """Refuse two outputs to one file, an output that replaces an input or a file in it, and two standard inputs.
 
@@ -253,52 +250,25 @@ def check_paths(ctx: click.Context) -> None:
     Raises:
         click.UsageError: naming the file.
     """
-    parameters = [(str(each.name), each.type, ctx.params.get(str(each.name))) for each in ctx.command.params]
-    inputs: dict[str, str] = {}  # place -> name of its parameter
-    outputs: dict[str, str] = {}
-    for name, given, value in parameters:
-        for kind, path in _paths(given, value):
-            if isinstance(kind, InputPath):
-                place = "standard input" if path == "-" else os.path.realpath(path)
-                if path == "-" and place in inputs:
-                    raise click.UsageError("Only one file can be read from standard input.", ctx)
-                inputs[place] = name
-    for name, given, value in parameters:
-        for kind, path in _paths(given, value):
-            if not isinstance(kind, OutputPath) or _is_special(path):
-                continue  # two outputs may go to /dev/null
-            place = "standard output" if path == "-" else os.path.realpath(path)
-            if place in outputs:
-                raise click.UsageError(f"Two outputs cannot both go to {place}; give another file for one.", ctx)
-            # A page or table in a folder that is read is an earlier output: no folder is read for these.
-            folders = () if place.endswith((".html", ".csv")) else map(str, Path(place).parents)
-            read = inputs.keys() & {place, *folders} if os.path.isfile(place) else ()
-            if any(inputs[each] != kind.replaces for each in read):
-                raise click.UsageError(f"The output would replace the input {place}; give another file.", ctx)
-            outputs[place] = name
+    inputs: dict[str, str | None] = {}  # place -> name of its parameter
+    for path, name in ctx.meta.get(INPUTS, []):
+        place = "standard input" if path == "-" else os.path.realpath(path)
+        if path == "-" and place in inputs:
+            raise click.UsageError("Only one file can be read from standard input.", ctx)
+        inputs[place] = name
 
-
-def _is_special(path: str) -> bool:
-    """Whether it is a pipe or a device."""
-    return path != "-" and os.path.exists(path) and not os.path.isfile(path)
-
-
-def _paths(kind: click.ParamType, value: Any) -> Iterator[tuple[click.ParamType, str]]:
-    """The paths of a parameter, with their types."""
-    if value is None:
-        if isinstance(kind, OutputPath) and kind.result:
-            yield kind, "-"
-    elif isinstance(kind, EmbeddingSource):
-        for path in kind.files(value):
-            yield InputPath(), path
-    elif isinstance(value, str):
-        yield kind, kind.file(value) if isinstance(kind, InputPath) else value
-    elif isinstance(kind, click.Tuple) and value and isinstance(value[0], str):
-        for each, part in zip(kind.types, value, strict=True):
-            yield from _paths(each, part)
-    elif isinstance(kind, NamedInputPath):
-        for path in value.values():
-            yield from _paths(kind.kind, path)
-    elif isinstance(value, tuple):
-        for part in value:
-            yield from _paths(kind, part)
+    results = [each for each in ctx.command.params if isinstance(each.type, OutputPath) and each.type.result]
+    not_given: list[tuple[str, str | None]] = [
+        ("-", None) for each in results if ctx.params[str(each.name)] is None
+    ]
+    places: set[str] = set()
+    for path, replaces in [*ctx.meta.get(OUTPUTS, []), *not_given]:
+        place = "standard output" if path == "-" else os.path.realpath(path)
+        if place in places:
+            raise click.UsageError(f"Two outputs cannot both go to {place}; give another file for one.", ctx)
+        places.add(place)
+        # A page or table in a folder that is read is an earlier output: no folder is read for these.
+        folders = () if place.endswith((".html", ".csv")) else map(str, Path(place).parents)
+        read = inputs.keys() & {place, *folders} if os.path.isfile(place) else ()
+        if any(inputs[each] != replaces for each in read):
+            raise click.UsageError(f"The output would replace the input {place}; give another file.", ctx)

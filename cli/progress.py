@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import sys
-import time
-from collections import Counter
 from typing import Any
 
 from alignkit.support.stages import Stage, log
-from alignkit.types import Progress
 
 DELAY = 1.0  # seconds before the bar is shown
 FORMAT = "{desc} [{bar:24}] {percentage:3.0f} % {remaining} left{postfix}"
@@ -50,29 +46,6 @@ class ProgressBar(Stage):
         super().__exit__(*error)
         if self.bar is not None:
             self.bar.close()
-
-
-class FitTrace:
-    """A progress of a fit that keeps what each iteration reports, for a table.
-
-    Args:
-        progress: is called too.
-    """
-
-    def __init__(self, progress: Progress) -> None:
-        self.progress, self.began = progress, time.monotonic()
-        self.rows = ["fit\titeration\tmeasure\tvalue\tseconds"]
-        self.iterations: Counter[str] = Counter()
-
-    def __call__(self, done: int, total: int, message: str = "") -> None:
-        """Keep the log-likelihood or score of an iteration, and its fit: ``reverse``, ``view 2``, or ``main``."""
-        found = re.search(r"(?:(.*), )?(log-likelihood|score) (\S+)", message)
-        if found:
-            fit = found[1] or "main"
-            self.iterations[fit] += 1
-            seconds = time.monotonic() - self.began
-            self.rows.append(f"{fit}\t{self.iterations[fit]}\t{found[2]}\t{found[3]}\t{seconds:.3f}")
-        self.progress(done, total, message)
 
 
 def _terminal_bar(label: str) -> Any:

@@ -61,7 +61,9 @@ from alignkit_cli.progress import ProgressBar
 )
 @output_option
 @work_options
-def command(source: str, target: str, links: str | None, output: str | None, quiet: bool, **options: Any) -> None:
+def project_command(
+    source: str, target: str, links: str | None, output: str | None, quiet: bool, **options: Any
+) -> None:
     """Copy the inline tags, labels or spans of a text into its translation, along the links.
 
     Prints a sentence for each sentence of SRC. No tag is lost or repeated, elements keep their nesting, and

@@ -7,16 +7,17 @@ from typing import Any
 import click
 
 from alignkit.lab.report.build import ReportInputs
-from alignkit_cli.analysis_options import device_option, scores_option
 from alignkit_cli.options import (
     alignkit_command,
     argument,
     choose_text,
+    device_option,
     files_option,
     note,
     reading_of,
     reading_options,
     sample_option,
+    scores_option,
     with_given,
     work_options,
     write_output,
@@ -65,7 +66,7 @@ from alignkit_cli.progress import ProgressBar
 @sample_option
 @reading_options
 @work_options
-def command(**options: Any) -> None:
+def report_command(**options: Any) -> None:
     """Write one HTML page that shows what aligners see in a text.
 
     It shows how far they agree, how a network's attention was learned, every sentence pair, and where the

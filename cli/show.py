@@ -94,7 +94,7 @@ class PairChoice(click.ParamType):
 @reading_options
 @tokenize_option
 @work_options
-def command(source: str | None, target: str | None, links: str | None, **options: Any) -> None:
+def show_command(source: str | None, target: str | None, links: str | None, **options: Any) -> None:
     """Draw sentence pairs in the terminal, target by source words.
 
     A link is a filled square; the less probable it is, the fainter. Grids are in colour on a terminal that has it,

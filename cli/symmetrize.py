@@ -1,13 +1,23 @@
-"""``alignkit symmetrize``."""
+"""``alignkit symmetrize``, ``atools`` and ``remap``: links that are made of other links."""
 
 from __future__ import annotations
 
 import click
 
 from alignkit.errors import of_file
-from alignkit.links.heuristics import DEFAULT_METHOD, method_names
-from alignkit_cli.options import alignkit_command, argument, output_option, write_output
+from alignkit.links.heuristics import DEFAULT_METHOD, FAST_ALIGN, method_names
+from alignkit_cli.options import (
+    alignkit_command,
+    argument,
+    choice_option,
+    output_option,
+    quiet_option,
+    write_output,
+)
 from alignkit_cli.parameter_types import TEXT, HeuristicName
+
+#: The commands of `atools`, which is also installed as ``atools``, the name that fast_align's users know.
+ATOOLS = sorted(["convert", "display", "fmeasure", "invert", *FAST_ALIGN])
 
 
 @alignkit_command("symmetrize", "alignkit symmetrize forward.links reverse.links -m gdfa -o links")
@@ -27,7 +37,7 @@ from alignkit_cli.parameter_types import TEXT, HeuristicName
     help="How to combine them, as in Moses; gdfa, gdf, gd and intersect are short for some.",
 )
 @output_option
-def command(forward: str, reverse: str, method: str, output: str | None) -> None:
+def symmetrize_command(forward: str, reverse: str, method: str, output: str | None) -> None:
     """Combine the alignments of both directions of a text.
 
     Prints a line of links for each line of FORWARD and REVERSE.
@@ -39,3 +49,49 @@ def command(forward: str, reverse: str, method: str, output: str | None) -> None
     with of_file(f"{forward} and {reverse}"):
         found = symmetrize(*links, method)
     write_output(found.to_pharaoh(), output)
+
+
+@alignkit_command("atools", "alignkit atools -i forward.links -j reverse.links -c grow-diag-final-and")
+@click.option("-i", "--input_1", "first", type=TEXT, required=True, help="Links, source first.")
+@click.option(
+    "-j", "--input_2", "second", type=TEXT, help="Links of the other direction, source first; or gold links."
+)
+@click.option("-c", "--command", "name", type=click.Choice(ATOOLS), required=True, help="What to do with them.")
+def atools_command(first: str, second: str | None, name: str) -> None:
+    """Combine, compare, invert or draw alignments as fast_align's atools does.
+
+    Prints the same as that program, a line of links for each line of input. Its grow-diag adds links in another
+    order than that of Moses, which `alignkit symmetrize` follows, so their results differ now and then.
+    """
+    from alignkit.uses.atools import atools
+
+    write_output(atools(name, first, second), None)
+
+
+@alignkit_command("remap", "alignkit remap words.de words.en links --to pieces.de pieces.en")
+@argument("source", metavar="SRC", type=TEXT, help="The source text, with spaces between its tokens.")
+@argument("target", metavar="TGT", type=TEXT, help="The target text.")
+@argument("links", metavar="LINKS", type=TEXT, help="Links between these tokens, a line per sentence pair.")
+@click.option(
+    "--to", "new", type=(TEXT, TEXT), metavar="SRC TGT", required=True, help="The same text with other tokens."
+)
+@choice_option(
+    "--on-error",
+    choices=["stop", "skip"],
+    help="Stop at a sentence whose characters in --to differ from those in SRC and TGT, or skip it and print an "
+    "empty line.",
+)
+@output_option
+@quiet_option
+def remap_command(
+    source: str, target: str, links: str, new: tuple[str, str], on_error: str, output: str | None, quiet: bool
+) -> None:
+    """Move links from one tokenization of a text to another.
+
+    Either tokenization may be words, subwords (marked as by SentencePiece, BPE or WordPiece) or the words between
+    the spaces of untokenized text. Two new tokens are linked if they share a character with two linked old tokens;
+    from words to subwords and back, links stay the same. Prints a line of links for each line of LINKS.
+    """
+    from alignkit.uses.remapping import remap_files
+
+    write_output(remap_files(links, (source, target), new, skip=on_error == "skip").to_pharaoh(), output)

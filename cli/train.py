@@ -17,15 +17,17 @@ from alignkit.support.packages import need
 from alignkit.support.settings import assigned
 from alignkit.text.pairs import LinePairs, read_training_pairs
 from alignkit.text.tokenization import split_words
-from alignkit_cli.analysis_options import device_option, preset_option, seed_option
 from alignkit_cli.options import (
     alignkit_command,
     choose_text,
+    device_option,
     files_option,
     note,
+    preset_option,
     quiet_option,
     reading_of,
     sample_option,
+    seed_option,
     set_option,
     text_arguments,
 )
@@ -93,7 +95,7 @@ from alignkit_cli.progress import ProgressBar
     help="Number of threads; another number may change the last bits of the result.  [default: all cores]",
 )
 @quiet_option
-def command(run_dir: str, quiet: bool, **options: Any) -> None:
+def train_command(run_dir: str, quiet: bool, **options: Any) -> None:
     """Train a neural aligner, an encoder-decoder with attention, and save it in the directory RUN.
 
     The same command continues an interrupted run, and ends in the same network. Every option that takes a saved

@@ -14,7 +14,7 @@ import pytest
 import alignkit_data
 from alignkit.classical.hmm import views
 from alignkit.links.formats import OUTPUT_FORMATS
-from alignkit_cli import fitting
+from alignkit_cli import align as command
 
 from .conftest import DIAGONAL, SOURCE, TARGET
 
@@ -206,12 +206,12 @@ def test_model_aligns_new_text(alignkit, text, write, tmp_path):
 def test_progress_with_a_model_is_no_fit(alignkit, text, tmp_path, monkeypatch):
     names = []
 
-    class Named(fitting.ProgressBar):
+    class Named(command.ProgressBar):
         def __init__(self, label, *arguments):
             names.append(label)
             super().__init__(label, *arguments)
 
-    monkeypatch.setattr(fitting, "ProgressBar", Named)
+    monkeypatch.setattr(command, "ProgressBar", Named)
     assert alignkit("ibm1", *text, "--save-model", tmp_path / "m").code == 0
     assert alignkit("align", "--model", tmp_path / "m", *text).code == 0
     assert names == ["fitting", "aligning"]

@@ -3,8 +3,8 @@ from click.testing import CliRunner
 
 from alignkit.aligner import load_aligner
 from alignkit.classical.hmm.hmm import HMM
+from alignkit_cli.align import hmm_command
 from alignkit_cli.group import cli
-from alignkit_cli.hmm import command
 
 TEXT = "das haus ||| the house\ndas buch ||| the book\nein buch ||| a book\n ||| x\n"
 
@@ -55,4 +55,4 @@ def test_options_reach_the_estimation(text, tmp_path):
 
 
 def test_help_names_the_model():
-    assert "hidden Markov" in CliRunner().invoke(command, ["--help"]).output
+    assert "hidden Markov" in CliRunner().invoke(hmm_command, ["--help"]).output

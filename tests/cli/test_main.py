@@ -12,7 +12,7 @@ import click
 import pytest
 
 from alignkit_cli import main
-from alignkit_cli.group import COMMANDS, GROUPS, load_command
+from alignkit_cli.group import COMMANDS, GROUPS, cli
 from alignkit_cli.options import OPTION_GROUPS, RARE
 
 
@@ -27,7 +27,7 @@ def test_help(alignkit, name):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_says_what_every_option_does(name):
-    command = load_command(name)
+    command = cli.get_command(None, name)
     assert command.help
     for parameter in command.params:
         if parameter.param_type_name == "option":
@@ -51,7 +51,7 @@ def test_every_command_has_a_group_and_a_true_example():
     assert sum(map(len, GROUPS.values())) == len(COMMANDS)
     known = set()
     for name in COMMANDS:
-        command = load_command(name)
+        command = cli.get_command(None, name)
         program, called, *words = split(command.example)
         assert (program, called) == ("alignkit", name)
         given, left, _ = command.make_parser(click.Context(command)).parse_args(words)
@@ -149,7 +149,7 @@ def received(monkeypatch):
     monkeypatch.setattr(sys, "unraisablehook", sys.__unraisablehook__)
     found = []
     try:
-        main._heed_signals(found)
+        main._heed_signals(signals[:3], found)
         signal.signal(signal.SIGPROF, signal.getsignal(signal.SIGTERM))
         yield found
     finally:

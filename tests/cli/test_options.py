@@ -18,7 +18,7 @@ from alignkit.links.heuristics import HEURISTICS
 from alignkit.metrics.registry import SCORE_METRICS
 from alignkit.neural.settings import CLASSIFIER_PRESETS, NETWORKS, PRESETS, Keep
 from alignkit.pipeline.settings import FitSettings, LinkSettings, ReadSettings
-from alignkit_cli.group import load_command
+from alignkit_cli.group import cli
 
 #: command -> (its settings, options that have another default on purpose)
 SETTINGS = {
@@ -35,7 +35,7 @@ GIVEN = {"epochs": 3, "steps": 9, "seed": 4}
 
 
 def options_of(name):
-    return {each.name: each for each in load_command(name).params if isinstance(each, click.Option)}
+    return {each.name: each for each in cli.get_command(None, name).params if isinstance(each, click.Option)}
 
 
 def default_of(option):
@@ -84,11 +84,11 @@ def test_choices_are_those_of_the_registries(name, option, choices):
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_train_changes_nothing_of_a_preset_that_is_not_asked_for(preset):
-    from alignkit_cli import train
+    from alignkit_cli.train import run_settings, train_command
 
     def settings(*more):
         arguments = [__file__, "-o", "run", "--preset", preset, *more]
-        return train.run_settings(train.command.make_context("train", arguments).params)
+        return run_settings(train_command.make_context("train", arguments).params)
 
     assert settings() == PRESETS[preset]
     asked = [word for name, value in GIVEN.items() for word in (f"--{name}", str(value))]

@@ -7,7 +7,7 @@ import os
 import click
 import pytest
 
-from alignkit_cli.group import COMMANDS, load_command
+from alignkit_cli.group import COMMANDS, cli
 from alignkit_cli.options import Command, ExplainedArgument
 from alignkit_cli.parameter_types import (
     PERCENT,
@@ -34,7 +34,7 @@ def given(parameter):
 PARAMETERS = [
     pytest.param(name, parameter, id=f"{name}-{parameter.name}")
     for name in COMMANDS
-    for parameter in load_command(name).params
+    for parameter in cli.get_command(None, name).params
 ]
 
 
@@ -109,7 +109,7 @@ def test_inputs_that_are_not_there(alignkit, failure, tmp_path, name, parameter)
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_is_explained(alignkit, name):
-    command = load_command(name)
+    command = cli.get_command(None, name)
     assert isinstance(command, Command)
     text = alignkit(name, "--help").out.decode()
     assert ("\nArguments:\n" in text) == any(isinstance(each, click.Argument) for each in command.params)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from alignkit_cli.group import COMMANDS, load_command
+from alignkit_cli.group import COMMANDS, cli
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -46,7 +46,7 @@ def test_commands_exist(page):
             continue
         known = {
             option
-            for parameter in load_command(name).params
+            for parameter in cli.get_command(None, name).params
             for option in [*parameter.opts, *parameter.secondary_opts]
         }
         for option in re.findall(r"(?<!\S)(--[a-z-]+)", rest):
