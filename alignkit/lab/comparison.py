@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Literal, Unpack
 
 from alignkit.aligner import Aligner
 from alignkit.classical.settings import IBM1Settings
@@ -22,7 +22,7 @@ from alignkit.lab.interop.other_systems import (
     word_shapes,
 )
 from alignkit.metrics.protocol import MetricOptions, MetricSettings
-from alignkit.metrics.registry import MAIN, compare, find_metric
+from alignkit.metrics.registry import MAIN, ScoreMetric, compare, find_metric
 from alignkit.scores import Scores
 from alignkit.support.settings import with_options
 from alignkit.support.stages import no_progress
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from alignkit.neural.aligners import NeuralAligner
 
 
+#: The names of :data:`ALSO`, for type checkers.
+Also = Literal["ibm1.alpha", "delta", "ov"]
 #: Scores that are compared if asked for -> what they are; ``delta`` and ``ov`` are the network's.
 ALSO = {
     "ibm1.alpha": "IBM Model 1's posterior",
@@ -69,9 +71,9 @@ class CompareSettings(MetricSettings):
 class CompareOptions(MetricOptions, total=False):
     """The fields of :class:`CompareSettings`, as options of a function."""
 
-    metric: str
+    metric: ScoreMetric
     iterations: int
-    also: tuple[str, ...]
+    also: tuple[Also, ...]
     device: str
 
 

@@ -7,7 +7,7 @@ because the command line reads its choices from it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from alignkit.errors import AlignkitError
 from alignkit.support.packages import imported
@@ -72,6 +72,19 @@ FAST_ALIGN = {
 }
 #: Other names that are in use for them.
 ALIASES = {"intersect": "intersection", "gd": "grow-diag", "gdf": "grow-diag-final", "gdfa": "grow-diag-final-and"}
+#: The names of :data:`HEURISTICS`, and those of :data:`ALIASES`, for type checkers.
+Symmetrization = Literal[
+    "intersection",
+    "union",
+    "grow-diag",
+    "grow-diag-final",
+    "grow-diag-final-and",
+    "product",
+    "intersect",
+    "gd",
+    "gdf",
+    "gdfa",
+]
 DEFAULT_METHOD = "grow-diag-final-and"
 #: The default threshold of heuristics on scores: about the best for IBM Model 1 on three development sets.
 DEFAULT_THRESHOLD = 0.2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import permutations
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Literal, Unpack
 
 from alignkit.errors import check_type, find_known
 from alignkit.metrics.aer import AER
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 METRICS: dict[str, Metric] = {metric.name: metric for metric in (AGREEMENT, TAU, AER)}
 #: Those that compare one set of scores with another.
 SCORE_METRICS = tuple(metric for metric in METRICS.values() if metric.reference == "scores")
+#: Their names, for type checkers.
+ScoreMetric = Literal["agreement", "tau"]
 #: The one that the papers report.
 MAIN = SCORE_METRICS[0]
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
-from alignkit.classical.hmm.settings import JOINT_SETTINGS, QUALITIES, HMMSettings
+from alignkit.classical.hmm.settings import JOINT_SETTINGS, QUALITIES, HMMSettings, Quality
 from alignkit.classical.settings import PRIOR_WEIGHT, DiagonalSettings, IBM1Settings
 from alignkit.errors import AlignkitError, check_known, check_type
-from alignkit.links.heuristics import find_heuristic
+from alignkit.links.heuristics import Symmetrization, find_heuristic
 from alignkit.support.settings import with_options
-from alignkit.types import PathLike
+from alignkit.types import EncodingErrors, PathLike
 
 if TYPE_CHECKING:
     from alignkit.aligner import Aligner
@@ -42,6 +42,8 @@ class Method:
     is_joint: bool = False
 
 
+#: The names of :data:`METHODS`, for type checkers.
+MethodName = Literal["joint", "ibm1", "diagonal", "hmm"]
 KNOWLEDGE = frozenset({"prior", "start"})
 METHODS = {
     "joint": Method(
@@ -79,7 +81,7 @@ class ReadSettings:
 class ReadOptions(TypedDict, total=False):
     """The fields of :class:`ReadSettings`, as options of a function."""
 
-    encoding_errors: str
+    encoding_errors: EncodingErrors
     lowercase: bool
     tokenize: bool | None
 
@@ -154,10 +156,10 @@ class FitSettings:
 class FitOptions(TypedDict, total=False):
     """The fields of :class:`FitSettings`, as options of a function."""
 
-    method: str
+    method: MethodName
     estimation: Estimation | None
     iterations: int | None
-    quality: str
+    quality: Quality
     keep_case: bool
     reverse: bool
     prior: LexiconPrior | PathLike | None
@@ -200,7 +202,7 @@ class LinkSettings:
 class LinkOptions(TypedDict, total=False):
     """The fields of :class:`LinkSettings`, as options of a function."""
 
-    symmetrization: str | None
+    symmetrization: Symmetrization | None
     threshold: float | None
     adapt: bool
     gold: GoldLinks | PathLike | None

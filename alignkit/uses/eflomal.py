@@ -16,6 +16,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from alignkit.classical.hmm.settings import Quality
 from alignkit.classical.lexicon import LinkedWords, linked_around, table_of_pairs
 from alignkit.classical.priors import LexiconPrior, read_lexicon
 from alignkit.errors import AlignkitError, InputError, check_list, check_type, writing
@@ -32,7 +33,7 @@ __all__ = ["Aligner", "calculate_priors", "write_priors"]
 
 log = logging.getLogger(__name__)
 
-QUALITIES = {1: "fast", 2: "fast", 3: "normal"}
+QUALITIES: dict[int, Quality] = {1: "fast", 2: "fast", 3: "normal"}
 #: Of a larger text so many pairs are fitted on; the rest is linked a block at a time.
 FITTED = 1_000_000
 #: eflomal's score of a pair is about this many times that of :func:`pair_scores` plus a number that

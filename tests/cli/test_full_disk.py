@@ -24,6 +24,7 @@ def limit_files():
 def run(arguments, output, unbuffered, prepare=limit_files):
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     environment |= {"PYTHONUNBUFFERED": "1"} if unbuffered else {}
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"  # it would be cut short, too, and no error until the next import
     command = [sys.executable, "-c", *arguments]
     with open(output, "wb") as stream:
         return subprocess.run(

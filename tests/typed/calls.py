@@ -19,7 +19,11 @@ alignkit.align(
 )
 alignkit.align(*lines, quality="best", embeddings="e5", start=aligned.aligner, threads=2)
 alignkit.align(*lines, settings=alignkit.AlignSettings.of(symmetrization="union"))
+alignkit.align(*lines, symmetrization="gdfa", method="hmm", encoding_errors="strict")
 alignkit.align(*lines, methode="ibm1")  # wrong
+alignkit.align(*lines, method="imb1")  # wrong
+alignkit.align(*lines, quality="good")  # wrong
+alignkit.align(*lines, symmetrization="gfda")  # wrong
 alignkit.align(*lines, iterations="3")  # wrong
 alignkit.align(*lines, lowercase="yes")  # wrong
 alignkit.align(*lines, alignkit.AlignSettings())  # wrong
@@ -30,6 +34,7 @@ alignkit.align_blocks("de", "en", fit_on="10%", shard=(1, 1), quality="fast", en
 alignkit.align_blocks("de", "en", model="m.npz", adapt=True)
 alignkit.align_blocks("de", "en", fiton="10%")  # wrong
 alignkit.align_blocks("de", "en", adapt="all")  # wrong
+alignkit.align_blocks("de", "en", encoding_errors="ignore")  # wrong
 alignkit.align_stream(["das Haus ||| the house"], "m.npz", lowercase=True, threshold=0.5, skip=True)
 alignkit.align_stream(["das Haus ||| the house"], "m.npz", treshold=0.5)  # wrong
 alignkit.align_stream(["das Haus ||| the house"], "m.npz", method="ibm1")  # wrong
@@ -48,6 +53,7 @@ alignkit.fit_hmm(text, lexical_prior=0.01)  # wrong
 alignkit.fit_hmm(text, affixes=3)  # wrong
 alignkit.fit_joint(text, quality="fast", leave_one_out=True, threads=1)
 alignkit.fit_joint(text, quality="fast", method="joint")  # wrong
+alignkit.fit_joint(text, quality="slow")  # wrong
 
 scores = {"ibm1.alpha": ibm1.score(text), "ibm1.beta": ibm1.score(text, "beta")}
 alignkit.compare(scores, "tau", percent=5, resamples=100, seed=1)
@@ -58,6 +64,8 @@ alignkit.compare(scores, resamples="100")  # wrong
 pairs = LinePairs(*lines)
 compare_networks("runs/general", metric="tau", also=("delta",), device="cpu", percent=5)
 compare_networks("runs/general", metrics="tau")  # wrong
+compare_networks("runs/general", metric="kendall")  # wrong
+compare_networks("runs/general", also=("gradient",))  # wrong
 compare_classical(pairs, iterations=5, seed=1)
 compare_classical(pairs, iteration=5)  # wrong
 lab("runs/general", on="train", alpha_by="bleu", limit=100, seed=1)

@@ -60,6 +60,7 @@ from alignkit.classical.hmm.settings import (
     QUALITIES,
     HMMOptions,
     HMMSettings,
+    Quality,
 )
 from alignkit.classical.hmm.views import (
     FEW_WORDS_VIEWS,
@@ -472,7 +473,7 @@ def fit_joint(
     bitext: Bitext,
     settings: HMMSettings | None = None,
     *,
-    quality: str = "normal",
+    quality: Quality = "normal",
     views: tuple[View, ...] | None = None,
     threads: int | None = None,
     progress: Progress | None = None,

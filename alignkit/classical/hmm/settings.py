@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from math import isfinite
-from typing import TypedDict
+from typing import Literal, TypedDict, get_args
 
 from alignkit.errors import AlignkitError
 
+#: What the joint aligner takes time for: ``fast`` looks at words only; ``normal`` at small texts as subwords, too;
+#: ``best`` at any text as first letters, as subwords of several sizes and as collocations.
+Quality = Literal["fast", "normal", "best"]
+QUALITIES: tuple[Quality, ...] = get_args(Quality)
 #: The least probability of a link of the joint aligner, by default.
 JOINT_THRESHOLD = 0.5
 #: The settings with which the estimate is not that of maximum likelihood, unless they are 0.
@@ -158,6 +162,3 @@ JOINT_SETTINGS = HMMSettings(
 )
 #: Of its quick variant, but for small texts (:func:`alignkit.classical.hmm.joint.fit_joint`).
 FAST_SETTINGS = replace(JOINT_SETTINGS, lexical_iterations=2, iterations=3)
-#: What the joint aligner takes time for: ``fast`` looks at words only; ``normal`` at small texts as subwords, too;
-#: ``best`` at any text as first letters, as subwords of several sizes and as collocations.
-QUALITIES = ("fast", "normal", "best")

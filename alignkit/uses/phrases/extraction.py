@@ -26,7 +26,7 @@ from alignkit.support.stages import Stage
 from alignkit.support.threads import blocks_of_size
 from alignkit.text.bitext import Corpus
 from alignkit.text.pairs import read_bitext
-from alignkit.types import PathLike
+from alignkit.types import EncodingErrors, PathLike
 from alignkit.uses.phrases import LONGEST, PHRASE_LENGTH
 
 log = logging.getLogger(__name__)
@@ -140,7 +140,7 @@ class PhraseText:
         fitting: Mapping[str, Any] | None = None,
         *,
         lowercase: bool = False,
-        encoding_errors: str = "strict",
+        encoding_errors: EncodingErrors = "strict",
     ) -> PhraseText:
         """Read a text and its links, or link it.
 
