@@ -397,8 +397,9 @@ def align_and_write(
             write_output("\n".join(trace.rows), options["trace"])
         if options["save_model"] is not None:
             if options.get("model_size") is not None:
-                from alignkit.classical.hmm.joint import pruned
+                from alignkit.classical.hmm.joint import JointHMM, pruned
 
+                assert isinstance(aligner, JointHMM)  # of `align`, which fits no other
                 aligner, lost = pruned(aligner, options["model_size"])
                 note(f"{options['save_model']}: {lost}", quiet)
             aligner.save(options["save_model"])

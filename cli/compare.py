@@ -175,15 +175,14 @@ def sample_pictures(network: Aligner) -> list[str]:
 
     counting = align(*choose_text(None, None, True), method="ibm1", threads=1).aligner
     bitext = read_text(*choose_text(None, None, True, "test"))
-    scores = {
-        "counting (IBM Model 1)": counting.score(bitext),
-        "attention (a small network)": network.on_words().score(bitext),
-    }
+    counts, attention = counting.score(bitext, "alpha"), network.on_words().score(bitext, "alpha")
     lines = []
     for m in chosen_pairs(bitext.shapes.tolist(), (0, PICTURES)):
-        words = bitext.source.words(m), bitext.target.words(m)
-        both = [[name, *picture(each[m] * (each[m] >= FAINTEST), *words)] for name, each in scores.items()]
-        lines += [*beside(*both), ""]
+        left, right = (
+            picture(each[m] * (each[m] >= FAINTEST), bitext.source.words(m), bitext.target.words(m))
+            for each in (counts, attention)
+        )
+        lines += [*beside(["counting (IBM Model 1)", *left], ["attention (a small network)", *right]), ""]
     return lines
 
 

@@ -59,7 +59,7 @@ OTHER_EVIDENCE = (
 @reading_options
 @tokenize_option
 @work_options
-def diagnose_command(source: str, target: str, links: str | None, **options: Any) -> None:
+def diagnose_command(source: str, target: str | None, links: str | None, **options: Any) -> None:
     """Estimate how good an alignment is, and show where it is bad, without gold links.
 
     Several views of the text (its words, their first letters, subwords) are aligned, which takes as long as
@@ -72,15 +72,17 @@ def diagnose_command(source: str, target: str, links: str | None, **options: Any
     """
     if target is None:
         raise click.UsageError("Missing argument LINKS.")
+    if links is None:  # the text is one file of both sides
+        links = target
+        target = None
     from alignkit.uses.diagnose.diagnosis import diagnose_links
 
-    settings = with_given(ReadSettings(), options)
-    texts = (source, target) if links is not None else (source, None)
     with ProgressBar("views", options["quiet"]) as bar:
         found = diagnose_links(
-            *texts,
-            links if links is not None else target,
-            settings=settings,
+            source,
+            target,
+            links,
+            settings=with_given(ReadSettings(), options),
             embeddings=options["embeddings"],
             threads=options["threads"],
             progress=bar,

@@ -118,10 +118,16 @@ def lab_command(**options: Any) -> None:
         train_first(options, settings.seed)
     place = options["run_dir"] or options["folder"]
     kept = find_lab_runs(place)
-    runs = [kept.get("general-0", place)]
-    runs += [options[name] or kept.get(run) for name, run in (("other", "general-1"), ("uniform", "uniform-0"))]
     with ProgressBar("lab", options["quiet"]) as bar:
-        found = lab(*runs, settings, options["device"], bar, all_steps=options["csv_steps"] is not None)
+        found = lab(
+            kept.get("general-0", place),
+            options["other"] or kept.get("general-1"),
+            options["uniform"] or kept.get("uniform-0"),
+            settings,
+            options["device"],
+            bar,
+            all_steps=options["csv_steps"] is not None,
+        )
     if options["csv_steps"] is not None:
         write_output(found.time_courses.to_csv(index=False, lineterminator="\n").encode(), options["csv_steps"])
     write_output(render_lab(found, settings, options["as_json"]))

@@ -34,6 +34,7 @@ from alignkit_cli.parameter_types import COUNT, SHARE, InputPath, OutputPath
 from alignkit_cli.progress import ProgressBar
 
 if TYPE_CHECKING:
+    from alignkit.classical.lexical_model import LexicalModel
     from alignkit.uses.phrases.extraction import PhraseText
 
 linked_text_arguments = together(
@@ -119,19 +120,26 @@ def lexicon_command(
         raise click.UsageError("--both goes only with one MODEL.")
     if (both or second is not None) and file_format == "moses" and output in (None, "-"):
         raise click.UsageError("Two Moses files cannot both go to standard output; give -o PREFIX.")
-    counts = None if links is None else LinkedWords.read(first, second, links)
-    if counts is None:
-        aligners = [load_aligner(path) for path in (first, second) if path is not None]
-        is_reversed = isinstance(aligners[0], Reversed)
-        if is_reversed and second is not None:
-            raise InputError(first, "is a model of target to source (--reverse)", remedy="give it as REVERSE")
-        lexicons = [lexicon_of(aligner) for aligner in aligners]
-        lexicons += [reverse_lexicon_of(aligners[0])] if both else []
-        if is_reversed:
-            note(f"{first}: a model of target to source (--reverse), and so is its lexicon", quiet)
+    counts: LinkedWords | None = None
+    reverse: LexicalModel | None = None
+    if links is not None:
+        counts = LinkedWords.read(first, second, links)
+        forward = counts.lexicon
+        if file_format != "shortlist":
+            reverse = counts.reversed.lexicon
     else:
-        lexicons = [counts.lexicon] if file_format == "shortlist" else [counts.lexicon, counts.reversed.lexicon]
-    for suffix, parts in lexicon_files(*lexicons, file_format=file_format, best=best, counts=counts).items():
+        aligner = load_aligner(first)
+        other = None if second is None else load_aligner(second)
+        if isinstance(aligner, Reversed) and other is not None:
+            raise InputError(first, "is a model of target to source (--reverse)", remedy="give it as REVERSE")
+        forward = lexicon_of(aligner)
+        if both:
+            reverse = reverse_lexicon_of(aligner)
+        elif other is not None:
+            reverse = lexicon_of(other)
+        if isinstance(aligner, Reversed):
+            note(f"{first}: a model of target to source (--reverse), and so is its lexicon", quiet)
+    for suffix, parts in lexicon_files(forward, reverse, file_format, best, counts).items():
         write_output(parts, f"{output}{suffix}" if suffix else output)
 
 

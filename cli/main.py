@@ -89,11 +89,13 @@ def _mend_streams() -> None:
         sys.stdin = os.fdopen(os.open(os.devnull, os.O_WRONLY))
     if sys.stdout is None:
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
-    elif isinstance(getattr(sys.stdout, "buffer", None), io.RawIOBase):
+    elif isinstance(sys.stdout, io.TextIOWrapper) and isinstance(file := sys.stdout.buffer, io.RawIOBase):
         # With python -u or PYTHONUNBUFFERED, a write that a full disk cuts short is no error there.
         encoding, errors = sys.stdout.encoding, sys.stdout.errors
-        buffer = io.BufferedWriter(sys.stdout.detach())
-        sys.stdout = io.TextIOWrapper(buffer, encoding=encoding, errors=errors, line_buffering=True)
+        sys.stdout.detach()
+        sys.stdout = io.TextIOWrapper(
+            io.BufferedWriter(file), encoding=encoding, errors=errors, line_buffering=True
+        )
     if sys.stderr is not None and os.name == "nt":
         return  # a console of Windows has a way of its own to write letters
     notes = _Notes(os.open(os.devnull, os.O_WRONLY) if sys.stderr is None else 2, "w", closefd=False)

@@ -251,9 +251,7 @@ threads_option = click.option(
 )
 quiet_option = together(
     click.option("-q", "--quiet", is_flag=True, help="Show only warnings and errors."),
-    click.option(
-        "-v", "--verbose", is_flag=True, help="Print a line for every iteration and everything that is logged."
-    ),
+    click.option("-v", "--verbose", is_flag=True, help="Print a line for every iteration and all log messages."),
 )
 work_options = together(threads_option, quiet_option)
 device_option = click.option(

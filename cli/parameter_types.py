@@ -92,7 +92,7 @@ class Device(click.ParamType):
         return str(value)
 
 
-class HeuristicName(click.Choice):  # type: ignore[type-arg]
+class HeuristicName(click.Choice):
     """The name of a way to combine two directions, or a short one, as gdfa."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:

@@ -51,7 +51,7 @@ class ProgressBar(Stage):
 def _terminal_bar(label: str) -> Any:
     from tqdm import tqdm
 
-    class Bar(tqdm):  # type: ignore[type-arg]
+    class Bar(tqdm):
         monitor_interval = 0  # no thread beside ours
 
     # Some terminals say that they have no columns and rows, and tqdm would show that many.
