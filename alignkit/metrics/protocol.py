@@ -113,12 +113,12 @@ class Metric:
 
     def total(self, counts: Any) -> dict[str, Any]:
         """The values over all sentence pairs together, as plain numbers."""
-        sums = type(counts)(*(column.sum() for column in _columns(counts)))
+        sums = type(counts)(*(column.sum() for column in vars(counts).values()))
         return {k: int(v) if k in self.whole else float(v) for k, v in self.values(sums).items()}
 
     def intervals(self, counts: Any, settings: MetricSettings) -> dict[str, tuple[float, float]]:
         """Name -> (low, high): 95 % bootstrap percentile intervals over sentence pairs of all values."""
-        drawn = resampled_sums(np.stack(_columns(counts), axis=1), settings.seed, settings.resamples)
+        drawn = resampled_sums(np.stack([*vars(counts).values()], axis=1), settings.seed, settings.resamples)
         values = self.values(type(counts)(*drawn.T))
         return {name: percentile_interval(draws) for name, draws in values.items() if name not in self.whole}
 
@@ -150,7 +150,3 @@ def score_pair(u: ScoresLike, v: ScoresLike) -> ScorePair:
     if not np.array_equal(u.shapes, v.shapes):
         raise AlignkitError("the two scores are not of the same sentence pairs: their shapes differ")
     return ScorePair(u.values, v.values, u.shapes, u.offsets)
-
-
-def _columns(counts: Any) -> list[np.ndarray]:
-    return [np.ascontiguousarray(getattr(counts, each.name)) for each in fields(counts)]

@@ -322,14 +322,8 @@ def write_priors(
     ferr_priors: Mapping[Any, float],
 ) -> None:
     """Write what :func:`calculate_priors` returns to an open file, in eflomal's format."""
-    kinds = {
-        "LEX": priors_list,
-        "FERF": ferf_priors,
-        "FERR": ferr_priors,
-        "HMMF": hmmf_priors,
-        "HMMR": hmmr_priors,
-    }
-    for kind, counts in kinds.items():
+    all_counts = (priors_list, ferf_priors, ferr_priors, hmmf_priors, hmmr_priors)
+    for kind, counts in zip(("LEX", "FERF", "FERR", "HMMF", "HMMR"), all_counts, strict=True):
         for key, count in sorted(counts.items()):
             fields = key if isinstance(key, tuple) else (key,)
             priorsf.write("\t".join([kind, *map(str, fields), f"{count:g}"]) + "\n")

@@ -254,12 +254,12 @@ class Evidence:
     @cached_property
     def unlinked(self) -> tuple[np.ndarray, np.ndarray]:
         """float64 (N_src,) and (N_tgt,): the probability that a token has no link, were its links independent."""
-        chances: tuple[list[np.ndarray], list[np.ndarray]] = ([np.empty(0)], [np.empty(0)])
+        alone: tuple[list[np.ndarray], list[np.ndarray]] = ([np.empty(0)], [np.empty(0)])
         for matrix in self.probabilities:
             missing = np.log1p(-np.minimum(matrix.astype(np.float64), 0.9999))
             for axis in (0, 1):
-                chances[axis].append(np.exp(missing.sum(axis=axis)))
-        return np.concatenate(chances[0]), np.concatenate(chances[1])
+                alone[axis].append(np.exp(missing.sum(axis=axis)))
+        return np.concatenate(alone[0]), np.concatenate(alone[1])
 
     @cached_property
     def own_links(self) -> np.ndarray:
