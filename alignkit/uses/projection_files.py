@@ -246,9 +246,8 @@ class _Placing:
     ) -> Span:
         """An empty range for a tag without words, outside of those of its neighbours."""
         place = self.pair.position(span[0])
-        if (
-            span[0] == span[1] and not inside[0] < span[0] < inside[1]
-        ):  # what begins or ends an element goes on to do so
+        # What begins or ends an element goes on to do so.
+        if span[0] == span[1] and not inside[0] < span[0] < inside[1]:
             place = region[span[0] >= inside[1] > inside[0]]
         if place is None or span[0] < span[1]:
             self.unplaced.append(tag)
