@@ -107,9 +107,8 @@ class ComparedLinks(NamedTuple):
             raise AlignkitError(f"gold has {counted(len(gold), 'pair')}, the alignment has {len(links):,}")
         parts = [link_keys(each) for each in (links, gold.sure, gold.possible)]
         keys, places = np.unique(np.concatenate(parts), return_inverse=True)
-        found, sure, possible = are = np.zeros((3, len(keys)), bool)
-        for each, own in zip(are, np.split(places, np.cumsum([len(part) for part in parts[:2]])), strict=True):
-            each[own] = True
+        own = np.split(places, np.cumsum([len(part) for part in parts[:-1]]))
+        found, sure, possible = (np.isin(np.arange(len(keys)), each) for each in own)
         return cls(keys, found, sure, sure | possible)
 
     def counts(self, groups: np.ndarray, count: int) -> LinkCounts:
