@@ -117,7 +117,7 @@ def check_type(given: object, kinds: Any, what: str) -> None:
 def check_known(name: object, known: Iterable[str], what: str) -> None:
     """Raise AlignkitError, with the names there are, unless a name is one of them; ``what`` is what it names."""
     if name not in (names := list(known)):
-        raise AlignkitError(f"unknown {what} {name!r}; known are {', '.join(names)}")
+        raise AlignkitError(f"unknown {what} {name!r}; choose from {', '.join(names)}")
 
 
 def find_known(name: str, known: Mapping[str, Value], what: str) -> Value:

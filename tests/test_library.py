@@ -178,7 +178,7 @@ def test_lists_are_links(aligned):
         ),
         (lambda a: alignkit.align(SOURCE, TARGET, model=[a.aligner] * 3), "not a list of 3"),
         (lambda a: a.aligner.translations(5), "a word must be text, not 5"),
-        (lambda a: alignkit.align(["a \ud83d"], ["b"]), r"'.ud83d' has half a character; it is no text"),
+        (lambda a: alignkit.align(["a \ud83d"], ["b"]), r"'.ud83d' has half a character and is not text"),
         (lambda a: alignkit.fit_ibm1(SOURCE), "a text must be a Bitext"),
         (lambda a: alignkit.fit_hmm((SOURCE, TARGET)), "a text must be a Bitext"),
         (lambda a: a.aligner.links(SOURCE), "a text must be a Bitext"),

@@ -238,7 +238,7 @@ def read_lexicon(path: PathLike) -> tuple[list[tuple[str, str]], list[float] | l
         else:
             counts[pair] = counts.get(pair, 0) + numbers[0] if numbers else 1
     if phrases:
-        log.warning("%s: entries of several words that are left out: %d", path, phrases)
+        log.warning("%s: left out entries of several words: %d", path, phrases)
     if not counts and not values:
         raise InputError(path, "has no pair of words, as a lexicon has")
     return (list(values), list(values.values())) if values else (list(counts), list(counts.values()))

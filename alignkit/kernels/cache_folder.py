@@ -94,7 +94,7 @@ def read_checked(place: Path) -> bytes | None:
     content = place.read_bytes()
     digest, data = content[:32], content[32:]
     if hashlib.sha256(data).digest() != digest:
-        log.warning("%s is damaged; it is made again", place)
+        log.warning("%s is damaged; it is rebuilt", place)
         return None
     return data
 

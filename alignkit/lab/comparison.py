@@ -248,7 +248,7 @@ def read_others(
     """
     named = {name if name.endswith(".alpha") else f"{name}.alpha": path for name, path in files.items()}
     if len(named) < len(files) or set(named) & set(taken):
-        raise AlignkitError(f"the names of other systems' scores must be new; taken are {', '.join(taken)}")
+        raise AlignkitError(f"the names of other systems' scores must be new; already in use: {', '.join(taken)}")
     if not named:
         return {}, False
     shapes = word_shapes(pairs, specials, specials)

@@ -249,9 +249,9 @@ def write_alignments(
     written = Written(*counts.tolist())
     filled = written.pairs - written.blank - written.malformed
     if filled >= MANY_PAIRS and not written.links and isinstance(text.aligner, JointHMM):
-        log.warning("no link reaches the threshold of %g; a lower one gives links", text.aligner.threshold)
+        log.warning("no link reaches the threshold of %g; a lower one would", text.aligner.threshold)
     if filled >= MANY_PAIRS and text.fitted is None and _seem_exchanged(text):
-        log.warning("the model knows more of the source words as target words: are source and target exchanged?")
+        log.warning("more source words are target words of the model: are source and target exchanged?")
     return written
 
 

@@ -136,7 +136,7 @@ class FitSettings:
         if method.is_joint and self.reverse:
             raise AlignkitError(f"{self.method} is a model of both directions; there is no reverse one")
         if self.quality == "best" and self.keep_case:
-            raise AlignkitError("quality best folds case; leave out --keep-case or --quality best")
+            raise AlignkitError("quality best ignores case; leave out --keep-case or --quality best")
         if self.quality == "best" and self.start is not None:
             raise AlignkitError("start does not go with quality best; leave out --start or --quality best")
         for name in ("prior", "embeddings", "start"):
@@ -241,14 +241,14 @@ class AlignSettings:
             parts[part.name] = with_options(own, {f.name: left.pop(f.name) for f in fields(own) if f.name in left})
         if left:
             known = ", ".join(each.name for part in parts.values() for each in fields(part))
-            raise AlignkitError(f"there is no setting {next(iter(left))!r}; known are {known}")
+            raise AlignkitError(f"there is no setting {next(iter(left))!r}; choose from {known}")
         return cls(**parts)
 
     def check_fit(self) -> None:
         """Check that the linking goes with what is fitted; raises AlignkitError if it does not."""
         linking, fitting = self.linking, self.fitting
         if linking.adapt:
-            raise AlignkitError("adapt is for a fitted model; a fit learns from its text anyway")
+            raise AlignkitError("adapt is for a fitted model; a new fit already learns from its text")
         by_scores = False
         if linking.symmetrization is not None:
             by_scores = find_heuristic(linking.symmetrization).needs_scores

@@ -57,7 +57,7 @@ class Vocabulary:
             encoded = [token.encode("utf-8") for token in tokens]
         except UnicodeEncodeError as error:
             shown = abbreviated(ascii(error.object))
-            raise AlignkitError(f"{shown} has half a character; it is no text") from error
+            raise AlignkitError(f"{shown} has half a character and is not text") from error
         if len(set(encoded)) != len(encoded):
             raise ValueError("a vocabulary cannot hold the same token twice")
         return cls(np.frombuffer(b"".join(encoded), np.uint8), offsets_of([len(token) for token in encoded]))

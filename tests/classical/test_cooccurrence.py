@@ -95,7 +95,7 @@ def test_nothing_to_count():
 
 def test_unknown_weighting_and_threads():
     bitext = bitext_of([(["a"], ["x"])])
-    with pytest.raises(AlignkitError, match="unknown weighting 'tf'; known are source-length"):
+    with pytest.raises(AlignkitError, match="unknown weighting 'tf'; choose from source-length"):
         cooccurrence(bitext, "tf")
     with pytest.raises(AlignkitError, match=r"must lie in .1, 1024., not 0"):
         cooccurrence(bitext, threads=0)

@@ -93,7 +93,7 @@ def test_json_has_what_the_file_has(alignkit, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (["nothing"], "unknown experiment 'nothing'; known are copying"),
+        (["nothing"], "unknown experiment 'nothing'; choose from copying"),
         (["copying", "--set", "seed=3"], "'seed=3' sets nothing; use NAME=VALUE with a name of hidden, batch"),
         (["copying", "--set", "seeds=x"], "'x' is not a whole number"),
         (["copying", *TINY, "--set", "products=int8"], "products must be one of float32, bfloat16, not 'int8'"),

@@ -88,7 +88,7 @@ def test_a_file_with_a_flipped_bit_is_not_trusted(tmp_path, caplog):
         for other in damaged:
             place.write_bytes(other)
             assert cache_folder.read_checked(place) is None
-    assert caplog.messages == [f"{place} is damaged; it is made again"] * len(damaged)
+    assert caplog.messages == [f"{place} is damaged; it is rebuilt"] * len(damaged)
 
 
 @pytest.mark.parametrize(("name", "value"), [("NUMBA_DISABLE_JIT", "1"), ("NUMBA_NUM_THREADS", "0")])
@@ -106,7 +106,7 @@ def test_damaged_and_changed_kernels_are_compiled_again(room, run):
         data[len(data) // 2] ^= 4
         path.write_bytes(data)
     out, err = run(**home)
-    assert (out, err.count("is damaged; it is made again\n"), err.count("\n")) == ("10 0", 1, 1)
+    assert (out, err.count("is damaged; it is rebuilt\n"), err.count("\n")) == ("10 0", 1, 1)
     assert run(**home) == ("10 1", "")  # from the disk
     (room / "alignkit" / "kernels" / "callee.py").write_text(CALLEE.format("+ 11"))
     assert run(**home)[0] == "50 0"  # caller.py is as it was, and its old machine code adds 1

@@ -62,7 +62,7 @@ def test_another_text_to_fit_on(pairs, copies):
 
 def test_scores_of_others_are_checked_before_anything_is_fitted(pairs, copies, tmp_path, monkeypatch):
     monkeypatch.setattr("alignkit.classical.ibm1.fit_ibm1", None)
-    with pytest.raises(AlignkitError, match=r"taken are ibm1\.beta, align\.alpha"):
+    with pytest.raises(AlignkitError, match=r"already in use: ibm1\.beta, align\.alpha"):
         compare_classical(pairs, {"align": copies}, threads=1)
     Scores.from_matrices([np.zeros((1, 1))] * len(pairs.source)).save(tmp_path / "wrong.npz")
     with pytest.raises(AlignkitError, match=r"wrong\.npz"):

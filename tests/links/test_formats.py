@@ -124,7 +124,7 @@ def test_a_format_says_what_it_needs():
         render(Alignment(LINKS), "giza")
     with pytest.raises(AlignkitError, match="offsets is for raw text; it goes only with --tokenize"):
         render(WHOLE, "offsets")
-    with pytest.raises(AlignkitError, match=f"unknown format 'xml'; known are {', '.join(OUTPUT_FORMATS)}"):
+    with pytest.raises(AlignkitError, match=f"unknown format 'xml'; choose from {', '.join(OUTPUT_FORMATS)}"):
         render(Alignment(LINKS), "xml")
 
 

@@ -97,7 +97,7 @@ def test_the_main_metric_is_agreement():
 def test_names():
     assert find_metric("tau") is METRICS["tau"]
     for name in ("aer", "nonsense"):  # AER needs gold links
-        with pytest.raises(AlignkitError, match="known are agreement, tau"):
+        with pytest.raises(AlignkitError, match="choose from agreement, tau"):
             find_metric(name)
 
 

@@ -117,7 +117,7 @@ def test_qualities(quality, tmp_path):
     if quality != "normal":
         with pytest.raises(AlignkitError, match="no quality"):
             align(BITEXT, method="ibm1", quality=quality)
-    with pytest.raises(AlignkitError, match="known are fast, normal, best"):
+    with pytest.raises(AlignkitError, match="choose from fast, normal, best"):
         align(BITEXT, quality="perfect")
 
 
@@ -239,7 +239,7 @@ def test_an_aligner_of_scores_alone():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"method": "xor"}, "unknown method 'xor'; known are joint, ibm1"),
+        ({"method": "xor"}, "unknown method 'xor'; choose from joint, ibm1"),
         (
             {"method": "ibm1", "estimation": HMMSettings()},
             "ibm1 needs IBM1Settings, not HMMSettings",
@@ -256,7 +256,7 @@ def test_an_aligner_of_scores_alone():
         ),
         ({"quality": "best", "start": "x"}, "start does not go with quality best; leave out --start or --quality"),
         ({"prior_weight": 3}, "prior_weight goes only with prior"),
-        ({"speed": 3}, "there is no setting 'speed'; known are encoding_errors, .*, adapt"),
+        ({"speed": 3}, "there is no setting 'speed'; choose from encoding_errors, .*, adapt"),
     ],
 )
 def test_what_does_not_go_together(settings, message):

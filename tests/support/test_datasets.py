@@ -162,5 +162,5 @@ def test_the_catalogue():
             assert (each.sha256 is None) == (each.size is None)
             assert each.sha256 is None or len(bytes.fromhex(each.sha256)) == 32
     assert find_known("multi30k", DATA_SETS, "data set") is DATA_SETS["multi30k"]
-    with pytest.raises(AlignkitError, match="unknown data set 'x'; known are multi30k"):
+    with pytest.raises(AlignkitError, match="unknown data set 'x'; choose from multi30k"):
         find_known("x", DATA_SETS, "data set")

@@ -75,7 +75,7 @@ def test_what_is_no_span():
         project_spans([[], []], Links.from_strings(["0-0"]))
     with pytest.raises(AlignkitError, match="0 probabilities of 1 links"):
         project_spans([[]], Links.from_strings(["0-0"]), np.zeros(0))
-    with pytest.raises(AlignkitError, match="unknown rule 'best'; known are hull, "):
+    with pytest.raises(AlignkitError, match="unknown rule 'best'; choose from hull, "):
         project((0, 1), "0-0", rule="best")
 
 

@@ -680,7 +680,7 @@ def plan_views(
         views = trained_views(views, text)
     elif quality == "best" or not (is_fast or has_lexicon or not chosen.fold_case):
         if not chosen.fold_case:
-            raise AlignkitError("quality best folds case; to keep case goes with the others")
+            raise AlignkitError("quality best ignores case; choose another quality to keep case")
         limit, few_words = SMALL_TEXT * share_of_text, elements < FEW_WORDS * share_of_text
         if quality == "best" and not few_words:
             views = trained_views(VIEWS, text)

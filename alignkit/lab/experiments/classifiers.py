@@ -439,7 +439,7 @@ class DeceptiveAttentionSettings(ClassifierPlan):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.seeds < 2:
-            raise AlignkitError("seeds: two are needed, since networks of other seeds are the yardstick")
+            raise AlignkitError("seeds: at least two are needed, to compare networks of different seeds")
         if len(self.weights) < 2:
             raise AlignkitError("weights: a plain copy's lambda (0) and at least one more are needed")
 

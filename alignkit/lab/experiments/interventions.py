@@ -94,7 +94,7 @@ class EmergenceSettings(copying.SequencePlan):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.seeds < 2:
-            raise AlignkitError("seeds: intervals are over seeds, so that two are needed")
+            raise AlignkitError("seeds: at least two are needed, because intervals are over seeds")
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ class OptimalAttentionSettings(NetworkPlan):
     def __post_init__(self) -> None:
         super().__post_init__()
         if list(self.ascent_steps) != sorted(set(self.ascent_steps)):
-            raise AlignkitError("ascent_steps must rise")
+            raise AlignkitError("ascent_steps must increase")
 
 
 QUICK_OPTIMAL_ATTENTION = OptimalAttentionSettings(epochs=8, scored=60)

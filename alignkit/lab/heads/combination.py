@@ -124,7 +124,7 @@ def fit_combination(heads: AttentionHeads, bitext: Bitext, gold: GoldLinks) -> t
             which model made it.
     """
     if "model" not in heads.made:
-        raise AlignkitError("the attention does not say of which model it is; write it with `alignkit attention`")
+        raise AlignkitError("the attention file does not name its model; write it with `alignkit attention`")
     rows = [(*head, shift) for shift in (0, 1) for head in heads.heads]
     values = np.concatenate([heads.on_words.values, heads.shifted.on_words.values])
     linked = are_linked(gold.possible, bitext.shapes)

@@ -232,7 +232,7 @@ def _encode(tokenizer: Any, words: list[str], is_target: bool) -> tuple[list[int
         for start in range(len(ids) - len(tokens) + 1):  # special tokens stand at both ends
             if ids[start : start + len(tokens)] == tokens:
                 return ids, [-1] * start + groups + [-1] * (len(ids) - start - len(tokens))
-        raise AlignkitError("the tokenizer reads words otherwise in a sentence than alone; use its fast version")
+        raise AlignkitError("the tokenizer splits words differently in a sentence; use its fast version")
     line = " ".join(words)
     wanted = {"return_offsets_mapping": True, "return_special_tokens_mask": True}
     encoded = tokenizer(**{side: line}, **wanted)
@@ -340,7 +340,7 @@ def prompt(tokenizer: Any, template: str, source: str, target: str) -> Prompt | 
     """
     before, between, after = split_template(template)
     if not getattr(tokenizer, "is_fast", False):
-        raise AlignkitError("the tokenizer does not tell which characters its tokens cover; use its fast version")
+        raise AlignkitError("the tokenizer does not say which characters its tokens cover; use its fast version")
     sides = split_words(source), split_words(target)
     if not all(sides):
         return None
@@ -447,7 +447,7 @@ def _attend(
     heads, size = query.shape[1], value.shape[-1]
     matrix = next((getattr(module, name) for name in _OUTPUT_MATRICES if hasattr(module, name)), None)
     if matrix is None:
-        raise AlignkitError("the model's attention has no output matrix that is known here")
+        raise AlignkitError("the model's attention has no output matrix that alignkit recognizes")
     weight = matrix.weight if type(matrix).__name__ == "Conv1D" else matrix.weight.T  # (H * d, D)
     added = value.repeat_interleave(heads // value.shape[1], dim=1) @ weight.reshape(heads, size, -1)
     if read_out is None:

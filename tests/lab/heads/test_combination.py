@@ -95,7 +95,7 @@ def test_what_is_refused(planted):
     other = HeadCombination({}, ((0, 9, 0),), np.ones(1), 0.0)
     with pytest.raises(AlignkitError, match=r"the model has no head 0\.9; it has layers 0 to 1, heads 0 to 2"):
         other.combined(heads, bitext.shapes)
-    with pytest.raises(AlignkitError, match="does not say of which model it is"):
+    with pytest.raises(AlignkitError, match="does not name its model"):
         fit_combination(replace(heads, made={}), bitext, gold)
     nothing = replace(heads, values=np.full_like(heads.values, 0.25))
     with pytest.raises(AlignkitError, match="no head gives linked words more"):

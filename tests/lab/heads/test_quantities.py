@@ -131,7 +131,7 @@ def test_ov_is_the_probability_of_the_target_token(loaded):
 
 
 def test_an_unknown_quantity_is_refused(loaded):
-    with pytest.raises(AlignkitError, match="unknown quantity of heads 'x'; known are weights, norms, ov"):
+    with pytest.raises(AlignkitError, match="unknown quantity of heads 'x'; choose from weights, norms, ov"):
         read(loaded, "x")
 
 
@@ -139,5 +139,5 @@ def test_an_attention_of_another_make_is_refused(loaded, monkeypatch):
     from alignkit.lab.heads import hugging_face
 
     monkeypatch.setattr(hugging_face, "_OUTPUT_MATRICES", ())
-    with pytest.raises(AlignkitError, match="has no output matrix that is known here"):
+    with pytest.raises(AlignkitError, match="has no output matrix that alignkit recognizes"):
         read(loaded, "norms")
