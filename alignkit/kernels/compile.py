@@ -142,16 +142,16 @@ def _cache_class() -> Any:
             return folder / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.nbc"
 
         def load_overload(self, sig: Any, target_context: Any) -> Any:
-            found: Any = None
+            overload: Any = None
             with suppress(Exception):
                 data = read_checked(self.place(sig))
-                found = data and CompileResult._rebuild(target_context, *pickle.loads(data))
+                overload = data and CompileResult._rebuild(target_context, *pickle.loads(data))
             # Two types may have one name.
-            if found is not None and found.signature.args != tuple(sig):
-                found = None
-            if found is None and (problem or time.monotonic() - _began() > PATIENCE):
+            if overload is not None and overload.signature.args != tuple(sig):
+                overload = None
+            if overload is None and (problem or time.monotonic() - _began() > PATIENCE):
                 _announce(problem and f"cannot keep compiled kernels in {folder}: {problem}")
-            return found
+            return overload
 
         def save_overload(self, sig: Any, data: Any) -> None:
             if problem is None and not data.library.has_dynamic_globals:  # those are addresses in this process

@@ -5,7 +5,7 @@ the position as it was (Och and Ney 2003, section 2.1). Probabilities are scaled
 The position of the last target word is weighed by its distance from the end of the source sentence: a factor whose
 mean is 1. The likelihood leaves it out, and so is that of a distribution over target sentences.
 
-Matrices (T, L) are flat, their rows padded with zeros to ``stride``, a multiple of ``LANES``.
+Matrices (T, L) are flat, their rows padded with zeros to ``stride``, a multiple of ``VECTOR_WIDTH``.
 """
 
 from __future__ import annotations
@@ -231,9 +231,9 @@ def count_transitions(T, L, transitions, space, counts):
         for k in range(L):
             shares[k] += share
         initial[j] += (space.forward[j] + space.null_forward[j]) * space.backward[j]
-    found, moves, weight = jumps[middle - L + 1 :], space.moves[stride - L + 1 :], weights[middle - L + 1 :]
+    own_jumps, moves, weight = jumps[middle - L + 1 :], space.moves[stride - L + 1 :], weights[middle - L + 1 :]
     for d in range(2 * L - 1):
-        found[d] += moves[d] * weight[d]
+        own_jumps[d] += moves[d] * weight[d]
     for j in range(L):
         initial_shares[j] += 1 / whole
         final_shares[j] += 1 / whole_final
@@ -299,7 +299,7 @@ def fold_counts(wide, most, counts):
 
 @allocating_kernel
 def pass_space(most, size):
-    """:class:`PassSpace` for sentences of at most ``most`` tokens, a multiple of LANES, and ``size`` elements."""
+    """:class:`PassSpace` for ``size`` elements and at most ``most`` tokens, a multiple of VECTOR_WIDTH."""
     matrices, rows = np.empty((2, size), np.float32), np.empty((14, most), np.float32)
     scales, backward, initial, leave = rows[0], rows[1], rows[2], rows[3]
     row, mass, leaving, departures = rows[4], rows[5], rows[6], rows[7]

@@ -8,7 +8,7 @@ Both directions of a text are run in one pass over its pairs, because they share
 links. Of each pair first the word pairs of its elements are found, then emission probabilities, the posteriors of
 each direction, and the links, which are the weighted sum of both. In the forward direction the states are the
 source tokens x, and the target tokens y are emitted; in the reverse one it is the other way round. Matrices of one
-sentence pair are flat, their rows padded with zeros to a multiple of ``LANES``; the reverse direction's are
+sentence pair are flat, their rows padded with zeros to a multiple of ``VECTOR_WIDTH``; the reverse direction's are
 transposed.
 """
 
@@ -42,7 +42,7 @@ from alignkit.kernels.hmm_rows import (
     sum_changes,
     sum_row,
 )
-from alignkit.kernels.intrinsics import LANES, part, prefetch
+from alignkit.kernels.intrinsics import VECTOR_WIDTH, part, prefetch
 from alignkit.kernels.link_probabilities import pool_links
 
 
@@ -184,7 +184,7 @@ def pair_numbers(place, x, y, links, starts, numbers):
 
 @allocating_kernel
 def state_space(most):
-    """:class:`States` for sentences of at most ``most`` tokens, a multiple of LANES."""
+    """:class:`States` for sentences of at most ``most`` tokens, a multiple of VECTOR_WIDTH."""
     rows = np.zeros((5, most), np.float32)
     return States(rows[0], rows[1], rows[2], rows[3], rows[4])
 
@@ -334,10 +334,10 @@ def finish_links(T, L, forward_e, reverse_e, shares, links):
         return
     wide, high = padded(L), padded(T)
     for t in range(T):
-        row, found = forward_e[t * wide : t * wide + L], links[t * L : (t + 1) * L]
+        row, mean = forward_e[t * wide : t * wide + L], links[t * L : (t + 1) * L]
         mix_row(t, L, row, reverse_e, high, shares)
         for j in range(L):
-            found[j] = row[j]
+            mean[j] = row[j]
 
 
 @kernel
@@ -365,7 +365,7 @@ def longest_pair(low, high, text):
         if L > 0 and T > 0:
             most = max(most, L, T)
             size = max(size, padded(L) * T, padded(T) * L)
-    return padded(most) + LANES, size
+    return padded(most) + VECTOR_WIDTH, size
 
 
 @allocating_kernel

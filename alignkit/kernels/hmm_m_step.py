@@ -17,7 +17,7 @@ import numpy as np
 from alignkit.kernels.compile import allocating_kernel, kernel
 from alignkit.kernels.expected_links import UNIT, count_pairs, unpack_links
 from alignkit.kernels.hmm_rows import FERTILITIES, ONE, ZERO, link_numbers, padded
-from alignkit.kernels.intrinsics import LANES
+from alignkit.kernels.intrinsics import VECTOR_WIDTH
 from alignkit.kernels.inverted_index import ID, PLACE
 from alignkit.kernels.inverted_index import ONE as ONE_PLACE
 
@@ -102,15 +102,15 @@ def add_fertilities(words, links, number, counts, numbers):
 
     Args:
         words: (N,); links: float32 (number * padded N,), the chances that they link to each of ``number`` others.
-        numbers: float32 (F * LANES,), work space.
+        numbers: float32 (F * VECTOR_WIDTH,), work space.
     """
     stride = padded(len(words))
-    for low in range(0, stride, LANES):
+    for low in range(0, stride, VECTOR_WIDTH):
         link_numbers(links, number, stride, low, numbers)
-        for j in range(low, min(low + LANES, len(words))):
+        for j in range(low, min(low + VECTOR_WIDTH, len(words))):
             row = counts[words[j]]
             for n in range(FERTILITIES):
-                row[n] += numbers[n * LANES + j - low]
+                row[n] += numbers[n * VECTOR_WIDTH + j - low]
 
 
 @allocating_kernel
@@ -127,7 +127,7 @@ def count_fertilities(low, high, text, offsets, elements, forward, reverse):
         size = max(size, T * padded(L), L * padded(T))
     rows, transposed = np.zeros(size, np.float32), np.zeros(size, np.float32)
     bits = rows.view(np.uint32)
-    numbers = np.empty(FERTILITIES * LANES, np.float32)
+    numbers = np.empty(FERTILITIES * VECTOR_WIDTH, np.float32)
     for m in range(low, high):
         x, y = x_tokens[x_offsets[m] : x_offsets[m + 1]], y_tokens[y_offsets[m] : y_offsets[m + 1]]
         L, T = len(x), len(y)
@@ -224,62 +224,16 @@ def background_values(low, high, spans, rows, target_ids, dense, values):
         target_ids: int32 (V_tgt,), the model's id of each target word of the text, -1 if unknown.
         dense: float32, zeros, one for each target word of the model; left so.
     """
-    starts, ends, known_columns, known = spans
+    starts, ends, model_columns, model_values = spans
     offsets, columns, _ = rows
     for i in range(low, high):
         for k in range(starts[i], ends[i]):
-            dense[known_columns[k]] = known[k]
+            dense[model_columns[k]] = model_values[k]
         for k in range(offsets[i], offsets[i + 1]):
             o = target_ids[columns[k]]
             values[k] = dense[o] if o >= 0 else ZERO
         for k in range(starts[i], ends[i]):
-            dense[known_columns[k]] = ZERO
-
-
-@kernel
-def add_class_counts(low, high, text, offsets, is_new, counts, factors, pair_counts):
-    """Adds the pseudo-counts of back-off to the new elements of pairs low <= m < high.
-
-    Args:
-        text: :class:`.hmm_e_step.TextArrays`; offsets: int64 (M + 1,), where its (T, L) matrices start.
-        is_new: bool (P,), the elements that get something.
-        counts: float32 (P,), what a model counted of pairs of the same classes.
-        factors: float32 (V_src, 2) and (V_tgt, 2), as of :class:`.hmm_m_step.BackOffClasses`.
-        pair_counts: float32 (P, 3), of which columns 1 and 2 are the forward and the reverse direction's.
-    """
-    source_factors, target_factors = factors
-    x_tokens, x_offsets, y_tokens, y_offsets, _ = text
-    for m in range(low, high):
-        place = offsets[m]
-        for t in range(y_offsets[m], y_offsets[m + 1]):
-            o = y_tokens[t]
-            for s in range(x_offsets[m], x_offsets[m + 1]):
-                if is_new[place] and counts[place] > ZERO:
-                    i = x_tokens[s]
-                    for side in range(2):
-                        factor = source_factors[i, side] * target_factors[o, side]
-                        pair_counts[place, 1 + side] += counts[place] * factor
-                place += 1
-
-
-@kernel
-def divide_by_totals(low, high, text, offsets, is_new, source_totals, target_totals, pair_counts):
-    """Divides the new elements of pairs low <= m < high by the total of the state's word, in each direction.
-
-    Args:
-        text, offsets, is_new, pair_counts: as of :func:`add_class_counts`; no quotient exceeds 1.
-        source_totals, target_totals: float32 (V_src,) and (V_tgt,).
-    """
-    x_tokens, x_offsets, y_tokens, y_offsets, _ = text
-    for m in range(low, high):
-        place = offsets[m]
-        for t in range(y_offsets[m], y_offsets[m + 1]):
-            o = y_tokens[t]
-            for s in range(x_offsets[m], x_offsets[m + 1]):
-                if is_new[place]:
-                    pair_counts[place, 1] = min(pair_counts[place, 1] / source_totals[x_tokens[s]], ONE)
-                    pair_counts[place, 2] = min(pair_counts[place, 2] / target_totals[o], ONE)
-                place += 1
+            dense[model_columns[k]] = ZERO
 
 
 @kernel

@@ -1,8 +1,8 @@
 """Functions of single rows in the kernels of the hidden Markov aligners.
 
-They take eight positions at once (:mod:`.lanes`), and nothing else does: with plain loops in their place the
-E-step takes a third longer, and `alignkit align` a tenth to a fifth. Rows are padded to a multiple of ``LANES``
-with zeros. Each function has a plain twin in tests/naive_hmm.py that gives the same bits.
+They take eight positions at once (:mod:`.intrinsics`), and nothing else does: with plain loops in their place the
+E-step takes a third longer, and `alignkit align` a tenth to a fifth. Rows are padded with zeros to a multiple of
+``VECTOR_WIDTH``. Each function has a plain twin in tests/naive_hmm.py that gives the same bits.
 Places are made unsigned where they are an index, as in :mod:`.inverted_index`.
 """
 
@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from alignkit.kernels.compile import kernel
-from alignkit.kernels.intrinsics import LANES, choose, larger, largest, smaller, splat, store, total
-from alignkit.kernels.intrinsics import load_lanes as load
+from alignkit.kernels.intrinsics import VECTOR_WIDTH, choose, larger, largest, smaller, splat, store, total
+from alignkit.kernels.intrinsics import load_vector as load
 
 # Smaller numbers would leave the range of float32 when multiplied.
 TINY = np.float32(1e-30)
@@ -24,20 +24,20 @@ ZERO = np.float32(0)
 NEGLIGIBLE = np.float32(1e-5)
 DENSE = 24
 FERTILITIES = 9  # 0..7 and more
-ONES_THEN_ZEROS = np.repeat(np.array([1, 0], np.float32), LANES)
+ONES_THEN_ZEROS = np.repeat(np.array([1, 0], np.float32), VECTOR_WIDTH)
 
 
 @kernel
 def padded(length):
-    """The smallest multiple of LANES that is not below ``length``."""
-    return (length + LANES - 1) // LANES * LANES
+    """The smallest multiple of VECTOR_WIDTH that is not below ``length``."""
+    return (length + VECTOR_WIDTH - 1) // VECTOR_WIDTH * VECTOR_WIDTH
 
 
 @kernel
 def sum_row(row):
     """The sum of a padded row: of every eighth number, and then of those sums by halves."""
     sums = splat(ZERO)
-    for j in range(0, len(row), LANES):
+    for j in range(0, len(row), VECTOR_WIDTH):
         sums = sums + load(row, j)
     return total(sums)
 
@@ -46,7 +46,7 @@ def sum_row(row):
 def sum_changes(row, other):
     """The sum of the absolute differences of two padded rows, as :func:`sum_row`."""
     sums = splat(ZERO)
-    for j in range(0, len(row), LANES):
+    for j in range(0, len(row), VECTOR_WIDTH):
         a, b = load(row, j), load(other, j)
         sums = sums + (larger(a, b) - smaller(a, b))
     return total(sums)
@@ -56,22 +56,22 @@ def sum_changes(row, other):
 def scale_row(row, factor, out):
     """out = row * factor."""
     factors = splat(factor)
-    for j in range(0, len(out), LANES):
+    for j in range(0, len(out), VECTOR_WIDTH):
         store(out, j, load(row, j) * factors)
 
 
 @kernel
 def clear_end(row, size):
     """row[size:] = 0, of a row that is :func:`padded`."""
-    last, nothing = len(row) - LANES, splat(ZERO)
+    last, nothing = len(row) - VECTOR_WIDTH, splat(ZERO)
     store(row, last, choose(load(ONES_THEN_ZEROS, len(row) - size), nothing, load(row, last), nothing))
 
 
 @kernel
 def clear_ends(number, stride, rows):
-    """The last ``LANES`` numbers of each of ``number`` rows = 0, their padding among them."""
+    """The last ``VECTOR_WIDTH`` numbers of each of ``number`` rows = 0, their padding among them."""
     for end in range(stride, (number + 1) * stride, stride):
-        store(rows, end - LANES, splat(ZERO))
+        store(rows, end - VECTOR_WIDTH, splat(ZERO))
 
 
 @kernel
@@ -95,16 +95,16 @@ def list_above(L, bound, values, places):
 def spread(values, places, weights, out):
     """out[k] = the sum over j in ``places`` of values[j] * weights[middle - j + k]."""
     k, size, middle = 0, len(out), (len(weights) - 1) // 2
-    while k + 2 * LANES <= size:  # two at once, because an addition takes longer than what it waits for
+    while k + 2 * VECTOR_WIDTH <= size:  # two at once, because an addition takes longer than what it waits for
         low, high = splat(ZERO), splat(ZERO)
         for n in range(len(places)):
             j = places[n]
             value, place = splat(values[np.uint32(j)]), middle - j + k
             low = low + value * load(weights, place)
-            high = high + value * load(weights, place + LANES)
+            high = high + value * load(weights, place + VECTOR_WIDTH)
         store(out, k, low)
-        store(out, k + LANES, high)
-        k += 2 * LANES
+        store(out, k + VECTOR_WIDTH, high)
+        k += 2 * VECTOR_WIDTH
     if k < size:
         low = splat(ZERO)
         for n in range(len(places)):
@@ -116,7 +116,7 @@ def spread(values, places, weights, out):
 @kernel
 def depart(f_row, g_row, leave, mass, leaving):
     """mass = f_row + g_row, the probability of each position; leaving = mass * leave."""
-    for j in range(0, len(f_row), LANES):
+    for j in range(0, len(f_row), VECTOR_WIDTH):
         both = load(f_row, j) + load(g_row, j)
         store(mass, j, both)
         store(leaving, j, both * load(leave, j))
@@ -126,7 +126,7 @@ def depart(f_row, g_row, leave, mass, leaving):
 def emit(row, e_row):
     """row *= e_row; returns the sum of the row."""
     sums = splat(ZERO)
-    for j in range(0, len(e_row), LANES):
+    for j in range(0, len(e_row), VECTOR_WIDTH):
         value = load(row, j) * load(e_row, j)
         store(row, j, value)
         sums = sums + value
@@ -142,7 +142,7 @@ def meet(f_row, g_row, b, share, e_row, ahead):
     """
     of_null, of_words, most = splat(ZERO), splat(ZERO), splat(ZERO)
     shares = splat(share)
-    for j in range(0, len(e_row), LANES):
+    for j in range(0, len(e_row), VECTOR_WIDTH):
         after = load(b, j)
         posterior = load(f_row, j) * after
         coming = load(e_row, j) * after * shares
@@ -158,7 +158,7 @@ def meet(f_row, g_row, b, share, e_row, ahead):
 def count_departures(f_row, g_row, leave, coming, least, mass, departures):
     """mass = (f_row + g_row) * leave where f_row + g_row > least, else 0; departures += mass * coming."""
     bound, nothing = splat(least), splat(ZERO)
-    for j in range(0, len(f_row), LANES):
+    for j in range(0, len(f_row), VECTOR_WIDTH):
         before = load(f_row, j) + load(g_row, j)
         value = choose(before, bound, before * load(leave, j), nothing)
         store(mass, j, value)
@@ -169,7 +169,7 @@ def count_departures(f_row, g_row, leave, coming, least, mass, departures):
 def step_back(coming, leave, stay, b):
     """b = coming * leave + stay * b."""
     stays = splat(stay)
-    for j in range(0, len(coming), LANES):
+    for j in range(0, len(coming), VECTOR_WIDTH):
         store(b, j, load(coming, j) * load(leave, j) + stays * load(b, j))
 
 
@@ -180,15 +180,15 @@ def add_moves(stride, values, places, ahead, moves):
     Args:
         ahead: float32 (3 stride,), with zeros before and after the numbers meant.
     """
-    for d in range(0, 2 * stride, 2 * LANES):
-        low, high = load(moves, d), load(moves, d + LANES)
+    for d in range(0, 2 * stride, 2 * VECTOR_WIDTH):
+        low, high = load(moves, d), load(moves, d + VECTOR_WIDTH)
         for n in range(len(places)):
             j = places[n]
             value = splat(values[np.uint32(j)])
             low = low + value * load(ahead, d + j)
-            high = high + value * load(ahead, d + j + LANES)
+            high = high + value * load(ahead, d + j + VECTOR_WIDTH)
         store(moves, d, low)
-        store(moves, d + LANES, high)
+        store(moves, d + VECTOR_WIDTH, high)
 
 
 @kernel
@@ -217,7 +217,7 @@ def emission_rows(t, forward, reverse, links, counts, owns, source, target):
     own, reverse_own, least = splat(owns[0]), splat(owns[1]), splat(owns[2])
     total, beyond, factor = splat(target.totals[t]), splat(target.beyond[t]), splat(target.factors[t])
     above, below = splat(target.above[t]), splat(target.below[t])
-    for j in range(0, len(links), LANES):
+    for j in range(0, len(links), VECTOR_WIDTH):
         link, count, totals, others = (
             load(links, j),
             load(counts, j),
@@ -234,7 +234,7 @@ def emission_rows(t, forward, reverse, links, counts, owns, source, target):
 @kernel
 def add_row(row, out):
     """out += row."""
-    for j in range(0, len(out), LANES):
+    for j in range(0, len(out), VECTOR_WIDTH):
         store(out, j, load(out, j) + load(row, j))
 
 
@@ -245,7 +245,7 @@ def link_numbers(links, number, stride, place, numbers):
     Args:
         links: float32 (number * stride,), the chances of a link of the words at ``place``, ``place`` + 1, ... to
             each of ``number`` others.
-        numbers: float32 (FERTILITIES * LANES,), filled.
+        numbers: float32 (FERTILITIES * VECTOR_WIDTH,), filled.
     """
     n0 = splat(ONE)
     n1 = n2 = n3 = n4 = n5 = n6 = n7 = n8 = splat(ZERO)
@@ -261,11 +261,11 @@ def link_numbers(links, number, stride, place, numbers):
         n1 = n1 + (n0 - n1) * p
         n0 = n0 - n0 * p
     store(numbers, 0, n0)
-    store(numbers, LANES, n1)
-    store(numbers, 2 * LANES, n2)
-    store(numbers, 3 * LANES, n3)
-    store(numbers, 4 * LANES, n4)
-    store(numbers, 5 * LANES, n5)
-    store(numbers, 6 * LANES, n6)
-    store(numbers, 7 * LANES, n7)
-    store(numbers, 8 * LANES, n8)
+    store(numbers, VECTOR_WIDTH, n1)
+    store(numbers, 2 * VECTOR_WIDTH, n2)
+    store(numbers, 3 * VECTOR_WIDTH, n3)
+    store(numbers, 4 * VECTOR_WIDTH, n4)
+    store(numbers, 5 * VECTOR_WIDTH, n5)
+    store(numbers, 6 * VECTOR_WIDTH, n6)
+    store(numbers, 7 * VECTOR_WIDTH, n7)
+    store(numbers, 8 * VECTOR_WIDTH, n8)

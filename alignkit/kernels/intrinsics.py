@@ -2,11 +2,12 @@
 
 The vectors are for loops over the few positions of one sentence. Numba turns a loop over an array into vector
 instructions, but keeps its sums in memory or adds numbers one by one, and entering such a loop takes as long as 25
-numbers in it. Here :func:`load_lanes` makes one value of eight neighbours in an array; such values are added,
+numbers in it. Here :func:`load_vector` makes one value of eight neighbours in an array; such values are added,
 subtracted, multiplied and divided with + - * /, and stay in registers. Every number is computed by itself, so the
 bits are the same on every processor, and those of a plain loop.
 
-Bounds are not checked: loading index i reads i to i + 7, so rows are padded to a multiple of ``LANES`` with zeros.
+Bounds are not checked: loading index i reads i to i + 7, so rows are padded with zeros to a multiple of
+``VECTOR_WIDTH``.
 """
 
 from __future__ import annotations
@@ -21,32 +22,33 @@ from numba.extending import intrinsic, lower_builtin, models, register_model, ty
 
 from alignkit.kernels.compile import kernel
 
-LANES = 8
-VECTOR = ir.VectorType(ir.FloatType(), LANES)
+#: Numbers in a vector, its lanes as SIMD instructions have it: as many as an AVX register holds.
+VECTOR_WIDTH = 8
+LLVM_VECTOR = ir.VectorType(ir.FloatType(), VECTOR_WIDTH)
 ALIGNMENT = 4  # bytes: a vector may start at any float32
 
 
-class LanesType(types.Type):
+class VectorType(types.Type):
     """Numba's type of eight float32 numbers."""
 
 
-LANES_TYPE = LanesType("lanes")
+VECTOR_TYPE = VectorType("float32 vector")
 
 
-@register_model(LanesType)
-class LanesModel(models.PrimitiveModel):
+@register_model(VectorType)
+class VectorModel(models.PrimitiveModel):
     """One LLVM vector, which each processor splits into registers of the width that it has."""
 
-    def __init__(self, manager: Any, numba_type: LanesType) -> None:
-        super().__init__(manager, numba_type, VECTOR)
+    def __init__(self, manager: Any, numba_type: VectorType) -> None:
+        super().__init__(manager, numba_type, LLVM_VECTOR)
 
 
 def _define_operator(symbol: Any, instruction: str) -> None:
     @type_callable(symbol)
     def result(context: Any) -> Any:
-        return lambda a, b: LANES_TYPE if a == b == LANES_TYPE else None
+        return lambda a, b: VECTOR_TYPE if a == b == VECTOR_TYPE else None
 
-    @lower_builtin(symbol, LanesType, LanesType)
+    @lower_builtin(symbol, VectorType, VectorType)
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return getattr(builder, instruction)(*args)
 
@@ -61,29 +63,29 @@ def _is_row(array: Any) -> bool:
 
 def _pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
     data = context.make_array(array_type)(context, builder, array).data
-    return builder.bitcast(builder.gep(data, [index]), VECTOR.as_pointer())
+    return builder.bitcast(builder.gep(data, [index]), LLVM_VECTOR.as_pointer())
 
 
 @intrinsic
-def load_lanes(typing: Any, array: Any, index: Any) -> Any:
+def load_vector(typing: Any, array: Any, index: Any) -> Any:
     """array[index : index + 8], of a float32 array."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.load(_pointer(context, builder, sig.args[0], *args), align=ALIGNMENT)
 
-    return (LANES_TYPE(array, types.intp), generate) if _is_row(array) else None
+    return (VECTOR_TYPE(array, types.intp), generate) if _is_row(array) else None
 
 
 @intrinsic
-def store(typing: Any, array: Any, index: Any, lanes: Any) -> Any:
-    """array[index : index + 8] = lanes, of a float32 array."""
+def store(typing: Any, array: Any, index: Any, vector: Any) -> Any:
+    """array[index : index + 8] = vector, of a float32 array."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         builder.store(args[2], _pointer(context, builder, sig.args[0], *args[:2]), align=ALIGNMENT)
         return context.get_dummy_value()
 
-    fits = _is_row(array) and lanes == LANES_TYPE
-    return (types.void(array, types.intp, LANES_TYPE), generate) if fits else None
+    fits = _is_row(array) and vector == VECTOR_TYPE
+    return (types.void(array, types.intp, VECTOR_TYPE), generate) if fits else None
 
 
 @intrinsic
@@ -91,22 +93,22 @@ def splat(typing: Any, number: Any) -> Any:
     """The same number eight times."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        lanes = ir.Constant(VECTOR, ir.Undefined)
-        for lane in range(LANES):
-            lanes = builder.insert_element(lanes, args[0], ir.Constant(ir.IntType(32), lane))
-        return lanes
+        vector = ir.Constant(LLVM_VECTOR, ir.Undefined)
+        for lane in range(VECTOR_WIDTH):
+            vector = builder.insert_element(vector, args[0], ir.Constant(ir.IntType(32), lane))
+        return vector
 
-    return LANES_TYPE(types.float32), generate
+    return VECTOR_TYPE(types.float32), generate
 
 
 @intrinsic
-def lane(typing: Any, lanes: Any, index: Any) -> Any:
+def lane(typing: Any, vector: Any, index: Any) -> Any:
     """One of the eight numbers."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.extract_element(*args)
 
-    return types.float32(LANES_TYPE, types.intp), generate
+    return types.float32(VECTOR_TYPE, types.intp), generate
 
 
 @intrinsic
@@ -116,7 +118,7 @@ def choose(typing: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.select(builder.fcmp_ordered(">", *args[:2]), *args[2:])
 
-    return LANES_TYPE(*[LANES_TYPE] * 4), generate
+    return VECTOR_TYPE(*[VECTOR_TYPE] * 4), generate
 
 
 @kernel

@@ -61,14 +61,14 @@ def similarity(length, other, masks):
 
 
 @kernel
-def similarities(low, high, offsets, columns, source, target, masks, found):
+def similarities(low, high, offsets, columns, source, target, masks, values):
     """The similarity of every pair of source words low <= i < high with the target words of their rows.
 
     Args:
         offsets: int64 (V_src + 1,), columns: int32 (K,), the word pairs by source word.
         source, target: :class:`Letters`.
         masks: uint64 (A,), zeros, one for each letter of the alphabet; left so.
-        found: float32, filled, for the pairs from offsets[low] on.
+        values: float32, filled, for the pairs from offsets[low] on.
     """
     ids, word_starts = source
     target_ids, target_starts = target
@@ -80,7 +80,7 @@ def similarities(low, high, offsets, columns, source, target, masks, found):
         for k in range(offsets[i], offsets[i + 1]):
             o = columns[k]
             other = target_ids[target_starts[o] : min(target_starts[o + 1], target_starts[o] + LONGEST)]
-            found[k - first] = similarity(len(word), other, masks)
+            values[k - first] = similarity(len(word), other, masks)
         for j in range(len(word)):
             masks[word[j]] = np.uint64(0)
 
@@ -229,13 +229,13 @@ def expected_edits(pairs, words, share, edits, tables, counts):
 
 
 @kernel
-def log_ratios(low, high, pairs, words, edits, table, found):
+def log_ratios(low, high, pairs, words, edits, table, ratios):
     """How much likelier pairs low <= p < high are as transliterations than as independent words, as logarithms.
 
     Args:
         pairs, words, edits: as of :func:`expected_edits`.
         table: float64 (W, W), overwritten.
-        found: float64 (N,), filled.
+        ratios: float64 (N,), filled.
     """
     source, target, chances = words
     for p in range(low, high):
@@ -247,4 +247,4 @@ def log_ratios(low, high, pairs, words, edits, table, found):
             value -= math.log(chances[0, a])
         for b in y:
             value -= math.log(chances[1, b])
-        found[p] = value
+        ratios[p] = value

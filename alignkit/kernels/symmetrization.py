@@ -167,19 +167,19 @@ def is_linked(k, chosen, layout):
 def near(k, points, layout):
     """The points of block k that are among ``points`` or have a neighbour there."""
     if layout is None:
-        found = points[k - 1] | points[k] | points[k + 1]
-        return found | found << _ONE | found >> _ONE
+        around = points[k - 1] | points[k] | points[k + 1]
+        return around | around << _ONE | around >> _ONE
     t, w = layout.rows[k], layout.columns[k]
-    found = _ZERO
+    around = _ZERO
     for other in range(layout.starts[t], layout.starts[t + 3]):
         block, step = points[other], layout.columns[other] - w
         if step == 0:
-            found |= block | block << _ONE | block >> _ONE
+            around |= block | block << _ONE | block >> _ONE
         elif step == -1:
-            found |= block >> _LAST
+            around |= block >> _LAST
         elif step == 1:
-            found |= block << _LAST
-    return found
+            around |= block << _LAST
+    return around
 
 
 @kernel

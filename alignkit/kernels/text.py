@@ -55,11 +55,11 @@ def encode(data, tokens, offsets, table, bounds, state):
         offsets: int64 (M + 1,), filled with where each line starts in ``tokens``; offsets[0] must be 0.
         table: the hash table.
         bounds: int64 (2, at least half the table), filled with where each type first appears: start and end.
-        state: int64 (4,): position in data, lines done, tokens done, types found; a later call goes on there.
+        state: int64 (4,): position in data, lines done, tokens done, types so far; a later call goes on there.
     """
     mask = np.uint64(len(table) - 1)
     limit = len(table) // 2
-    i, line, token, found = np.uint64(state[0]), state[1], state[2], state[3]
+    i, line, token, types = np.uint64(state[0]), state[1], state[2], state[3]
     n = np.uint64(len(data))
     while i < n:
         if data[i] == _NEWLINE:
@@ -69,7 +69,7 @@ def encode(data, tokens, offsets, table, bounds, state):
         elif is_separator(data, i):
             i += _ONE
         else:
-            if found >= limit:
+            if types >= limit:
                 break
             start = i
             h = _FNV_START
@@ -79,23 +79,23 @@ def encode(data, tokens, offsets, table, bounds, state):
                 i += _ONE
             slot = (h ^ (h >> _HALF)) & mask
             while True:
-                known = table[slot]
-                if known < 0:
-                    table[slot] = found
-                    bounds[0, found], bounds[1, found] = start, i
-                    known = found
-                    found += 1
+                number = table[slot]
+                if number < 0:
+                    table[slot] = types
+                    bounds[0, types], bounds[1, types] = start, i
+                    number = types
+                    types += 1
                     break
-                place = np.uint32(known)
+                place = np.uint32(number)
                 first = np.uint64(bounds[0, place])
                 if np.uint64(bounds[1, place]) - first == i - start and same_bytes(data, first, start, i - start):
                     break
                 slot = (slot + _ONE) & mask
-            tokens[token] = known
+            tokens[token] = number
             token += 1
     if i >= n and n > 0 and data[n - _ONE] != _NEWLINE:
         offsets[line + 1] = token
-    state[0], state[1], state[2], state[3] = i, line, token, found
+    state[0], state[1], state[2], state[3] = i, line, token, types
 
 
 @kernel

@@ -246,9 +246,9 @@ def fill_scores(low, high, index, rows, target, lengths, there, out, dense):
                 m = sentences[j]
                 place = score_offsets[m] + positions[j]
                 for k in range(offsets[m], offsets[m + 1]):
-                    found = first_not_below(columns, start, end, tokens[k])
-                    if found < end and columns[found] == tokens[k]:
-                        scores[place] = values[found]
+                    entry = first_not_below(columns, start, end, tokens[k])
+                    if entry < end and columns[entry] == tokens[k]:
+                        scores[place] = values[entry]
                     place += lengths[m]
             continue
         # A row that is much longer than the text has words is laid out for these only.

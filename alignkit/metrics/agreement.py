@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from alignkit.errors import AlignkitError
-from alignkit.kernels import agreement as kernels
+from alignkit.kernels import metrics as kernels
 from alignkit.metrics.intervals import RESAMPLES, ratio
 from alignkit.metrics.protocol import PERCENT, Metric, MetricSettings, Percent, score_pair, top_share
 from alignkit.scores import ScoresLike

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from alignkit.kernels import bootstrap as kernels
+from alignkit.kernels import metrics as kernels
 
 RESAMPLES = 1000
 CONFIDENCE = 0.95

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from alignkit.kernels import kendall as kernels
+from alignkit.kernels import metrics as kernels
 from alignkit.metrics.intervals import RESAMPLES, ratio
 from alignkit.metrics.protocol import Metric, MetricSettings, score_pair
 from alignkit.scores import ScoresLike

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypedDict
 import numpy as np
 
 from alignkit.errors import AlignkitError, abbreviated
-from alignkit.kernels.agreement import ScorePair
+from alignkit.kernels.metrics import ScorePair
 from alignkit.metrics.intervals import RESAMPLES, percentile_interval, resampled_sums
 from alignkit.scores import ScoresLike, as_scores
 from alignkit.support.settings import check_values

@@ -7,7 +7,7 @@ import pytest
 
 from alignkit.kernels.forward_backward import forward_backward, pass_space, widen_transitions
 from alignkit.kernels.hmm_rows import padded
-from alignkit.kernels.intrinsics import LANES
+from alignkit.kernels.intrinsics import VECTOR_WIDTH
 
 L, T = 3, 2000
 
@@ -17,10 +17,10 @@ L, T = 3, 2000
 def test_likelihood_of_a_long_sentence_whose_words_are_all_as_likely(emission, width):
     """Whatever the path is, its words have probability emission^T, and the paths sum to 1."""
     weights = [np.ones(n * (width > 0), np.float32) for n in (2 * width + 1, width + 1, width + 1)]
-    transitions, counts = widen_transitions(*weights, 0.25, T + LANES)
+    transitions, counts = widen_transitions(*weights, 0.25, T + VECTOR_WIDTH)
     rows = np.zeros((T, padded(L)), np.float32)
     rows[:, :L] = emission
-    space = pass_space(padded(T) + LANES, rows.size)
+    space = pass_space(padded(T) + VECTOR_WIDTH, rows.size)
     nulls = np.full(T, emission, np.float32)
     found = forward_backward(T, L, rows.ravel(), nulls, transitions, space, counts, False)
     assert found == pytest.approx(T * math.log(emission), rel=1e-5, abs=1e-2)

@@ -1,4 +1,4 @@
-"""Functions of rows in eight lanes: bit for bit what plain loops give, at lengths of one vector and several."""
+"""Functions of rows in vectors of eight numbers: bit for bit what plain loops give, at several lengths."""
 
 import naive_hmm as naive
 import numpy as np
@@ -43,8 +43,8 @@ def test_padding_is_cleared_whatever_it_was(L):
     assert np.array_equal(row, expected)
     matrix = np.full((4, stride), np.nan, np.float32)
     rows.clear_ends(3, stride, matrix.reshape(-1))
-    assert not matrix[:3, -rows.LANES :].any()
-    assert np.isnan(matrix[:3, : -rows.LANES]).all()
+    assert not matrix[:3, -rows.VECTOR_WIDTH :].any()
+    assert np.isnan(matrix[:3, : -rows.VECTOR_WIDTH]).all()
     assert np.isnan(matrix[3]).all()
 
 

@@ -8,11 +8,11 @@ from numba.core.errors import TypingError
 
 from alignkit.kernels.compile import kernel
 from alignkit.kernels.intrinsics import (
-    LANES,
+    VECTOR_WIDTH,
     choose,
     larger,
     largest,
-    load_lanes,
+    load_vector,
     part,
     prefetch,
     smaller,
@@ -21,59 +21,61 @@ from alignkit.kernels.intrinsics import (
     total,
 )
 
-NUMBERS = np.random.default_rng(0).normal(size=(2, 3 * LANES)).astype(np.float32)
+NUMBERS = np.random.default_rng(0).normal(size=(2, 3 * VECTOR_WIDTH)).astype(np.float32)
 
 
 @kernel
 def arithmetic(a, b, out):
-    for k, place in ((0, 0), (1, LANES + 3)):
-        x, y = load_lanes(a, place), load_lanes(b, place)
-        store(out, k * LANES, x * y + x / y - y)
+    for k, place in ((0, 0), (1, VECTOR_WIDTH + 3)):
+        x, y = load_vector(a, place), load_vector(b, place)
+        store(out, k * VECTOR_WIDTH, x * y + x / y - y)
 
 
 @kernel
 def choices(a, b, out):
-    x, y = load_lanes(a, 0), load_lanes(b, 0)
+    x, y = load_vector(a, 0), load_vector(b, 0)
     store(out, 0, larger(x, y))
-    store(out, LANES, smaller(x, y))
-    store(out, 2 * LANES, choose(x, splat(np.float32(0.25)), y, splat(np.float32(0))))
+    store(out, VECTOR_WIDTH, smaller(x, y))
+    store(out, 2 * VECTOR_WIDTH, choose(x, splat(np.float32(0.25)), y, splat(np.float32(0))))
 
 
 @kernel
 def reductions(a):
-    return total(load_lanes(a, 1)), largest(load_lanes(a, 1))
+    return total(load_vector(a, 1)), largest(load_vector(a, 1))
 
 
 def test_arithmetic_has_the_bits_of_single_numbers():
     """No product and sum are made one rounding, which would differ between processors."""
     a, b = NUMBERS
-    out = np.zeros(2 * LANES, np.float32)
+    out = np.zeros(2 * VECTOR_WIDTH, np.float32)
     arithmetic(a, b, out)
     expected = [
-        a[i : i + LANES] * b[i : i + LANES] + a[i : i + LANES] / b[i : i + LANES] - b[i : i + LANES]
-        for i in (0, LANES + 3)
+        a[i : i + VECTOR_WIDTH] * b[i : i + VECTOR_WIDTH]
+        + a[i : i + VECTOR_WIDTH] / b[i : i + VECTOR_WIDTH]
+        - b[i : i + VECTOR_WIDTH]
+        for i in (0, VECTOR_WIDTH + 3)
     ]
     assert np.array_equal(out, np.concatenate(expected))
 
 
 def test_choices():
     a, b = NUMBERS
-    out = np.zeros(3 * LANES, np.float32)
+    out = np.zeros(3 * VECTOR_WIDTH, np.float32)
     choices(a, b, out)
-    x, y = a[:LANES], b[:LANES]
+    x, y = a[:VECTOR_WIDTH], b[:VECTOR_WIDTH]
     expected = np.maximum(x, y), np.minimum(x, y), np.where(x > np.float32(0.25), y, 0)
     assert np.array_equal(out, np.concatenate(expected))
 
 
 def test_what_is_no_number_is_passed_over():
-    a, b = np.full(LANES, np.nan, np.float32), np.ones(LANES, np.float32)
-    out = np.zeros(3 * LANES, np.float32)
+    a, b = np.full(VECTOR_WIDTH, np.nan, np.float32), np.ones(VECTOR_WIDTH, np.float32)
+    out = np.zeros(3 * VECTOR_WIDTH, np.float32)
     choices(a, b, out)
-    assert np.array_equal(out, [1] * 2 * LANES + [0] * LANES)
+    assert np.array_equal(out, [1] * 2 * VECTOR_WIDTH + [0] * VECTOR_WIDTH)
 
 
 def test_reductions_add_halves():
-    x = NUMBERS[0, 1 : 1 + LANES]
+    x = NUMBERS[0, 1 : 1 + VECTOR_WIDTH]
     halves = x[:4] + x[4:]
     quarters = halves[:2] + halves[2:]
     assert reductions(NUMBERS[0]) == (quarters[0] + quarters[1], x.max())

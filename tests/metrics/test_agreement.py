@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from planted import random_matrices
 
 from alignkit.errors import AlignkitError
-from alignkit.kernels.agreement import kth_largest
+from alignkit.kernels.metrics import kth_largest
 from alignkit.metrics.agreement import agreement, agreement_rows, contextualised, count_agreement
 from alignkit.metrics.protocol import top_share
 from alignkit.scores import Scores

@@ -10,15 +10,14 @@ from typing import NamedTuple
 import numpy as np
 
 from alignkit.classical.cooccurrence import PairTable
-from alignkit.classical.hmm.model import FittedCounts, FittedHMM, Ids, text_arrays, values_of
+from alignkit.classical.hmm.model import FittedCounts, FittedHMM, Ids, values_of
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
 from alignkit.classical.hmm.spelling import (
-    alphabet_of,
-    are_mutual,
     are_rare,
     chances_of,
     have_fitting_lengths,
     learned_edits,
+    letters_of,
     plain_words,
     spelled,
     spelling_of_new_pairs,
@@ -27,10 +26,8 @@ from alignkit.classical.hmm.spelling import (
 from alignkit.classical.lexical_model import table_values
 from alignkit.kernels.hmm_m_step import (
     BackgroundClasses,
-    add_class_counts,
     background_values,
     column_sums,
-    divide_by_totals,
     row_sums,
 )
 from alignkit.kernels.hmm_rows import FERTILITIES, TINY
@@ -39,7 +36,7 @@ from alignkit.kernels.spelling import Letters, SpelledWords
 from alignkit.kernels.translation_table import RowSpans
 from alignkit.scores import flat_offsets, tokens_of_elements
 from alignkit.support.arrays import in_runs, offsets_of
-from alignkit.support.threads import blocks, blocks_of_size, run_blocks
+from alignkit.support.threads import blocks_of_size, run_blocks
 from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import Vocabulary
 
@@ -267,38 +264,34 @@ class UnknownPairs:
         new = np.flatnonzero(is_new)
         if not len(new):
             return
-        start = np.full(len(new), self.settings.dirichlet, np.float32)
+        words = tokens_of_elements(bitext, new)
+        forward = np.full(len(new), self.settings.dirichlet, np.float32)
         if self.is_spelled:
             alike = spelling_of_new_pairs(bitext, is_new, threads)[new]
-            alike = np.maximum(alike, self.letters.counts(bitext, ids, new, threads))
-            start += np.float32(self.settings.spelling) * alike
-        probabilities[new, 1] = probabilities[new, 2] = start
-        text, offsets = text_arrays(bitext), flat_offsets(bitext.shapes)
-        ranges, vocabularies = (
-            blocks(np.diff(offsets), threads),
-            (bitext.source.vocabulary, bitext.target.vocabulary),
-        )
+            alike = np.maximum(alike, self.letters.counts(bitext, ids, words, threads))
+            forward += np.float32(self.settings.spelling) * alike
+        reverse = forward.copy()
         weight = self.settings.back_off / len(self.background.classes)
         for classes in self.background.classes:
-            own_classes = classes.classes_of(0, vocabularies[0]), classes.classes_of(1, vocabularies[1])
-            counts = table_values(classes.table, bitext, *own_classes, threads)
-            factors = []  # as of kernels.hmm_m_step.BackOffClasses, with frequencies as the model has them
+            own_classes = (
+                classes.classes_of(0, bitext.source.vocabulary),
+                classes.classes_of(1, bitext.target.vocabulary),
+            )
+            counts = table_values(classes.table, bitext, *own_classes, threads)[new]
+            factors, shares = [], []  # of each word, as in BackOff.add, with frequencies as the model has them
             for side, of in enumerate(own_classes):
-                own, in_class = (
-                    values_of(self.background.totals[side], ids[side]),
-                    values_of(classes.totals[side], of),
-                )
+                own = values_of(self.background.totals[side], ids[side])
+                in_class = values_of(classes.totals[side], of)
                 frequency = np.maximum(own, 1)
                 share = frequency / np.maximum(in_class + (ids[side] < 0), frequency)
                 factor = weight / (np.maximum(in_class - own, 0) + FEW)
-                columns = [share, factor] if side else [factor, share]
-                factors.append(np.stack(columns, axis=1).astype(np.float32))
-            arrays = text, offsets, is_new, counts, (factors[0], factors[1]), probabilities
-            run_blocks(lambda *span, arrays=arrays: add_class_counts(*span, *arrays), ranges, threads)
-        totals = [(values_of(self.background.totals[side], ids[side]) + 1).astype(np.float32) for side in (0, 1)]
-        run_blocks(
-            lambda *span: divide_by_totals(*span, text, offsets, is_new, *totals, probabilities), ranges, threads
-        )
+                factors.append(factor.astype(np.float32)[words[side]])
+                shares.append(share.astype(np.float32)[words[side]])
+            forward += counts * (factors[0] * shares[1])
+            reverse += counts * (shares[0] * factors[1])
+        for side, pseudo_counts in enumerate((forward, reverse)):
+            totals = (values_of(self.background.totals[side], ids[side]) + 1).astype(np.float32)
+            probabilities[new, 1 + side] = np.minimum(pseudo_counts / totals[words[side]], np.float32(1))
 
 
 class LearnedLetters:
@@ -313,43 +306,38 @@ class LearnedLetters:
 
     def __init__(self, background: BackgroundModel) -> None:
         self.totals, table, links = background.totals, background.model.table, background.pairs
-        words = plain_words(background.model.source), plain_words(background.model.target)
-        self.alphabet = alphabet_of(*words)
+        source, target, self.alphabet = letters_of(background.model.source, background.model.target)
         self.is_used = len(links) > 0 and len(self.alphabet) <= MOST_LETTERS
         if not self.is_used:
             return
-        source, target = (spelled(side, self.alphabet) for side in words)
         self.chances = chances_of(source, target, len(self.alphabet) + 1)  # the last letter is any other
-        sources = table.rows
-        mutual = are_mutual(links, self.totals[0][sources], self.totals[1][table.columns])
-        mutual &= have_fitting_lengths(source)[sources] & have_fitting_lengths(target)[table.columns]
-        pairs = np.stack([sources[mutual], table.columns[mutual]], axis=1).astype(np.int64)
-        self.edits = learned_edits(pairs, SpelledWords(source, target, self.chances))
+        words = SpelledWords(source, target, self.chances)
+        self.edits = learned_edits(table.rows, table.columns, links, self.totals, words)
 
-    def counts(self, bitext: Bitext, ids: Ids, new: np.ndarray, threads: int) -> np.ndarray:
+    def counts(self, bitext: Bitext, ids: Ids, words: tuple[np.ndarray, np.ndarray], threads: int) -> np.ndarray:
         """Judge how sure it is that pairs of rare or unknown words are transliterations.
 
         Args:
             bitext: M pairs.
             ids: the model's ids of the text's source and target words, -1 if unknown.
-            new: int64 (N,), elements of the (T, L) matrices whose pair of words the model does not know.
+            words: int (N,) each, the source and the target word of pairs that the model does not know.
             threads: how many to use; no result depends on it.
 
         Returns:
             float32 (N,), from 0 to 1.
         """
-        counts = np.zeros(len(new), np.float32)
+        counts = np.zeros(len(words[0]), np.float32)
         if not self.is_used:
             return counts
-        words = tokens_of_elements(bitext, new)
         seen = [values_of(self.totals[side], ids[side])[words[side]] + 1 for side in (0, 1)]
         places = np.flatnonzero(are_rare(*seen))
         source, sources = self._spelled(bitext.source.vocabulary, words[0][places])
         target, targets = self._spelled(bitext.target.vocabulary, words[1][places])
-        fit = have_fitting_lengths(source)[sources] & have_fitting_lengths(target)[targets]
+        letters = SpelledWords(source, target, self.chances)
+        fit = have_fitting_lengths(letters, sources, targets)
         keys, which = np.unique(sources[fit] * max(len(target.offsets), 1) + targets[fit], return_inverse=True)
         pairs = np.stack(np.divmod(keys, max(len(target.offsets), 1)), axis=1)
-        values = transliterations(pairs, SpelledWords(source, target, self.chances), self.edits, threads)
+        values = transliterations(pairs, letters, self.edits, threads)
         counts[places[fit]] = values[which]
         return counts
 

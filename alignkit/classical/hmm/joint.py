@@ -65,6 +65,7 @@ from alignkit.classical.hmm.settings import (
 from alignkit.classical.hmm.views import (
     FEW_WORDS_VIEWS,
     SMALL_VIEWS,
+    SPELLED,
     VIEWS,
     Linked,
     View,
@@ -708,7 +709,7 @@ def settings_of_view(settings: HMMSettings, view: View) -> HMMSettings:
     """Settings for a text as a view shows it: short units have no spelling, and subwords get few iterations."""
     return replace(
         settings,
-        spelling=settings.spelling if view.is_spelled else 0.0,
+        spelling=settings.spelling if not view.subwords or view.subwords >= SPELLED else 0.0,
         least_own=settings.least_own if view.has_words else 0.0,
         iterations=min(settings.iterations, SUBWORD_ITERATIONS) if view.subwords else settings.iterations,
     )

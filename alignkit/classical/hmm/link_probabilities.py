@@ -15,7 +15,6 @@ they have none.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import reduce
 from itertools import islice
 from typing import Self
 
@@ -66,8 +65,7 @@ def levels_of_links(log_odds: np.ndarray) -> np.ndarray:
     is of probabilities from exp(-n / 4) down to exp(-(n + 1) / 4), and the last one of everything below."""
     levels = np.full(len(log_odds), LEVELS - 1, np.uint8)
     seen = np.flatnonzero(log_odds > HARDLY)  # few: the others are no links in either direction
-    found = np.log(chances(log_odds[seen])) / np.float32(-STEP)
-    levels[seen] = np.minimum(found, LEVELS - 1)
+    levels[seen] = np.minimum(np.log(chances(log_odds[seen])) / np.float32(-STEP), LEVELS - 1)
     return levels
 
 
@@ -183,18 +181,20 @@ class Attachment:
             words = (i for i in order if counts[i] and is_word(side.vocabulary[i]))
             frequent.append(np.fromiter(islice(words, FREQUENT), np.int64))
         columns, rows = (_side(side, ids, np.arange(len(ids))) for side, ids in zip(sides, frequent, strict=True))
-        directions = []
+        ranges, directions = blocks(np.diff(links.offsets), threads), []
         for side, ids, own, other in zip(sides, frequent, (columns, rows), (rows, columns), strict=True):
-
-            def count(low: int, high: int, own: Side = own, other: Side = other) -> np.ndarray:
-                counts = np.zeros((2, FREQUENT), np.int64)
-                count_shared(low, high, own, other, links, own is rows, counts)
-                return counts
-
             # How often each word shares a partner with the word after it, and before it, and what is expected of
             # the words of its side. Where nothing is shared, no direction has twice the cases of the other.
-            parts = run_blocks(count, blocks(np.diff(links.offsets), threads) or [(0, 0)], threads)
-            shared = reduce(np.add, parts)
+            counts = np.zeros((len(ranges), 2, FREQUENT), np.int64)
+            arrays = own, other, links, own is rows
+            run_blocks(
+                lambda *span, arrays=arrays, counts=counts: count_shared(
+                    *span, *arrays, counts[ranges.index(span)]
+                ),
+                ranges,
+                threads,
+            )
+            shared = counts.sum(0)
             expected = np.maximum(PRIOR * shared.sum(1, keepdims=True) / max(shared.sum(), 1), 1e-9)
             after, before = shared + expected
             direction, is_after = np.zeros(len(side.vocabulary), np.int8), after >= RATIO * before

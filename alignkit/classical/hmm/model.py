@@ -98,11 +98,6 @@ class HMMParameters:
         """All but the NULL probability, by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)[:-1]}
 
-    @property
-    def types(self) -> tuple[int, int]:
-        """(V_x, V_y)."""
-        return len(self.emission_floor), len(self.null)
-
 
 @dataclass(frozen=True, eq=False)
 class FittedCounts:
@@ -144,11 +139,10 @@ class FittedHMM(LexicalModel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        types = (len(self.source), len(self.target))
-        if self.forward.types != types:
-            raise ValueError("the parameters do not fit the vocabularies")
-        if self.reverse is not None and self.reverse.types != types[::-1]:
-            raise ValueError("the reverse parameters do not fit the vocabularies")
+        sides = (self.source, self.target), (self.target, self.source)
+        for name, each, (states, emitted) in zip(("", "reverse "), self.directions, sides, strict=False):
+            if (len(each.emission_floor), len(each.null)) != (len(states), len(emitted)):
+                raise ValueError(f"the {name}parameters do not fit the vocabularies")
         if any(len(direction.emission) != len(self.table.values) for direction in self.directions):
             raise ValueError("each direction must have an emission for each pair of the table")
 
@@ -167,7 +161,7 @@ class FittedHMM(LexicalModel):
         plain = (
             replace(
                 each,
-                fertility=np.ones((each.types[0], 1), np.float32),
+                fertility=np.ones((len(each.emission_floor), 1), np.float32),
                 emission_alike=np.zeros_like(each.emission_alike),
             )
             for each in self.directions
@@ -217,8 +211,8 @@ def unpack_hmm(arrays: Fields, header: Record, directions: int) -> dict[str, Any
 
 def values_of(values: np.ndarray, ids: np.ndarray, unknown: float = 0) -> np.ndarray:
     """values[ids], and ``unknown`` where an id is -1; in time that does not depend on the number of values."""
-    out, known = np.full((len(ids), *values.shape[1:]), unknown, values.dtype), ids >= 0
-    out[known] = values[ids[known]]
+    out, is_known = np.full((len(ids), *values.shape[1:]), unknown, values.dtype), ids >= 0
+    out[is_known] = values[ids[is_known]]
     return out
 
 

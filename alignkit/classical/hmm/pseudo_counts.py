@@ -9,7 +9,7 @@ from alignkit.classical.cooccurrence import IndexedBitext
 from alignkit.classical.hmm.background import FEW, BackgroundModel, BackgroundPairs, Classes
 from alignkit.classical.hmm.model import Ids, text_arrays
 from alignkit.classical.hmm.settings import HMMSettings
-from alignkit.classical.hmm.spelling import MOST_PAIRS, Transliteration, are_words, spelling_counts
+from alignkit.classical.hmm.spelling import MOST_PAIRS, Transliteration, are_words, letters_of, spelling_counts
 from alignkit.classical.priors import LexiconPrior
 from alignkit.embeddings.levels import LEVELS, STEP, UNKNOWN
 from alignkit.kernels.expected_links import UNIT, add_by_level, count_pairs
@@ -89,10 +89,12 @@ class PairCounts:
         if prior is not None and settings.fold_case:
             prior = prior.lowercased
         self.lexicon = None if prior is None else prior.pseudo_counts(bitext, self.rows)
-        self.alike = spelling_counts(bitext, self.rows, threads) if settings.spelling > 0 else None
-        self.transliteration = None
-        if self.alike is not None and len(columns) <= MOST_PAIRS:
-            self.transliteration = Transliteration(bitext, self.rows, self.alike, self.frequencies, threads)
+        self.alike = self.transliteration = None
+        if settings.spelling > 0:
+            letters = letters_of(bitext.source.vocabulary, bitext.target.vocabulary)
+            self.alike = spelling_counts(letters, self.rows, threads)
+            if len(columns) <= MOST_PAIRS:
+                self.transliteration = Transliteration(letters, self.rows, self.alike, self.frequencies, threads)
         affixes = settings.affix_slices if settings.back_off > 0 else []
         self.back_off = [
             BackOff(bitext, affix, settings.back_off / len(affixes), self.frequencies, n, in_model)

@@ -20,6 +20,7 @@ from alignkit.kernels.spelling import (
     similarities,
 )
 from alignkit.scores import flat_offsets
+from alignkit.support.arrays import offsets_of
 from alignkit.support.threads import blocks, run_blocks
 from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import Vocabulary
@@ -71,7 +72,9 @@ def are_words(vocabulary: Vocabulary) -> np.ndarray:
     return np.fromiter(map(is_word, vocabulary), bool, len(vocabulary))
 
 
-def spelling_counts(bitext: Bitext, rows: TableRows, threads: int) -> tuple[np.ndarray, np.ndarray]:
+def spelling_counts(
+    letters: tuple[Letters, Letters, np.ndarray], rows: TableRows, threads: int
+) -> tuple[np.ndarray, np.ndarray]:
     """The word pairs that are spelled alike, and by how much.
 
     The similarity of two words is the length of their longest common subsequence divided by that of the longer
@@ -79,19 +82,19 @@ def spelling_counts(bitext: Bitext, rows: TableRows, threads: int) -> tuple[np.n
     a similarity s above 0.6 count (s - 0.6) / 0.4.
 
     Args:
-        bitext: the text.
+        letters: of the words of a text (:func:`letters_of`).
         rows: its K word pairs, by source word.
         threads: how many to use; no result depends on it.
 
     Returns:
         (int64 (N,), indices of such pairs in ``rows``; float32 (N,), above 0 and at most 1).
     """
-    source, target, letters = letters_of(bitext)
+    source, target, alphabet = letters
     offsets = rows.offsets
 
     def compare(low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
         values = np.zeros(offsets[high] - offsets[low], np.float32)
-        similarities(low, high, offsets, rows.columns, source, target, np.zeros(letters, np.uint64), values)
+        similarities(low, high, offsets, rows.columns, source, target, np.zeros(len(alphabet), np.uint64), values)
         counts = (values - np.float32(ALIKE)) / np.float32(1 - ALIKE)
         places = np.flatnonzero(counts > 0)
         return places + offsets[low], counts[places]
@@ -109,23 +112,24 @@ def spelling_of_new_pairs(bitext: Bitext, is_new: np.ndarray, threads: int) -> n
         is_new: bool (P,), the elements whose pair of words a model does not know; the others get 0.
         threads: how many to use; no result depends on it.
     """
-    source, target, letters = letters_of(bitext)
+    *words, alphabet = letters_of(bitext.source.vocabulary, bitext.target.vocabulary)
     text = bitext.source.tokens, bitext.source.offsets, bitext.target.tokens, bitext.target.offsets
     values, offsets = np.where(is_new, np.float32(-1), np.float32(0)), flat_offsets(bitext.shapes)
-    words = source, target
     run_blocks(
-        lambda *span: matrix_similarities(*span, text, *words, np.zeros(letters, np.uint64), (values, offsets)),
+        lambda *span: matrix_similarities(
+            *span, text, *words, np.zeros(len(alphabet), np.uint64), (values, offsets)
+        ),
         blocks(np.diff(offsets), threads),
         threads,
     )
     return np.maximum((values - np.float32(ALIKE)) / np.float32(1 - ALIKE), np.float32(0))
 
 
-def letters_of(bitext: Bitext) -> tuple[Letters, Letters, int]:
-    """The letters of both sides' words, in lower case and without accents, and how many there are."""
-    words = plain_words(bitext.source.vocabulary), plain_words(bitext.target.vocabulary)
-    alphabet = alphabet_of(*words)
-    return spelled(words[0], alphabet), spelled(words[1], alphabet), len(alphabet)
+def letters_of(source: Iterable[str], target: Iterable[str]) -> tuple[Letters, Letters, np.ndarray]:
+    """The letters of both sides' words (:func:`plain_words`), and uint32 (A,): their alphabet, rising."""
+    words = plain_words(source), plain_words(target)
+    alphabet = np.array(sorted(map(ord, set[str]().union(*words[0], *words[1]))), np.uint32)
+    return spelled(words[0], alphabet), spelled(words[1], alphabet), alphabet
 
 
 def plain_words(words: Iterable[str]) -> list[str]:
@@ -141,27 +145,13 @@ def plain_words(words: Iterable[str]) -> list[str]:
     return [word if word.isascii() else word.translate(plain) or word for word in lower]
 
 
-def alphabet_of(*sides: list[str]) -> np.ndarray:
-    """uint32 (A,): the letters of words, rising."""
-    codes = [_codes(words) for words in sides]
-    is_there = np.zeros(max(int(side.max(initial=0)) for side in codes) + 1, bool)
-    for side in codes:
-        is_there[side] = True
-    return np.flatnonzero(is_there).astype(np.uint32)
-
-
 def spelled(words: list[str], alphabet: np.ndarray) -> Letters:
     """The letters of words by their number in an alphabet uint32 (A,); those that it does not have are A."""
     numbers = np.full(int(alphabet.max(initial=0)) + 2, len(alphabet), np.int32)
     numbers[alphabet] = np.arange(len(alphabet))
-    ids = numbers[np.minimum(_codes(words), np.uint32(len(numbers) - 1))]
-    offsets = np.zeros(len(words) + 1, np.int64)
-    np.cumsum([len(word) for word in words], out=offsets[1:])
-    return Letters(ids, offsets)
-
-
-def _codes(words: list[str]) -> np.ndarray:
-    return np.frombuffer("".join(words).encode("utf-32-le", "surrogatepass"), np.uint32)
+    codes = np.frombuffer("".join(words).encode("utf-32-le", "surrogatepass"), np.uint32)
+    ids = numbers[np.minimum(codes, np.uint32(len(numbers) - 1))]
+    return Letters(ids, offsets_of([len(word) for word in words]))
 
 
 class Transliteration:
@@ -172,7 +162,7 @@ class Transliteration:
     independent words; EM tells them apart (Sajjad, Fraser and Schmid 2012).
 
     Args:
-        bitext: M pairs.
+        letters: of the words of a text (:func:`letters_of`).
         rows: its word pairs by source word.
         alike: those that :func:`spelling_counts` returns: such pairs get what is missing.
         frequencies: of the source and the target words.
@@ -181,24 +171,21 @@ class Transliteration:
 
     def __init__(
         self,
-        bitext: Bitext,
+        letters: tuple[Letters, Letters, np.ndarray],
         rows: TableRows,
         alike: tuple[np.ndarray, np.ndarray],
         frequencies: list[np.ndarray],
         threads: int,
     ) -> None:
-        self.threads = threads
-        source, target, letters = letters_of(bitext)
+        source, target, alphabet = letters
+        self._words = SpelledWords(source, target, chances_of(source, target, len(alphabet)))
         self._sources = np.repeat(np.arange(len(rows.offsets) - 1), np.diff(rows.offsets))
-        self._targets = rows.columns
-        fits = have_fitting_lengths(source), have_fitting_lengths(target)
-        self._fits = fits[0][self._sources] & fits[1][self._targets]
-        seen = frequencies[0][self._sources], frequencies[1][self._targets]
-        self._places = np.flatnonzero(self._fits & are_rare(*seen))
+        self._targets, self.threads = rows.columns, threads
+        places = np.flatnonzero(are_rare(frequencies[0][self._sources], frequencies[1][self._targets]))
+        self._places = places[have_fitting_lengths(self._words, self._sources[places], self._targets[places])]
         spelled = np.zeros(len(rows.columns), np.float32)
         spelled[alike[0]] = alike[1]
         self._spelled = spelled[self._places]
-        self._words = SpelledWords(source, target, chances_of(source, target, letters))
 
     def counts(self, links: np.ndarray, totals: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """The word pairs that are transliterations, and how sure that is.
@@ -210,17 +197,31 @@ class Transliteration:
         Returns:
             (int64 (N,), indices of such pairs in the rows; float32 (N,), above 0 and at most 1).
         """
-        mutual = self._fits & are_mutual(links, totals[0][self._sources], totals[1][self._targets])
-        pairs = np.stack([self._sources[mutual], self._targets[mutual]], axis=1).astype(np.int64)
-        edits = learned_edits(pairs, self._words)
+        edits = learned_edits(self._sources, self._targets, links, totals, self._words)
         rare = np.stack([self._sources[self._places], self._targets[self._places]], axis=1).astype(np.int64)
         counts = transliterations(rare, self._words, edits, self.threads)
         chosen = counts > self._spelled
         return self._places[chosen], (counts - self._spelled)[chosen].astype(np.float32)
 
 
-def learned_edits(pairs: np.ndarray, words: SpelledWords) -> Edits:
-    """The edits' probabilities, by EM on pairs of words int64 (N, 2)."""
+def learned_edits(
+    sources: np.ndarray,
+    targets: np.ndarray,
+    links: np.ndarray,
+    totals: tuple[np.ndarray, ...],
+    words: SpelledWords,
+) -> Edits:
+    """The edits' probabilities, by EM on pairs of words of which each has many of the other's links.
+
+    Args:
+        sources, targets: int (K,), the words of each pair; links: (K,), its expected links.
+        totals: float64 (V_src,) and (V_tgt,), the sums of the links by word.
+        words: their letters.
+    """
+    mutual = links >= LEAST_LINKS
+    mutual &= (links >= SHARE * totals[0][sources]) & (links >= SHARE * totals[1][targets])
+    sources, targets = sources[mutual], targets[mutual]
+    pairs = np.stack([sources, targets], axis=1)[have_fitting_lengths(words, sources, targets)].astype(np.int64)
     if len(pairs) > LEARNED_FROM:
         pairs = pairs[np.linspace(0, len(pairs) - 1, LEARNED_FROM).astype(np.int64)]
     source, target = words.chances
@@ -258,10 +259,11 @@ def chances_of(source: Letters, target: Letters, letters: int) -> np.ndarray:
     return np.stack([count / count.sum() for count in counts])
 
 
-def have_fitting_lengths(letters: Letters) -> np.ndarray:
-    """bool (V,): the words that are neither too short nor too long."""
-    lengths = np.diff(letters.offsets)
-    return (lengths >= SHORTEST_WORD) & (lengths <= LONGEST_WORD)
+def have_fitting_lengths(words: SpelledWords, sources: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """bool (N,): the pairs of words of which neither is too short or too long."""
+    lengths = np.diff(words.source.offsets)[sources], np.diff(words.target.offsets)[targets]
+    fitting: np.ndarray = (np.minimum(*lengths) >= SHORTEST_WORD) & (np.maximum(*lengths) <= LONGEST_WORD)
+    return fitting
 
 
 def are_rare(source: np.ndarray, target: np.ndarray) -> np.ndarray:
@@ -269,9 +271,3 @@ def are_rare(source: np.ndarray, target: np.ndarray) -> np.ndarray:
     fewer, more = np.minimum(source, target), np.maximum(source, target)
     rare: np.ndarray = (fewer <= RARE) & (more <= IMBALANCE * fewer)
     return rare
-
-
-def are_mutual(links: np.ndarray, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """bool (N,): the pairs whose links are most of those of both words."""
-    mutual: np.ndarray = (links >= LEAST_LINKS) & (links >= SHARE * source) & (links >= SHARE * target)
-    return mutual

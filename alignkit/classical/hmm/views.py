@@ -14,7 +14,7 @@ import numpy as np
 from alignkit.classical.hmm.spelling import is_word
 from alignkit.embeddings.levels import UNKNOWN
 from alignkit.errors import AlignkitError
-from alignkit.kernels.views import UnitCounts, fill_means, fill_merged, spread_values
+from alignkit.kernels.link_probabilities import UnitCounts, fill_means, fill_merged, spread_values
 from alignkit.links.links import Links
 from alignkit.scores import Scores, flat_offsets
 from alignkit.support.arrays import in_runs, offsets_of
@@ -74,11 +74,6 @@ class View:
         """True if the units are whole words, one or several."""
         return not self.letters and not self.subwords
 
-    @property
-    def is_spelled(self) -> bool:
-        """True if units can be compared by their spelling."""
-        return not self.subwords or self.subwords >= SPELLED
-
     def pieces(self, side: int, word: str) -> tuple[str, ...]:
         """The units of a source (0) or target (1) word."""
         if self.tokenizers is None:
@@ -107,14 +102,14 @@ def unpack_view(fields: Fields, header: Record) -> View:
     """A view from what its ``arrays`` and ``header`` wrote; raises AlignkitError if they are damaged."""
     letters, subwords = header.whole("letters"), header.whole("subwords")
     if header.flag("joined"):
-        known, others = (unpack_vocabulary(fields, name) for name in COLLOCATIONS)
-        return View(joined=True, collocations=(known, others))
+        source, target = (unpack_vocabulary(fields, name) for name in COLLOCATIONS)
+        return View(joined=True, collocations=(source, target))
     if not subwords:
         return View(letters, fold_case=header.flag("fold_case"))
-    source, target = (SubwordTokenizer(fields.get(name, np.uint8).tobytes()) for name in TOKENIZERS)
-    for tokenizer in (source, target):
+    first, second = (SubwordTokenizer(fields.get(name, np.uint8).tobytes()) for name in TOKENIZERS)
+    for tokenizer in (first, second):
         tokenizer.pieces("a")  # which a damaged one cannot
-    return View(letters, subwords, tokenizers=(source, target))
+    return View(letters, subwords, tokenizers=(first, second))
 
 
 #: What `alignkit align` looks at where a text is small; where it has few words, with ``--quality best`` too. Views
@@ -159,9 +154,9 @@ def trained_views(views: tuple[View, ...], bitext: Bitext) -> tuple[View, ...]:
     for view in views:
         if view.joined and view.collocations is None:
             text = lowercased(bitext)
-            known, others = (find_collocations(side, is_word) for side in (text.source, text.target))
-            if len(known) + len(others) >= LEAST_JOINED * sum(map(len, sides)) > 0:
-                trained.append(replace(view, collocations=(known, others)))
+            of_source, of_target = (find_collocations(side, is_word) for side in (text.source, text.target))
+            if len(of_source) + len(of_target) >= LEAST_JOINED * sum(map(len, sides)) > 0:
+                trained.append(replace(view, collocations=(of_source, of_target)))
             continue
         if not view.subwords or view.tokenizers is not None:
             if not view.letters or any(len(word) > view.letters for counts in sides for word in counts):
@@ -236,14 +231,9 @@ class ViewedText:
         if not self._is_one_to_one:
             of_words, levels = (levels, flat_offsets(self._shapes)), np.empty(offsets[-1], levels.dtype)
             arrays = *self._counts, of_words, (levels, offsets)
-
-            def fill(low: int, high: int) -> None:
-                if self.view.joined:
-                    fill_means(low, high, *arrays, UNKNOWN)
-                else:
-                    spread_values(low, high, *arrays)
-
-            run_blocks(fill, blocks(np.diff(offsets), threads), threads)
+            # A unit has several words, or a word has several units.
+            fill, unknown = (fill_means, (UNKNOWN,)) if self.view.joined else (spread_values, ())
+            run_blocks(lambda *span: fill(*span, *arrays, *unknown), blocks(np.diff(offsets), threads), threads)
         if not long.any():
             return levels
         if long.all():

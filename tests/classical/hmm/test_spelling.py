@@ -9,7 +9,14 @@ from alignkit.classical.cooccurrence import IndexedBitext
 from alignkit.classical.hmm.hmm import leave_one_out_share
 from alignkit.classical.hmm.joint import fit_joint, fit_view
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
-from alignkit.classical.hmm.spelling import ALIKE, are_words, plain_words, spelling_counts, spelling_of_new_pairs
+from alignkit.classical.hmm.spelling import (
+    ALIKE,
+    are_words,
+    letters_of,
+    plain_words,
+    spelling_counts,
+    spelling_of_new_pairs,
+)
 from alignkit.classical.hmm.views import View, ViewedText
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import read_bitext
@@ -38,7 +45,8 @@ def counts_of(source, target, threads=1):
     """{(source word, target word): count}"""
     bitext = Bitext.from_sentences(source, target)
     rows = IndexedBitext(bitext, threads).pairs()
-    places, counts = spelling_counts(bitext, rows, threads)
+    letters = letters_of(bitext.source.vocabulary, bitext.target.vocabulary)
+    places, counts = spelling_counts(letters, rows, threads)
     sources = np.repeat(np.arange(len(rows.offsets) - 1), np.diff(rows.offsets))
     words = bitext.source.vocabulary, bitext.target.vocabulary
     pairs = zip(sources[places], rows.columns[places], counts, strict=True)

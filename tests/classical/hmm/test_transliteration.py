@@ -9,7 +9,7 @@ import pytest
 
 from alignkit.classical.hmm import background, pseudo_counts, spelling
 from alignkit.classical.hmm.joint import fit_joint, load_joint
-from alignkit.classical.hmm.spelling import alphabet_of, learned_edits, spelled
+from alignkit.classical.hmm.spelling import learned_edits, letters_of
 from alignkit.classical.hmm.views import View
 from alignkit.kernels.spelling import LONGEST_WORD, SpelledWords
 from alignkit.links.links import GoldLinks, Links
@@ -99,10 +99,11 @@ def test_threads_do_not_matter(threads):
 def test_a_long_word_of_rare_letters_does_not_spoil_what_is_learned():
     """Its probability is too small for a number, as it may be in a large text."""
     words = [["abcd", "x" * LONGEST_WORD], ["efgh", "y" * LONGEST_WORD]]
-    alphabet = alphabet_of(*words)
-    source, target = (spelled(side, alphabet) for side in words)
+    source, target, alphabet = letters_of(*words)
     chances = np.where(np.isin(alphabet, [ord("x"), ord("y")]), 1e-12, 0.1)
-    edits = learned_edits(np.array([[0, 0], [1, 1]]), SpelledWords(source, target, np.stack([chances, chances])))
+    places, links = np.arange(2), np.ones(2)
+    spelled = SpelledWords(source, target, np.stack([chances, chances]))
+    edits = learned_edits(places, places, links, (links, links), spelled)
     assert all(np.isfinite(each).all() for each in edits)
     assert edits.substituted[0, 4] > edits.substituted[0, 5]
 
@@ -119,7 +120,7 @@ def test_the_share_of_transliterations_is_found(planted, monkeypatch):
     draw, shares, kept = random.Random(3), [], spelling.expected_edits
     words, others = (["".join(draw.choices("abdegiklmnoprstuvz", k=6)) for _ in range(400)] for _ in range(2))
     coded = [word.translate(CODE) for word in (*words[: int(planted * 400)], *others[int(planted * 400) :])]
-    alphabet = alphabet_of(words, coded)
+    source, target, alphabet = letters_of(words, coded)
     chances = np.full((2, len(alphabet)), 1 / 18)
 
     def spy(pairs, words, share, *rest):
@@ -127,6 +128,6 @@ def test_the_share_of_transliterations_is_found(planted, monkeypatch):
         return kept(pairs, words, share, *rest)
 
     monkeypatch.setattr(spelling, "expected_edits", spy)
-    sides = SpelledWords(spelled(words, alphabet), spelled(coded, alphabet), chances)
-    learned_edits(np.arange(400).repeat(2).reshape(-1, 2), sides)
+    places, links = np.arange(400), np.ones(400)
+    learned_edits(places, places, links, (links, links), SpelledWords(source, target, chances))
     assert shares[-1] == pytest.approx(planted, abs=0.05)

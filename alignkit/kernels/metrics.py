@@ -1,4 +1,5 @@
-"""Two sets of scores of the same sentence pairs, and their agreement row by row."""
+"""Two sets of scores of the same sentence pairs, and their agreement and rank correlation row by row; sums over
+sentence pairs drawn with replacement."""
 
 from __future__ import annotations
 
@@ -115,7 +116,89 @@ def list_agreement(low, high, scores, part, work, first, rows):
             continue
         for t in range(shapes[m, 0]):
             start = offsets[m] + t * width
-            found = compare_row(u[start : start + width], v[start : start + width], part, work)
-            best[first[m] + t] = found[0]
-            hits[first[m] + t] = found[1]
-            expected[first[m] + t] = found[3]
+            place, hit, _, share = compare_row(u[start : start + width], v[start : start + width], part, work)
+            best[first[m] + t] = place
+            hits[first[m] + t] = hit
+            expected[first[m] + t] = share
+
+
+@kernel
+def concord_pairs(x, y):
+    """(concordant - discordant, pairs tied in x, pairs tied in y) over all pairs of places of two rows."""
+    concord = 0
+    tied_x = 0
+    tied_y = 0
+    for i in range(1, len(x)):
+        xi = x[i]
+        yi = y[i]
+        for j in range(i):
+            rise_x = np.int32(xi > x[j]) - np.int32(xi < x[j])
+            rise_y = np.int32(yi > y[j]) - np.int32(yi < y[j])
+            concord += rise_x * rise_y
+            tied_x += 1 - rise_x * rise_x
+            tied_y += 1 - rise_y * rise_y
+    return concord, tied_x, tied_y
+
+
+@kernel
+def kendall_tau(x, y):
+    """Kendall's tau-b of two rows (L,); NaN if they are shorter than two or all values of one are equal."""
+    size = np.int64(len(x))
+    pairs = size * (size - 1) // 2
+    concord, tied_x, tied_y = concord_pairs(x, y)
+    if tied_x == pairs or tied_y == pairs:
+        return np.nan
+    # The root of a square is exact: tau of a row with itself is 1.
+    return concord / np.sqrt(np.float64(pairs - tied_x) * np.float64(pairs - tied_y))
+
+
+@kernel
+def fill_tau_sums(low, high, scores, sums):
+    """Kendall's tau-b of every row, summed per sentence pair, for pairs low <= m < high.
+
+    Args:
+        scores: a :class:`ScorePair`.
+        sums: float64 (M, 3), filled with the sum of tau, the rows where it is defined, and the rows where not.
+    """
+    u, v, shapes, offsets = scores
+    for m in range(low, high):
+        rows, width = shapes[m, 0], shapes[m, 1]
+        total = 0.0
+        defined = 0.0
+        for t in range(rows):
+            start = offsets[m] + t * width
+            tau = kendall_tau(u[start : start + width], v[start : start + width])
+            if tau == tau:  # not NaN
+                total += tau
+                defined += 1.0
+        sums[m, 0] = total
+        sums[m, 1] = defined
+        sums[m, 2] = rows - defined
+
+
+@kernel
+def resample_sums(statistics, seed, sums):
+    """Bootstrap: sums[b] = the columns' sums over M sentence pairs drawn with replacement.
+
+    The draws come from splitmix64 started at ``seed``, so they do not depend on a library's version.
+
+    Args:
+        statistics: float64 (M, K), a row per sentence pair.
+        seed: of the draws.
+        sums: float64 (B, K), filled.
+    """
+    state = np.uint64(seed)
+    pairs, columns = statistics.shape
+    count = np.uint64(pairs)
+    for b in range(len(sums)):
+        for k in range(columns):
+            sums[b, k] = 0.0
+        for _ in range(pairs):
+            state += np.uint64(0x9E3779B97F4A7C15)
+            z = state
+            z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            z = z ^ (z >> np.uint64(31))
+            m = np.int64(z % count)  # the bias of % is below M / 2^64
+            for k in range(columns):
+                sums[b, k] += statistics[m, k]
