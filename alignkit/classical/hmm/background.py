@@ -278,6 +278,8 @@ class UnknownPairs:
                 classes.classes_of(1, bitext.target.vocabulary),
             )
             counts = table_values(classes.table, bitext, *own_classes, threads)[new]
+            counted = np.flatnonzero(counts)
+            counts, x, y = counts[counted], words[0][counted], words[1][counted]
             factors, shares = [], []  # of each word, as in BackOff.add, with frequencies as the model has them
             for side, of in enumerate(own_classes):
                 own = values_of(self.background.totals[side], ids[side])
@@ -285,10 +287,10 @@ class UnknownPairs:
                 frequency = np.maximum(own, 1)
                 share = frequency / np.maximum(in_class + (ids[side] < 0), frequency)
                 factor = weight / (np.maximum(in_class - own, 0) + FEW)
-                factors.append(factor.astype(np.float32)[words[side]])
-                shares.append(share.astype(np.float32)[words[side]])
-            forward += counts * (factors[0] * shares[1])
-            reverse += counts * (shares[0] * factors[1])
+                factors.append(factor.astype(np.float32))
+                shares.append(share.astype(np.float32))
+            forward[counted] += counts * (factors[0][x] * shares[1][y])
+            reverse[counted] += counts * (shares[0][x] * factors[1][y])
         for side, pseudo_counts in enumerate((forward, reverse)):
             totals = (values_of(self.background.totals[side], ids[side]) + 1).astype(np.float32)
             probabilities[new, 1 + side] = np.minimum(pseudo_counts / totals[words[side]], np.float32(1))
