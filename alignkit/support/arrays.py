@@ -80,15 +80,17 @@ def brief_repr(self: Any) -> str:
     An array is represented by its type and shape, as ``int32 (5, 2)``, a longer sequence or dict by its length;
     fields that are None or not meant to be shown are left out.
     """
-    shown = [(each.name, getattr(self, each.name)) for each in fields(self) if each.repr]
-    parts = [f"{name}={_part(value)}" for name, value in shown if value is not None]
+    parts = []
+    for each in fields(self):
+        value = getattr(self, each.name) if each.repr else None
+        if value is None:
+            continue
+        if hasattr(value, "dtype") and hasattr(value, "shape"):
+            text = f"{value.dtype} {tuple(value.shape)}"
+        elif isinstance(value, tuple | list | dict) and len(value) > 3:
+            text = f"{len(value)} values"
+        else:
+            text = " ".join(repr(value).split())
+            text = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+        parts.append(f"{each.name}={text}")
     return f"{type(self).__name__}({', '.join(parts)})"
-
-
-def _part(value: Any) -> str:
-    if hasattr(value, "dtype") and hasattr(value, "shape"):
-        return f"{value.dtype} {tuple(value.shape)}"
-    if isinstance(value, tuple | list | dict) and len(value) > 3:
-        return f"{len(value)} values"
-    text = " ".join(repr(value).split())
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

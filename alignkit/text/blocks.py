@@ -218,7 +218,11 @@ def pair_batches(
         parts = deque(LINE.findall(data) if single else [data])
         while parts:
             part = parts.popleft()
-            found = _form_of(part) if form is None else form
+            found = form
+            if form is None:
+                line = next((line for line in part.split(b"\n") if line.strip(BLANK)), b"")
+                fields = json_fields(line)  # None of a blank line, too
+                found = fields if fields is not None else separator_of([part]) if line else None
             try:
                 text, separated, ids = part, TAB if found is None else found, ()
                 if isinstance(separated, tuple):
@@ -237,15 +241,6 @@ def pair_batches(
                 sides, errors, ids = (b"\n", b"\n"), (error,), (_id(part),)
             yield PairBatch(Bitext(*map(files.corpus, sides)), errors, ids)
             first += count_lines(part)
-
-
-def _form_of(lines: bytes) -> SeparatedLines | tuple[str, ...] | None:
-    """The form of the lines of a stream, or the fields of JSON lines, by the first not blank; None: all are."""
-    line = next((line for line in lines.split(b"\n") if line.strip(BLANK)), None)
-    if line is None:
-        return None
-    fields = json_fields(line)
-    return fields if fields is not None else separator_of([lines])
 
 
 def _id(line: bytes) -> Any:
