@@ -12,7 +12,7 @@ from alignkit.lab.comparison import ALSO, CompareSettings
 from alignkit.lab.report.tables import metric_matrix, to_json
 from alignkit.metrics.registry import METRICS, SCORE_METRICS
 from alignkit.support.packages import need
-from alignkit.text.pairs import LinePairs, check_has_words
+from alignkit.text.pairs import check_has_words
 from alignkit_cli.options import (
     alignkit_command,
     choose_text,
@@ -93,65 +93,50 @@ def compare_command(**options: Any) -> None:
     Without arguments, a small network is first trained on the German-English sample that comes with alignkit
     (about a minute), and some sentence pairs are drawn above the table.
     """
+    neural, quiet = options["neural"], options["quiet"]
     settings = with_given(CompareSettings(), options)
-    compare = without_network if options["neural"] is None and options["source"] is not None else with_network
-    found = compare(options, settings)
-    if options["neural"] is None and options["source"] is None and not options["as_json"]:
-        assert found.network is not None
-        draw(sample_pictures(found.network))
-    write_output(render_comparison(found, settings, options["as_json"]))
+    is_neural = neural is not None or options["source"] is None
+    if not is_neural:
+        for name in ("uniform", "device"):
+            needs(name, "--neural", there=False)
+        for name in set(settings.also) - {"ibm1.alpha"}:
+            raise click.UsageError(f"--also {name} goes only with --neural.")
+    elif neural is None and any(options[name] is not None for name in ("uniform", "training")):
+        raise click.UsageError("Give --neural RUN, or SRC and TGT; or no arguments, for the embedded sample.")
+    if is_neural:
+        need("torch", "sacrebleu")
+        from alignkit.neural.devices import set_threads
 
-
-def read_texts(options: dict[str, Any]) -> tuple[LinePairs | None, LinePairs | None]:
-    """The text to score and the one to fit on, as far as given; raises AlignkitError if one has no words."""
+        # The sample's network is so small that threads would cost more than they give.
+        set_threads(1 if neural is None and settings.threads is None else settings.threads)
+    from alignkit.lab.comparison import compare_classical, compare_networks
     from alignkit.text.pairs import read_line_pairs
 
-    def read(purpose: str, files: tuple[str, str | None]) -> LinePairs:
-        pairs = read_line_pairs(*files, **reading_of(options))
-        check_has_words(pairs, purpose)
-        return pairs
+    training, pairs = None, None
+    if options["training"] is not None:
+        training = read_line_pairs(*options["training"], **reading_of(options))
+        check_has_words(training, "fit on (--train)")
+    if options["source"] is not None:
+        pairs = read_line_pairs(options["source"], options["target"], **reading_of(options))
+        check_has_words(pairs, "score")
 
-    training = read("fit on (--train)", options["training"]) if options["training"] is not None else None
-    given = options["source"] is not None
-    return (read("score", (options["source"], options["target"])) if given else None), training
-
-
-def without_network(options: dict[str, Any], settings: CompareSettings) -> Comparison:
-    """Compare classical aligners and the scores of other systems."""
-    from alignkit.lab.comparison import compare_classical
-
-    for name in ("uniform", "device"):
-        needs(name, "--neural", there=False)
-    if set(settings.also) - {"ibm1.alpha"}:
-        raise click.UsageError(f"--also {(set(settings.also) - {'ibm1.alpha'}).pop()} goes only with --neural.")
-    pairs, training = read_texts(options)
-    assert pairs is not None
-    with ProgressBar("align", options["quiet"]) as bar:
-        return compare_classical(pairs, options["scores"], training=training, settings=settings, progress=bar)
-
-
-def with_network(options: dict[str, Any], settings: CompareSettings) -> Comparison:
-    """Load or train the network, fit the rest."""
-    neural, quiet = options["neural"], options["quiet"]
-    if neural is None and any(options[name] is not None for name in ("uniform", "training")):
-        raise click.UsageError("Give --neural RUN, or SRC and TGT; or no arguments, for the bundled sample.")
-    need("torch", "sacrebleu")
-    from alignkit.lab.comparison import compare_networks
-    from alignkit.neural.devices import set_threads
-
-    # The sample's network is so small that threads would cost more than they give.
-    set_threads(1 if neural is None and settings.threads is None else settings.threads)
-    pairs, training = read_texts(options)
-    with tempfile.TemporaryDirectory(prefix="alignkit-") as folder, ProgressBar("proxy", quiet) as bar:
-        return compare_networks(
-            neural or train_on_sample(folder, settings.seed, settings.device, quiet),
-            options["uniform"],
-            pairs=pairs,
-            training=training,
-            others=options["scores"],
-            settings=settings,
-            progress=bar,
-        )
+    if pairs is not None and not is_neural:
+        with ProgressBar("align", quiet) as bar:
+            found = compare_classical(pairs, options["scores"], training=training, settings=settings, progress=bar)
+    else:
+        with tempfile.TemporaryDirectory(prefix="alignkit-") as folder, ProgressBar("proxy", quiet) as bar:
+            found = compare_networks(
+                neural or train_on_sample(folder, settings.seed, settings.device, quiet),
+                options["uniform"],
+                pairs=pairs,
+                training=training,
+                others=options["scores"],
+                settings=settings,
+                progress=bar,
+            )
+    if found.network is not None and neural is None and not options["as_json"]:
+        draw(sample_pictures(found.network))
+    write_output(render_comparison(found, settings, options["as_json"]))
 
 
 def train_on_sample(folder: str, seed: int, device: str, quiet: bool) -> str:

@@ -107,15 +107,31 @@ def lab_command(**options: Any) -> None:
     attention first agreed better than that with the final attention; and Kendall's tau. docs/lab.md explains every
     column.
     """
-    _check_usage(options)
+    if options["training"] is None:
+        if any(options[name] is not None for name in ("valid", "folder")):
+            raise click.UsageError("--valid and -o belong to --train SRC TGT.")
+        for name in ("preset", "assignments"):
+            needs(name, "--train", False)
+        if options["run_dir"] is None:
+            raise click.UsageError("Give RUN, or --train SRC TGT -o FOLDER.")
+    elif any(options[name] is not None for name in ("run_dir", "other", "uniform")):
+        raise click.UsageError("Give RUN (with --other and --uniform) or --train, not both.")
+    elif options["folder"] is None:
+        raise click.UsageError("--train needs -o FOLDER for the three runs.")
     need("torch", "sacrebleu")
-    from alignkit.lab.translation import find_lab_runs, lab
+    from alignkit.lab.translation import find_lab_runs, lab, train_lab_runs
     from alignkit.neural.devices import set_threads
+    from alignkit.text.pairs import read_training_pairs
 
     settings = with_given(LabSettings(), options, **(AUTHORS if options["authors"] else {}))
     set_threads(settings.threads)
     if options["training"] is not None:
-        train_first(options, settings.seed)
+        training = PRESETS[options["preset"]].change(training={"seed": settings.seed})
+        training = assigned(training, options["assignments"])
+        texts = read_training_pairs(options["training"], options["valid"], **reading_of(options))
+        with ProgressBar("training", options["quiet"]) as bar:
+            train_lab_runs(options["folder"], *texts, training, bar, options["device"])
+        note(f"{options['folder']}: the three runs are trained", options["quiet"])
     place = options["run_dir"] or options["folder"]
     kept = find_lab_runs(place)
     with ProgressBar("lab", options["quiet"]) as bar:
@@ -131,33 +147,6 @@ def lab_command(**options: Any) -> None:
     if options["csv_steps"] is not None:
         write_output(found.time_courses.to_csv(index=False, lineterminator="\n").encode(), options["csv_steps"])
     write_output(render_lab(found, settings, options["as_json"]))
-
-
-def _check_usage(options: dict[str, Any]) -> None:
-    if options["training"] is None:
-        if options["valid"] is not None or options["folder"] is not None:
-            raise click.UsageError("--valid and -o belong to --train SRC TGT.")
-        for name in ("preset", "assignments"):
-            needs(name, "--train", False)
-        if options["run_dir"] is None:
-            raise click.UsageError("Give RUN, or --train SRC TGT -o FOLDER.")
-    elif any(options[name] is not None for name in ("run_dir", "other", "uniform")):
-        raise click.UsageError("Give RUN (with --other and --uniform) or --train, not both.")
-    elif options["folder"] is None:
-        raise click.UsageError("--train needs -o FOLDER for the three runs.")
-
-
-def train_first(options: dict[str, Any], seed: int) -> None:
-    """Train the three runs into the folder."""
-    from alignkit.lab.translation import train_lab_runs
-    from alignkit.text.pairs import read_training_pairs
-
-    settings = assigned(PRESETS[options["preset"]].change(training={"seed": seed}), options["assignments"])
-    folder, quiet = options["folder"], options["quiet"]
-    texts = read_training_pairs(options["training"], options["valid"], **reading_of(options))
-    with ProgressBar("training", quiet) as bar:
-        train_lab_runs(folder, *texts, settings, bar, options["device"])
-    note(f"{folder}: the three runs are trained", quiet)
 
 
 def render_lab(found: Lab, settings: LabSettings, as_json: bool) -> str:
