@@ -15,7 +15,6 @@ from alignkit.neural.training.translation import TranslationTask
 from alignkit.pipeline.aligned_text import AlignedText
 from alignkit.text.bitext import Bitext
 from alignkit.text.blocks import pair_batches
-from alignkit.text.reading import encode_text
 from alignkit.text.tokenization import BOS, encode_bitext
 from alignkit_cli.main import run
 
@@ -66,7 +65,7 @@ def test_a_stream_gives_what_each_pair_gives_alone(tokenizer):
     data = "".join(f"{x} ||| {y}\n" for x, y in zip(source, target, strict=True)).encode()
     batches = list(pair_batches("-", [data], single=True))
     assert len(batches) == 40
-    texts = [Bitext(encode_text(batch.source), encode_text(batch.target)) for batch in batches]
+    texts = [batch.bitext for batch in batches]
     parts = [next(AlignedText(text, aligner.on_words()).alignments(**ALL)) for text in texts]
     for m, part in enumerate(parts):
         x, y = source[m].split(), target[m].split()
