@@ -1,4 +1,7 @@
-"""IBM Model 1 (Brown et al. 1993): word translation probabilities by EM."""
+"""IBM Model 1 (Brown et al. 1993): word translation probabilities by EM.
+
+Trans(o|i), of a target word o given a source word i, is their t(f|e).
+"""
 
 from __future__ import annotations
 
@@ -79,12 +82,14 @@ def fit_ibm1(
     workers, p0 = thread_count(threads), settings.null_probability
 
     # The model: p(o | x_1..x_L) = (sum over l of Trans(o|x_l) + w Trans(o|NULL)) / norm, w being NULL's weight.
-    # Sentences are bags: each word once, with its count.
+    # Sentences are bags: each word once, with its count n. The E-step goes through the target words of each
+    # sentence for ``weights``, n / (sum over l and NULL of Trans), and then through the sentences of each source
+    # word.
     lengths, V_tgt = bitext.source.lengths, len(bitext.target.vocabulary)
     indexed = IndexedBitext(bitext, workers)
     index, target = indexed.index, indexed.target
     null = NullWord(np.zeros(V_tgt, np.float32), null_weights(lengths, settings.null, p0))
-    norms = lengths + null.weights if p0 is None else lengths / (1 - p0)
+    norms = lengths + null.weights if p0 is None else lengths / (1 - p0)  # the former is Brown's l + 1
 
     # The start: with the same Trans for all pairs, the expected counts of the first E-step are co-occurrence
     # counts, which are made in the sweep that finds the pairs.
@@ -261,7 +266,8 @@ class IBM1(LexicalModel, Aligner):
 
             p0 Trans(y_t | NULL) + (1 - p0) / L * sum over l of beta[t, l]
 
-        (Brown et al. 1993, equation 5, without its factor for the length), but at least ``UNSEEN``.
+        (Brown et al. 1993, section 4.1, with p0 = 1 / (L + 1), but for their factor of the length), but at least
+        ``UNSEEN``.
         """
         lookup = self.lookup(bitext)
         width = np.repeat(bitext.source.lengths, bitext.target.lengths)  # L of each target token

@@ -2,7 +2,7 @@
 
 While the aligners are estimated, an element is a uint32. Its upper half is the link as a floating-point number
 without a sign, of four bits for the exponent and twelve for the fraction: above 2**-15 and up to 1, with a
-relative error of at most 2**-13. Smaller links are 0, as two in three come to be, which saves time; larger ones
+relative error of at most 2**-13. Smaller links, about two thirds, become 0, which saves time; larger ones
 are 1. After the last E-step the elements are float32 numbers in the same place. Every link is a whole
 number of 2**-27, so that links are summed as whole numbers: exactly, and in any order. No text has so many tokens
 that 64 bits would not do.

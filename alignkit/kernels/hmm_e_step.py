@@ -1,8 +1,8 @@
 """The E-step of the hidden Markov aligners: states are source positions, emissions are target words.
 
 Vogel, Ney and Tillmann (1996), with NULL as in Och and Ney (2003, section 2.1): a target word is NULL's with
-probability p0, and then the position stays as it was. A jump of d positions from source position l has probability
-transition[d] / (the sum of transition over the positions that the sentence has).
+probability p0, and the state keeps its source position. A jump of d positions from source position l has
+probability transition[d] / (the sum of transition over the positions that the sentence has).
 
 Both directions of a text are run in one pass over its pairs, because they share a table of counts and the expected
 links. Of each pair first the word pairs of its elements are found, then emission probabilities, the posteriors of
@@ -72,7 +72,8 @@ class LinkArrays(NamedTuple):
     offsets: np.ndarray  # int64 (M + 1,), where each matrix starts
     places: PairPlaces  # of the K word pairs
     # float32 (K, 3), of each word pair its count, and its pseudo-counts in the forward and the reverse direction:
-    # side by side, because nearly every look-up in this table is a cache miss.
+    # side by side, because nearly every look-up in this table is a cache miss. The E-step forms p(y|x) of them
+    # (:func:`.hmm_rows.emission`); in a start from a fitted model, pseudo-counts are its p(y|x).
     pair_counts: np.ndarray
     # uint32 (P,), expected links and codes of word pairs (:mod:`.expected_links`). The E-step reads and then sets
     # the links; the last one leaves float32 numbers instead.
@@ -230,7 +231,7 @@ def prepare_states(tokens, direction, states):
         totals[j] = direction.totals[i]
         factors[j], above[j], below[j] = ONE, ZERO, ZERO
         if most >= 0:
-            # What is not a number would be no index.
+            # NaN cannot be an index.
             whole = np.uint32(min(beyond[j], np.float32(most))) if beyond[j] > ZERO else np.uint32(0)
             beyond[j] -= np.float32(whole)
             factors[j] = fertility[i, whole]
@@ -347,7 +348,7 @@ def run_direction(T, L, e, tokens, null_links, copies, direction, space, passes,
     Args:
         e: float32 (T * padded L,), emission probabilities.
         tokens, null_links, copies: the emitted tokens (T,), NULL's links to them, and how often the pair is there.
-        direction: :class:`..DirectionArrays`.
+        direction: :class:`.DirectionArrays`.
         space: :class:`DirectionSpace`, whose counts are added to if ``is_counted``.
         passes: :class:`.forward_backward.PassSpace`.
     """
@@ -425,7 +426,7 @@ def expect_links(low, high, text, links, directions, shares, likelihood, counts)
 
     Args:
         text: :class:`TextArrays`; links: :class:`LinkArrays`.
-        directions: :class:`..DirectionArrays` of the forward one, in which x are the states, and
+        directions: :class:`.DirectionArrays` of the forward one, in which x are the states, and
             of the reverse.
         shares: :class:`Shares`, of each direction's posteriors in the expected links.
         likelihood: float64 (M,), filled: the sum of the log-likelihoods of the directions that ran.

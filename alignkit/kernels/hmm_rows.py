@@ -78,7 +78,7 @@ def clear_ends(number, stride, rows):
 def list_above(L, bound, values, places):
     """Fills ``places`` with the j < L whose value is above ``bound``, or all if L is small; returns their number.
 
-    A list, because a test in the loops that follow would be guessed wrong by the processor too often.
+    A list, because a test in the loops that follow would be mispredicted too often.
     """
     if L <= DENSE:
         for j in range(L):
@@ -193,7 +193,7 @@ def add_moves(stride, values, places, ahead, moves):
 
 @kernel
 def emission(pseudo_count, link, count, own, total, beyond, factor, above, below):
-    """Emission probabilities of eight elements; see :class:`..States`.
+    """Emission probabilities of eight elements; see :class:`.hmm_e_step.States`.
 
     Args:
         own: what the link may have counted for itself. Counts of a word with punctuation are a small part of their
@@ -212,7 +212,7 @@ def emission_rows(t, forward, reverse, links, counts, owns, source, target):
 
     Args:
         owns: float32, how much of a link is its own evidence, in each direction, and the least link for that.
-        source, target: the :class:`..States` of both sides.
+        source, target: the :class:`.hmm_e_step.States` of both sides.
     """
     own, reverse_own, least = splat(owns[0]), splat(owns[1]), splat(owns[2])
     total, beyond, factor = splat(target.totals[t]), splat(target.beyond[t]), splat(target.factors[t])

@@ -114,9 +114,8 @@ def compare_networks(
         uniform: the same of one with uniform attention.
         pairs: the text to score; the run's validation text if not given.
         training: the training text, for a checkpoint that no longer lies in its run directory.
-        others: name -> a file of another system's alpha scores (:mod:`alignkit.lab.interop.other_systems`). If any
-        is
-            between words, and not between the network's tokens, BOS and EOS are left out of the comparison.
+        others: name -> a file of another system's alpha scores (:mod:`alignkit.lab.interop.other_systems`). If
+            any is between words, and not between the network's tokens, BOS and EOS are left out of the comparison.
         settings: defaults if not given.
         progress: of the proxy's training, then called before each of the scores is computed.
         **options: fields of :class:`CompareSettings` that replace those of ``settings``.

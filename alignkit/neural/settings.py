@@ -252,7 +252,7 @@ class TrainingSettings(Settings):
     """Settings of the training of a translation network; the defaults are the paper's.
 
     Attributes:
-        batch: sentence pairs per step, those of all ranks together.
+        batch: sentence pairs per step.
         learning_rate: of Adam.
         epochs: passes over the training text.
         steps: the maximum number of steps; None for no limit but that of the epochs.

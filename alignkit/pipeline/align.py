@@ -252,7 +252,7 @@ def _line(line: str | bytes) -> bytes:
 
 
 def sample_share(size: int | str) -> Callable[[int], int]:
-    """The size of a sample as a function of the number of all pairs; raises AlignkitError if ``text`` is no size.
+    """The size of a sample as a function of the number of all pairs; raises AlignkitError for a bad ``size``.
 
     >>> sample_share("10%")(5000), sample_share(25000)(5000)
     (500, 5000)

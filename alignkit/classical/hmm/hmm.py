@@ -208,7 +208,11 @@ class HMMEstimation:
             self.directions = forward, reverse
 
     def m_step(self) -> None:
-        """Counts and pseudo-counts of word pairs, and each direction's other parameters."""
+        """Counts and pseudo-counts of word pairs, and each direction's other parameters.
+
+        p(y|x) is (count + pseudo-count) / total; the next E-step divides, because leave-one-out takes a link's own
+        count out of both (:func:`alignkit.kernels.hmm_rows.emission`).
+        """
         settings, has_transitions = self.settings, len(self.directions[0].transition) > 0
         if self.ratios is not None:
             self.ratios.update(self.links.elements)
@@ -254,7 +258,8 @@ class HMMEstimation:
 
     @cached_property
     def estimated_pairs(self) -> EstimatedPairs:
-        """Counts and emissions of the word pairs; the estimation cannot go on after that."""
+        """Counts and emissions of the word pairs, made in the place of :attr:`pairs` when first asked for: the
+        estimation cannot continue after that."""
         offsets, columns, _ = self.pairs.rows
         columns_of_counts, size = self.pairs.counts, 1 << 20
         self.pairs.counts = np.empty((0, 3), np.float32)
@@ -280,7 +285,7 @@ class HMMEstimation:
         direction = self.directions[side]
         totals = np.maximum(direction.totals, TINY)
         floor = np.minimum(np.float32(self.settings.dirichlet) / totals, np.float32(1))
-        # A word that no link supports says nothing: its floor would be all there is.
+        # A word without expected links gets no floor: it would be the whole of the word's distribution.
         floor = np.where(direction.totals > 0, floor, np.float32(0)).astype(np.float32)
         spelling = np.float32(self.settings.spelling)
         # Half a count more for words that are not there: what is new may be anything.
@@ -312,7 +317,7 @@ def estimate(
 ) -> tuple[float, ...]:
     """Expectation maximisation: iterations without transitions, as in IBM Model 1, and then with them.
 
-    After the last M-step comes an E-step more, whose links are left; the estimation cannot go on after it.
+    A final E-step follows the last M-step, and its links are the result; the estimation cannot continue after it.
 
     Args:
         model: as it was made; one that goes on from a fitted model needs no iterations without transitions.
@@ -472,7 +477,7 @@ def link_arrays(
         AlignkitError: the word pairs are too many for their numbers.
     """
     if len(rows.columns) >= 2**31:
-        raise AlignkitError("the text has more than two thousand million word pairs; fit a sample of it")
+        raise AlignkitError("the text has more than 2 billion word pairs; fit a sample of it")
     # Rows of many word pairs are cut into segments (:mod:`alignkit.kernels.expected_links`).
     is_long, targets = np.diff(rows.offsets) > 1 << SEGMENT_BITS, len(bitext.target.vocabulary)
     long_rows = np.where(is_long, np.cumsum(is_long) - 1, -1).astype(np.int32)

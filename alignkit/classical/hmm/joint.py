@@ -1,7 +1,7 @@
 """The best classical aligner here: two hidden Markov models, one for each direction, estimated together, of a
 text's words or of several views of it (:mod:`alignkit.classical.hmm.views`).
 
-What it adds to the HMM of Vogel, Ney and Tillmann (1996), each because it pays on development data
+What it adds to the HMM of Vogel, Ney and Tillmann (1996), each of which lowers AER on development data
 (benchmarks/quality.py):
 
 - **Agreement.** The two directions share one table of counts, summed over the mean of their posteriors: a soft
@@ -112,8 +112,8 @@ SMALL_TOLERANCE, SEVERAL = 0.08, 20
 #: Iterations with transitions of the rough model that the views of a small text learn from first; the most without
 #: transitions of the models that learn from others.
 ROUGH_ITERATIONS, CO_TRAINED_LEXICAL = 1, 2
-#: Bytes of a word pair in a saved file: its target word, two probabilities and a count; and of what the names of
-#: arrays, the header and the directory of the file take for each view.
+#: Bytes of a word pair in a saved file: its target word, two probabilities and a count; and of the names
+#: of arrays, the header and the directory of the file, for each view.
 PAIR, ENVELOPE = 16, 1 << 14
 
 
@@ -486,8 +486,8 @@ def fit_joint(
 ) -> JointHMM:
     """Fit hidden Markov models of both directions jointly: EM shares their expected links.
 
-    This is what `alignkit align` fits. Words are looked at always. A small text has many rare words, of which
-    other models know more that look at parts of them. With quality ``normal``, texts of fewer than
+    This is what `alignkit align` fits. There is always a view of words. In a small text many words are rare, and
+    models of their parts know more about them. With quality ``normal``, texts of fewer than
     :data:`SMALL_TEXT` elements with at least 1,000 types of words on each side are looked at as subwords, too;
     those of fewer than :data:`FEW_WORDS`, whatever their types, as subwords of two sizes, as first letters of
     words and as collocations; if case is folded and there is neither a lexicon nor a model to start from. With

@@ -43,8 +43,8 @@ from alignkit.text.bitext import Bitext, Corpus
 EDGE_PRIOR = 50
 #: How many words of each side are frequent.
 FREQUENT = 20
-#: A word's cases are counted with so many more, distributed as those of all frequent words of its side; it has a
-#: direction if there are so many times as many in it as in the other.
+#: Each word's counts are smoothed with PRIOR pseudo-counts, distributed as those of its side's frequent words;
+#: it has a direction if it has RATIO times as many in it as in the other.
 PRIOR, RATIO = 20.0, 2.0
 #: The probability p of a link of an attached word becomes FLOOR + (1 - FLOOR) p: on development data 58 to 93 % of
 #: such links were right, and more of them the higher p was.

@@ -31,10 +31,10 @@ class HMMSettings:
         null_probability: p0, that a target word is NULL's.
         dirichlet: concentration of a symmetric Dirichlet prior over the words that a word meets: a pseudo-count of
             each pair; 0: none.
-        null_prior: the same for each word of NULL.
-        transition_prior: the same for each jump and first position.
-        reach: at first, weights of jumps and first positions fall by a factor of e with this number of positions;
-            0: they are equal. A small text cannot show by itself that neighbours go together.
+        null_prior: the same, for each target word under NULL.
+        transition_prior: the same, for each jump and each first position.
+        reach: the distance in positions over which the initial weights of jumps and first positions fall by a
+            factor of e; 0: they are equal. A small text cannot show by itself that neighbours go together.
         back_off: the most pseudo-counts that a row gets in all from the classes of its words; 0: none.
         affixes: lengths of the first and last letters that make classes.
         fertility: exponent of the fertility factor; 0: there is none, 1: the factor as it is estimated.
@@ -42,8 +42,8 @@ class HMMSettings:
         leave_one_out: judge a link by the evidence of other places (kernels.hmm_e_step.emissions), as far as
             the text repeats its words (:func:`alignkit.classical.hmm.hmm.leave_one_out_share`); copies of its
             sentence pair do not count as other places.
-        least_own: in the last E-step, the least link that is its own evidence: 1: all that it may be. Of whole
-            words only, and not where a small text is looked at in several ways.
+        least_own: in the last E-step, at least this much is subtracted from the counts that judge a link, but
+            never more than was counted. For whole words only, and not where a small text has several views.
         spelling: pseudo-count of a pair of identical words; pairs that are spelled alike get a part of it
             (:func:`alignkit.classical.hmm.spelling.spelling_counts`). 0: none.
         punctuation: factor of the evidence for each pair of a word that has a letter or digit with one that has

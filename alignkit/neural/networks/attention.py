@@ -57,7 +57,8 @@ class ScoreFunction(nn.Module, ABC):
 class QueryScore(ScoreFunction):
     """a_tl = query_t · h_l with a query made from s_t.
 
-    Without decoder states the query is a learned vector.
+    Without decoder states the query is a learned vector. A subclass that overrides :meth:`forward` has other
+    scores: neither the fused kernel nor the written-out derivatives are then used.
     """
 
     scale = 1.0
@@ -401,7 +402,8 @@ class ComposedAttention(Attention):
     def __init__(self, score: ScoreFunction, normalizer: Normalizer) -> None:
         super().__init__()
         self.score, self.normalizer = score, normalizer
-        self.exact = isinstance(score, QueryScore) and isinstance(normalizer, Softmax)
+        self.by_query = isinstance(score, QueryScore) and type(score).forward is QueryScore.forward
+        self.exact = self.by_query and isinstance(normalizer, Softmax)
 
     def forward(self, s: Tensor | None, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """As :meth:`Attention.forward`; ``s`` may be None if the score function does without (T is then 1)."""

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from alignkit.neural.devices import Batch, BatchSizes, one_thread
-from alignkit.neural.networks.attention import ComposedAttention, QueryScore, UniformAttention
+from alignkit.neural.networks.attention import ComposedAttention, UniformAttention
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder, TranslationNetwork
 
 #: Smaller derivatives are set to 0. Over a hundred steps derivatives fade to subnormal numbers, with which a
@@ -75,8 +75,9 @@ def has_derivatives(network: TranslationNetwork) -> bool:
     """True if :func:`lstm_saliency` can compute the saliency of this network."""
     if not isinstance(network, EncoderDecoder):
         return False
-    by_query = isinstance(network.attention, ComposedAttention) and isinstance(network.attention.score, QueryScore)
-    return by_query or isinstance(network.attention, UniformAttention)
+    attention = network.attention
+    by_query = isinstance(attention, ComposedAttention) and attention.by_query
+    return by_query or isinstance(attention, UniformAttention)
 
 
 def lstm_saliency(network: TranslationNetwork, batch: Batch, sizes: BatchSizes) -> Tensor:

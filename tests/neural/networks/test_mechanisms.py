@@ -8,7 +8,13 @@ import torch
 
 from alignkit.errors import AlignkitError
 from alignkit.neural.devices import Batcher, batch_sizes, evaluation_mode
-from alignkit.neural.networks.attention import new_attention, score_and_normalizer
+from alignkit.neural.networks.attention import (
+    ComposedAttention,
+    GeneralScore,
+    Softmax,
+    new_attention,
+    score_and_normalizer,
+)
 from alignkit.neural.scoring.saliency import autograd_saliency, has_derivatives
 from alignkit.neural.scoring.translation import network_scores
 from alignkit.neural.settings import NORMALIZERS, SCORE_FUNCTIONS, LstmSettings, Mechanism, parse_attention
@@ -52,6 +58,21 @@ def test_scores_are_those_of_the_equation(name):
             [naive_score(name, own, row, states, place) for place in range(length)] for row in s[b].numpy()
         ]
         np.testing.assert_allclose(found[b, :, :length], expected, rtol=1e-9)
+
+
+def test_scores_of_a_subclass_with_a_forward_of_its_own_are_used():
+    class CosineScore(GeneralScore):
+        def forward(self, s, h, mask):
+            return torch.cosine_similarity(self.queries(s).unsqueeze(2), h.unsqueeze(1), dim=3)
+
+    torch.manual_seed(3)
+    attention = ComposedAttention(CosineScore(3, 6, 4), Softmax())
+    s, h = torch.randn(2, 5, 3), torch.randn(2, 4, 6)
+    queries = attention.score.query(s)
+    cosines = torch.einsum("btd,bld->btl", queries / queries.norm(dim=2)[..., None], h / h.norm(dim=2)[..., None])
+    torch.testing.assert_close(attention(s, h, None)[1], torch.softmax(cosines, 2))
+    assert not attention.by_query  # nor are the derivatives that are written out
+    assert not attention.exact
 
 
 @pytest.mark.parametrize("name", SCORE_FUNCTIONS)
