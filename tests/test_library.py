@@ -88,7 +88,7 @@ def test_what_is_equal(aligned):
 
 def test_every_option_is_named():
     text = inspect.getdoc(alignkit.align).partition("**options: ")[2].partition("\n\n")[0]
-    lists = [[name.strip() for name in each.split(",")] for each in re.findall(r"`: ([^.]*)\.", text)]
+    lists = [[name.strip() for name in each.split(",")] for each in re.findall(r"`:\s([^.]*)\.", text)]
     assert lists == [[each.name for each in fields(part)] for part in (ReadSettings, FitSettings, LinkSettings)]
 
 

@@ -350,7 +350,7 @@ def test_the_case_of_a_text_does_not_matter_to_a_model_to_start_from(alignkit, f
     lower = [tmp_path / "lower.source", tmp_path / "lower.target"]
     for path, given in zip(lower, upper, strict=True):
         path.write_text(given.read_text().lower())
-    failure(alignkit("align", "-q", *lower, "--start", many, "--keep-case"), "folds case")
+    failure(alignkit("align", "-q", *lower, "--start", many, "--keep-case"), "ignores case")
     failure(alignkit("align", *upper, "--quality", "best", "--keep-case"), "leave out --keep-case")
 
 

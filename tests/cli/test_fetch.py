@@ -42,7 +42,7 @@ def test_terms_are_shown(alignkit, server, tmp_path):
     digest = hashlib.sha256(b"alpha").hexdigest()
     for part in ("two words", "free to use", "a remark", server.url("a"), "5 bytes", digest):
         assert part in outcome.err
-    assert "size not known, SHA-256 not known" in outcome.err
+    assert "size unknown, SHA-256 unknown" in outcome.err
     assert outcome.err.endswith("2 files, their SHA-256 in SHA256SUMS\n")
     assert [(tmp_path / "t" / name).read_text() for name in ("a.txt", "b.txt")] == ["alpha", "beta"]
     again = alignkit("fetch", "tiny", "-o", tmp_path / "t", "-q")

@@ -672,7 +672,7 @@ def plan_views(
     chosen = with_options(settings or usual, options)
     if start is not None:
         if start.folds_case != chosen.fold_case:
-            ways = ("keeps case", "folds case")
+            ways = ("keeps case", "ignores case")
             raise AlignkitError(
                 f"the model to start from {ways[start.folds_case]}, and what is fitted {ways[chosen.fold_case]}"
             )
