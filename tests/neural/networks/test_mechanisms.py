@@ -66,7 +66,7 @@ def test_scores_of_a_subclass_with_a_forward_of_its_own_are_used():
             return torch.cosine_similarity(self.queries(s).unsqueeze(2), h.unsqueeze(1), dim=3)
 
     torch.manual_seed(3)
-    attention = ComposedAttention(CosineScore(3, 6, 4), Softmax())
+    attention = ComposedAttention(CosineScore(3, 6, 4), Softmax(1, None))
     s, h = torch.randn(2, 5, 3), torch.randn(2, 4, 6)
     queries = attention.score.query(s)
     cosines = torch.einsum("btd,bld->btl", queries / queries.norm(dim=2)[..., None], h / h.norm(dim=2)[..., None])
