@@ -30,7 +30,7 @@ class InputError(AlignkitError):
     def __init__(
         self, path: str | os.PathLike[str], problem: str, *, line: int | None = None, remedy: str | None = None
     ) -> None:
-        self.path = "standard input" if os.fspath(path) == "-" else os.fspath(path)
+        self.path = shown_path(path)
         self.problem = problem
         self.line = line
         self.remedy = remedy
@@ -38,6 +38,11 @@ class InputError(AlignkitError):
         message = f"{place}: {problem}" + (f"; {remedy}" if remedy else "")
         # Text from the file may contain line ends; the message stays one line.
         super().__init__(" ".join(message.splitlines()))
+
+
+def shown_path(path: str | os.PathLike[str]) -> str:
+    """The file as messages name it."""
+    return "standard input" if os.fspath(path) == "-" else os.fspath(path)
 
 
 @contextmanager

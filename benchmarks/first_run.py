@@ -2,8 +2,8 @@
 
     python benchmarks/first_run.py [--runs 3] -o benchmarks/results/first-run
 
-The text is the sample (940 pairs). Each round has a new, empty cache folder; the time is that of the whole
-process, user and system. Writes OUT.json and OUT.md.
+The text is the training part of the sample (940 pairs). Each round has a new, empty cache folder; the time is that
+of the whole process, user and system. Writes OUT.json and OUT.md.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 import click
 from inputs import fail, run_benchmark
 
+import alignkit_data
 from alignkit.support.packages import versions
 
 COMMANDS = ("align", "ibm1", "ibm1 --symmetrize grow-diag-final-and", "diagonal", "hmm")
@@ -26,7 +27,8 @@ COMMANDS = ("align", "ibm1", "ibm1 --symmetrize grow-diag-final-and", "diagonal"
 
 def cpu_seconds(command: str, cache: str) -> float:
     """User and system time of one process."""
-    arguments = [sys.executable, "-m", "alignkit", *command.split(), "--sample", "-q", "-o", os.devnull]
+    text = (str(alignkit_data.path(f"train.{side}")) for side in ("de", "en"))
+    arguments = [sys.executable, "-m", "alignkit", *command.split(), *text, "-q", "-o", os.devnull]
     environment = {**os.environ, "ALIGNKIT_CACHE": cache}
     _, status, usage = os.wait4(os.posix_spawn(sys.executable, arguments, environment), 0)
     if status:

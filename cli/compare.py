@@ -25,6 +25,7 @@ from alignkit_cli.options import (
     reading_of,
     reading_options,
     run_option,
+    sample_option,
     scores_option,
     setting_option,
     side_arguments,
@@ -76,6 +77,7 @@ FAINTEST = 0.1  #: weights below this are not drawn
 @scores_option("Also compare the alpha scores of another system on the scored pairs")
 @device_option
 @json_option("Print JSON with counts and intervals.")
+@sample_option
 @reading_options
 @work_options
 def compare_command(**options: Any) -> None:
@@ -93,6 +95,8 @@ def compare_command(**options: Any) -> None:
     Without arguments, a small network is first trained on the German-English sample that comes with alignkit
     (about a minute), and some sentence pairs are drawn above the table.
     """
+    if options["sample"]:
+        options["source"], options["target"] = choose_text(options["source"], options["target"], True)
     neural, quiet = options["neural"], options["quiet"]
     settings = with_given(CompareSettings(), options)
     is_neural = neural is not None or options["source"] is None
@@ -158,7 +162,7 @@ def sample_pictures(network: Aligner) -> list[str]:
     from alignkit.pipeline.align import align
     from alignkit.text.pairs import read_text
 
-    counting = align(*choose_text(None, None, True), method="ibm1", threads=1).aligner
+    counting = align(*choose_text(None, None, True, "train"), method="ibm1", threads=1).aligner
     bitext = read_text(*choose_text(None, None, True, "test"))
     counts, attention = counting.score(bitext, "alpha"), network.on_words().score(bitext, "alpha")
     lines = []

@@ -13,8 +13,10 @@ from alignkit.pipeline.settings import ReadSettings
 from alignkit_cli.options import (
     alignkit_command,
     argument,
+    choose_linked_text,
     json_option,
     reading_options,
+    sample_option,
     side_arguments,
     tokenize_option,
     with_given,
@@ -36,7 +38,7 @@ OTHER_EVIDENCE = (
 
 
 @alignkit_command("diagnose", "alignkit diagnose corpus.de corpus.en links")
-@side_arguments(required=True)
+@side_arguments()
 @argument(
     "links",
     metavar="LINKS",
@@ -56,10 +58,11 @@ OTHER_EVIDENCE = (
     "judged too severely.",
 )
 @json_option("Print one JSON object; figures are fractions.")
+@sample_option
 @reading_options
 @tokenize_option
 @work_options
-def diagnose_command(source: str, target: str | None, links: str | None, **options: Any) -> None:
+def diagnose_command(source: str | None, target: str | None, links: str | None, **options: Any) -> None:
     """Estimate how good an alignment is, and show where it is bad, without gold links.
 
     Several views of the text (its words, their first letters, subwords) are aligned, which takes as long as
@@ -70,11 +73,11 @@ def diagnose_command(source: str, target: str | None, links: str | None, **optio
     nine of ten cases, but only in about half of them if the links come from evidence that the views lack, such as
     embeddings.
     """
-    if target is None:
+    source, target, links = choose_linked_text(source, target, links, options["sample"])
+    if links is None and not options["sample"]:  # they are malformed, or missing
+        links, target = target, None
+    if links is None:
         raise click.UsageError("Missing argument LINKS.")
-    if links is None:  # the text is one file of both sides
-        links = target
-        target = None
     from alignkit.uses.diagnose.diagnosis import diagnose_links
 
     with ProgressBar("views", options["quiet"]) as bar:

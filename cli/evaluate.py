@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,30 +16,37 @@ from alignkit_cli.options import (
     alignkit_command,
     argument,
     choice_option,
+    choose_text,
     files_option,
     json_option,
     quiet_option,
     write_output,
 )
-from alignkit_cli.parameter_types import TEXT, InputPath, OutputPath
+from alignkit_cli.parameter_types import InputPath, OutputPath
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from alignkit.metrics.aer import LinkCounts
 
+LINKS = InputPath(stdin=True, scores=True)
 NAMES = {"AER": "aer", "precision": "precision", "recall": "recall", "F1": "f1"}
 
 
 @alignkit_command("evaluate", "alignkit evaluate gold links --by-class")
 @argument(
-    "gold", metavar="GOLD", type=TEXT, help='Gold links: sure ones as "s-t", possible ones as "spt" or "s?t".'
+    "gold",
+    metavar="GOLD",
+    required=False,
+    type=LINKS,
+    help='Gold links: sure ones as "s-t", possible ones as "spt" or "s?t". With --sample, give HYP alone.',
 )
 @argument(
     "hypothesis",
     metavar="HYP",
-    type=InputPath(stdin=True, scores=True),
-    help="The links to score. Lines beyond those of GOLD are not read. It may also be a head of an attention "
+    required=False,
+    type=LINKS,
+    help="The links to score. Lines beyond those of GOLD are not compared. It may also be a head of an attention "
     "file, FILE:LAYER.HEAD (see `alignkit heads`), which links each target word to its best source word.",
 )
 @choice_option(
@@ -52,6 +60,12 @@ NAMES = {"AER": "aer", "precision": "precision", "recall": "recall", "F1": "f1"}
     choices=GOLD_BASES,
     help="The first token index in GOLD. auto takes 1 for naacl; for pharaoh it takes 1, with a warning, if "
     f"index 0 never occurs and the sentence lengths (--text) or at least {FEWEST_LINES} lines confirm it.",
+)
+@choice_option("--hyp-base", "hypothesis_base", choices=GOLD_BASES, help="The same of HYP.")
+@click.option(
+    "--sample",
+    is_flag=True,
+    help="Score links of the sample's text (`alignkit align --sample`) against its gold links.",
 )
 @files_option(
     "--text",
@@ -67,16 +81,27 @@ NAMES = {"AER": "aer", "precision": "precision", "recall": "recall", "F1": "f1"}
 @click.option("--per-sentence", type=OutputPath(), help="Also write counts and measures of every pair as CSV.")
 @json_option("Print one JSON object; figures are fractions.")
 @quiet_option
-def evaluate_command(gold: str, hypothesis: str, per_sentence: str | None, by_class: bool, **options: Any) -> None:
+def evaluate_command(
+    gold: str | None, hypothesis: str | None, per_sentence: str | None, by_class: bool, **options: Any
+) -> None:
     """Score links against gold links: alignment error rate (AER), precision, recall and F1.
 
     Each comes with its 95 % bootstrap interval. GOLD and HYP have a line of links for each sentence pair, counted
-    from 0, with the source first. Lines of HYP after those of GOLD are not read, so the test pairs can precede the
-    training text.
+    from 0, with the source first. Lines of HYP after those of GOLD are not compared, so the test pairs can precede
+    the training text.
     """
+    if options["sample"]:
+        import alignkit_data
+
+        if hypothesis is not None:
+            raise click.UsageError("Give GOLD or --sample, not both.")
+        gold, hypothesis = os.fspath(alignkit_data.path("test.gold")), gold
+        options["text"] = options["text"] or choose_text(None, None, True)
+    if gold is None or hypothesis is None:
+        raise click.UsageError(f"Missing argument {'HYP' if gold else 'GOLD'}.")
     from alignkit.uses.evaluation import read_evaluated
 
-    reading = {name: options[name] for name in ("gold_format", "gold_base", "text")}
+    reading = {name: options[name] for name in ("gold_format", "gold_base", "hypothesis_base", "text")}
     found = read_evaluated(gold, hypothesis, **reading)
     counts = found.counts()
     if per_sentence is not None:

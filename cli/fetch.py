@@ -24,9 +24,10 @@ def fetch_command(name: str | None, folder: str | None, quiet: bool) -> None:
     """Download a public data set, and show its addresses, sizes, checksums and licence.
 
     Without NAME, prints the names. `sample` copies the German-English sample that comes with alignkit and needs no
-    network: corpus.de and corpus.en, 940 sentence pairs, and 100 others with gold links, tags and subwords. Other
-    data sets come as their publishers have them, at a fixed Git commit; docs/data-sets.md describes how the
-    benchmarks convert them. Files that exist already are checked and kept.
+    network: corpus.de and corpus.en, 940 sentence pairs; test.de and test.en, 100 others with gold links, tags and
+    subwords; sample.de and sample.en, all of these, the 100 first. Other data sets come as their publishers have
+    them, at a fixed Git commit; docs/data-sets.md describes how the benchmarks convert them. Files that exist
+    already are checked and kept.
     """
     from alignkit.support.datasets import DATA_SETS, SUMS, fetch
 

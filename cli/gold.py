@@ -11,9 +11,11 @@ from alignkit.pipeline.settings import AlignSettings, ReadSettings
 from alignkit_cli.options import (
     alignkit_command,
     argument,
+    choose_linked_text,
     note,
     output_option,
     reading_options,
+    sample_option,
     side_arguments,
     tokenize_option,
     with_given,
@@ -22,13 +24,12 @@ from alignkit_cli.options import (
 )
 from alignkit_cli.parameter_types import COUNT, TEXT
 from alignkit_cli.progress import ProgressBar
-from alignkit_cli.show import are_links
 
 PAIRS = 50  #: pairs in a page: what two hours of work are enough for
 
 
 @alignkit_command("gold", "alignkit gold corpus.de corpus.en links -o gold.html")
-@side_arguments(required=True)
+@side_arguments()
 @argument(
     "links",
     metavar="[LINKS]",
@@ -38,20 +39,19 @@ PAIRS = 50  #: pairs in a page: what two hours of work are enough for
 )
 @click.option("--pairs", type=COUNT, default=PAIRS, show_default=True, help="The number of sentence pairs.")
 @output_option
+@sample_option
 @reading_options
 @tokenize_option
 @work_options
-def gold_command(source: str, target: str | None, links: str | None, **options: Any) -> None:
+def gold_command(source: str | None, target: str | None, links: str | None, **options: Any) -> None:
     """Draw sentence pairs at random, and write a page on which to correct their links.
 
     The page is one HTML file. Its button saves gold links for `alignkit align SRC TGT --gold FILE`: a line for
     each pair of the text, blank for pairs that were not corrected. Pairs have 4 to 40 words a side.
     """
-    if links is None and target is not None and are_links(target):
-        target, links = None, target
+    source, target, links = choose_linked_text(source, target, links, options["sample"])
     reading = with_given(ReadSettings(), options)
-    from alignkit.links.gold import read_links
-    from alignkit.links.links import check_range
+    from alignkit.links.gold import note_first, read_links_of
     from alignkit.pipeline.align import align
     from alignkit.text.pairs import read_text
     from alignkit.uses.annotate import annotation_page, pairs_to_annotate
@@ -62,8 +62,9 @@ def gold_command(source: str, target: str | None, links: str | None, **options: 
             aligned = align(source, target, **how)
             bitext, draft = aligned.bitext, aligned.links
         else:
-            bitext, draft = read_text(source, target, **vars(reading)), read_links(links)
-            check_range(links, draft, bitext.shapes)
+            bitext = read_text(source, target, **vars(reading))
+            draft, _ = read_links_of(links, bitext.shapes, whole=False)
+            note_first(links, draft, bitext.shapes)
             bitext = bitext.block(0, len(draft))
     chosen = pairs_to_annotate(bitext, options["pairs"])
     write_output(annotation_page(bitext, draft, chosen), options["output"])

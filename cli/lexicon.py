@@ -16,6 +16,7 @@ from alignkit_cli.options import (
     alignkit_command,
     argument,
     choice_option,
+    choose_linked_text,
     choose_text,
     give_memory_back,
     json_option,
@@ -30,7 +31,7 @@ from alignkit_cli.options import (
     work_options,
     write_output,
 )
-from alignkit_cli.parameter_types import COUNT, SHARE, InputPath, OutputPath
+from alignkit_cli.parameter_types import COUNT, SHARE, TEXT, InputPath, OutputPath
 from alignkit_cli.progress import ProgressBar
 
 if TYPE_CHECKING:
@@ -38,15 +39,16 @@ if TYPE_CHECKING:
     from alignkit.uses.phrases.extraction import PhraseText
 
 linked_text_arguments = together(
-    side_arguments(required=True),
+    side_arguments(),
     argument(
         "links",
         metavar="[LINKS]",
         required=False,
-        type=InputPath(),
+        type=TEXT,
         help="Links of SRC and TGT, a line per pair. Without them, the text is aligned as `alignkit align` does "
         "it.",
     ),
+    sample_option,
 )
 
 
@@ -62,12 +64,24 @@ def length_option(default: int) -> Option:
     )
 
 
-def read_linked_text(threads: int | None, quiet: bool, max_length: int, **options: Any) -> PhraseText:
+def read_linked_text(
+    source: str | None,
+    target: str | None,
+    links: str | None,
+    sample: bool,
+    threads: int | None,
+    quiet: bool,
+    max_length: int,
+    **options: Any,
+) -> PhraseText:
     """The text of the arguments with its links."""
     from alignkit.uses.phrases.extraction import PhraseText
 
+    files = choose_linked_text(source, target, links, sample)
     with ProgressBar("fitting", quiet) as bar:
-        return PhraseText.read(longest=max_length, fitting={"threads": threads, "progress": bar}, **options)
+        return PhraseText.read(
+            *files, longest=max_length, fitting={"threads": threads, "progress": bar}, **options
+        )
 
 
 @alignkit_command("lexicon", "alignkit lexicon m.npz --best 3 -o lexicon.tsv")

@@ -329,9 +329,9 @@ def reading_of(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def choose_text(
-    source: str | None, target: str | None, sample: bool, part: str = "train"
+    source: str | None, target: str | None, sample: bool, part: str = "sample"
 ) -> tuple[str, str | None]:
-    """The files to read: those given, or the embedded sample's.
+    """The files to read: those given, or the embedded sample's, or its ``train`` or ``test`` part.
 
     Raises:
         click.UsageError: neither, or both.
@@ -345,6 +345,26 @@ def choose_text(
     if source is None:
         raise click.UsageError("Missing argument SRC (try --sample for the bundled text).")
     return source, target
+
+
+def choose_linked_text(
+    source: str | None, target: str | None, links: str | None, sample: bool
+) -> tuple[str, str | None, str | None]:
+    """The files to read and that of their links, which comes first with the sample, and second if the text is one
+    file of both sides."""
+    if sample and target is None:
+        return *choose_text(None, None, sample), source
+    if links is None and target is not None and are_links(target):
+        target, links = None, target
+    return *choose_text(source, target, sample), links
+
+
+def are_links(path: str) -> bool:
+    """True if a file has nothing but links: given as the second of two, it is not the target text."""
+    from alignkit.text.reading import read_lines
+
+    lines = read_lines(path) if path != "-" else []
+    return any(map(str.strip, lines)) and all(re.fullmatch(r"(\s*\d+[-p?]\d+(:\S+)?)*\s*", line) for line in lines)
 
 
 def needs(name: str, wanted: str, there: bool) -> None:

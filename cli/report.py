@@ -86,7 +86,7 @@ def report_command(**options: Any) -> None:
         if files["text"] is not None:
             raise click.UsageError("Give --text SRC TGT or --sample, not both.")
         files["text"] = choose_text(None, None, True, "test")
-        files["training"] = files["training"] if options["runs"] else choose_text(None, None, True)
+        files["training"] = files["training"] if options["runs"] else choose_text(None, None, True, "train")
     reading = reading_of(options)
     texts = {name: read_line_pairs(*pair, **reading) if pair else None for name, pair in files.items()}
     inputs = with_given(ReportInputs(), options, **texts)

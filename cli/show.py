@@ -17,7 +17,7 @@ from alignkit.pipeline.settings import AlignSettings, ReadSettings
 from alignkit_cli.options import (
     alignkit_command,
     argument,
-    choose_text,
+    choose_linked_text,
     reading_options,
     sample_option,
     side_arguments,
@@ -100,11 +100,9 @@ def show_command(source: str | None, target: str | None, links: str | None, **op
     A link is a filled square; the less probable it is, the fainter. Grids are in colour on a terminal that has it,
     unless NO_COLOR is set, and in ASCII where there are no other characters.
     """
+    *text, links = choose_linked_text(source, target, links, options["sample"])
     if links is not None and options["model"] is not None:
         raise click.UsageError("Give LINKS or --model, not both.")
-    if links is None and target is not None and are_links(target):
-        target, links = None, target
-    text = choose_text(source, target, options["sample"])
     reading = with_given(ReadSettings(), options)
     from alignkit.pipeline.align import align
     from alignkit.text.pairs import read_text
@@ -129,26 +127,17 @@ def show_command(source: str | None, target: str | None, links: str | None, **op
         draw([f"pair {m + 1}", *picture(matrix, pair.source, pair.target), ""])
 
 
-def are_links(path: str) -> bool:
-    """True if a file has nothing but links: given as the second of two, it is not the target text."""
-    from alignkit.text.reading import read_lines
-
-    lines = read_lines(path) if path != "-" else []
-    return any(map(str.strip, lines)) and all(re.fullmatch(r"(\s*\d+[-p?]\d+(:\S+)?)*\s*", line) for line in lines)
-
-
 def linked_pairs(bitext: Bitext, path: str, choice: tuple[int, int]) -> tuple[list[int], list[AlignedPair]]:
     """The numbers of the chosen pairs, and the pairs with the links of a file, whose probability is 1 or given."""
     import numpy as np
 
-    from alignkit.links.links import AlignedPair, Link, check_range, parse_links, parse_probabilities
-    from alignkit.text.reading import read_lines
+    from alignkit.links.gold import note_first, read_links_of
+    from alignkit.links.links import AlignedPair, Link
 
-    lines = read_lines(path)
-    links, known = parse_links(path, lines).possible, parse_probabilities(path, lines)
-    check_range(path, links, bitext.shapes)
+    links, known = read_links_of(path, bitext.shapes, whole=False)
     values = np.ones(len(links.pairs)) if known is None else np.nan_to_num(known, nan=1.0)
     chosen, pairs = chosen_pairs(bitext.shapes[: len(links)].tolist(), choice), []
+    note_first(path, links, bitext.shapes)
     for m in chosen:
         probabilities = values[links.offsets[m] : links.offsets[m + 1]].tolist()
         found = [Link(s, t, p) for (s, t), p in zip(links[m].tolist(), probabilities, strict=True)]

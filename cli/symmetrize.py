@@ -10,6 +10,7 @@ from alignkit_cli.options import (
     alignkit_command,
     argument,
     choice_option,
+    note,
     output_option,
     quiet_option,
     write_output,
@@ -42,10 +43,12 @@ def symmetrize_command(forward: str, reverse: str, method: str, output: str | No
 
     Prints a line of links for each line of FORWARD and REVERSE.
     """
-    from alignkit.links.gold import read_links
+    from alignkit.links.gold import find_base, read_links
     from alignkit.links.symmetrization import symmetrize
 
-    links = read_links(forward), read_links(reverse)
+    links = read_links(forward, base=0), read_links(reverse, base=0)  # the result counts as they do
+    if find_base(forward, links[0])[0] != find_base(reverse, links[1])[0]:
+        note(f"warning: one of {forward} and {reverse} seems to count from 1 and the other from 0")
     with of_file(f"{forward} and {reverse}"):
         found = symmetrize(*links, method)
     write_output(found.to_pharaoh(), output)

@@ -102,7 +102,8 @@ def train_command(run_dir: str, quiet: bool, **options: Any) -> None:
     aligner takes RUN, too; it stands for the network with the lowest validation loss.
     """
     need("torch", "sacrebleu")
-    text, valid = choose_text(options["source"], options["target"], options["sample"]), options["valid"]
+    text = choose_text(options["source"], options["target"], options["sample"], "train")
+    valid = options["valid"]
     if valid is None and options["sample"]:
         valid = choose_text(None, None, True, "test")
     texts = read_training_pairs(text, valid, **reading_of(options))
@@ -124,7 +125,7 @@ def train_command(run_dir: str, quiet: bool, **options: Any) -> None:
 
 def read_guide(path: str, texts: tuple[LinePairs, LinePairs], held_out: bool) -> Links:
     """The links of the training text, whose last pairs may have been held out as validation text."""
-    guide, count = read_links(path), len(texts[0].source)
+    guide, count = read_links(path, base=0), len(texts[0].source)
     expected = count + (len(texts[1].source) if held_out else 0)
     if len(guide) != expected:
         raise InputError(path, f"has links for {counted(len(guide), 'pair')}, the text has {expected:,}")

@@ -4,7 +4,8 @@
 ``test.en`` hold 100 more, and ``test.gold`` the gold alignment of each of those. README.md beside this file
 says how they were made and what the links mean; LICENSE dedicates them to the public domain (CC0 1.0).
 ``test.tagged.de`` is ``test.de`` with inline tags, and ``test.pieces.de`` and ``test.pieces.en`` are the test
-sentences in subwords. ``alignkit fetch sample`` copies all of them.
+sentences in subwords. ``sample.de`` and ``sample.en``, the text of ``--sample``, hold all pairs, the 100 first.
+``alignkit fetch sample`` copies all of them.
 
 The directory is called ``data`` in the source tree and is installed as the import package ``alignkit_data``.
 """
@@ -14,7 +15,7 @@ from pathlib import Path
 
 FILES = (
     *("train.de", "train.en", "test.de", "test.en", "test.gold"),
-    *("test.tagged.de", "test.pieces.de", "test.pieces.en"),
+    *("test.tagged.de", "test.pieces.de", "test.pieces.en", "sample.de", "sample.en"),
 )
 
 

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 from browser import Browser, chromium  # noqa: E402
 
-GOLD = ROOT / "data" / "sample" / "test.gold"
+SAMPLE = ROOT / "data" / "sample"
 SIZE = (1180, 840)
 
 
@@ -31,8 +31,9 @@ def make_page(run: str | None, folder: Path) -> Path:
         run = str(folder / "run")
         alignkit("train", "--sample", "--preset", "small", "--keep", "logged", "-o", run)
     model, page = folder / "hmm-joint.npz", folder / "report.html"
-    alignkit("align", "--sample", "--save-model", str(model), "-o", str(folder / "links"))
-    alignkit("report", run, "--gold", str(GOLD), "--model", str(model), "-o", str(page))
+    text = str(SAMPLE / "train.de"), str(SAMPLE / "train.en")
+    alignkit("align", *text, "--save-model", str(model), "-o", str(folder / "links"))
+    alignkit("report", run, "--gold", str(SAMPLE / "test.gold"), "--model", str(model), "-o", str(page))
     return page
 
 

@@ -356,3 +356,20 @@ def test_files_of_links(tmp_path):
     place.write_text("0-0\n1:1\n")
     with pytest.raises(alignkit.InputError, match="links, line 2"):
         alignkit.read_links(place)
+
+
+def test_a_one_based_file_is_right_about_itself(tmp_path, caplog):
+    place = tmp_path / "links"
+    place.write_text("1-1 2-2 3-3\n2-1 1-2\n" * 10)
+    assert alignkit.evaluate(alignkit.read_gold(place), alignkit.read_links(place)).aer == 0
+    assert [record.message.partition("links: ")[2][:52] for record in caplog.records] == [
+        "index 0 occurs in none of 20 lines with links: read "
+    ] * 2
+    assert all("base=0" in record.message for record in caplog.records)
+    for base in (0, "0", 1, "1"):
+        both = alignkit.read_gold(place, base=base), alignkit.read_links(place, base=base)
+        assert both[0].sure == both[1]
+        assert both[1].pairs.min() == 1 - int(base)
+    assert len(caplog.records) == 2
+    with pytest.raises(alignkit.AlignkitError, match="unknown base 2; choose from auto, 0, 1"):
+        alignkit.read_links(place, base=2)

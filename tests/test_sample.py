@@ -60,6 +60,11 @@ def test_the_package_knows_its_files(monkeypatch):
         package.path("train.fr")
 
 
+def test_the_text_of_the_option_has_the_pairs_with_gold_links_first():
+    for language in ("de", "en"):
+        assert lines(f"sample.{language}") == [*lines(f"test.{language}"), *lines(f"train.{language}")]
+
+
 def test_pair_counts():
     assert len(lines("train.de")) == len(lines("train.en")) == 940
     assert len(lines("test.de")) == len(lines("test.en")) == len(lines("test.gold")) == 100

@@ -15,8 +15,8 @@ from alignkit.classical.hmm.model import FittedHMM
 from alignkit.classical.lexical_model import LexicalModel
 from alignkit.classical.settings import SHORTLIST, LexiconFormat
 from alignkit.errors import AlignkitError
-from alignkit.links.gold import read_links
-from alignkit.links.links import Links, check_range
+from alignkit.links.gold import read_links_of
+from alignkit.links.links import Links
 from alignkit.support.arrays import brief_repr
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.pairs import read_bitext
@@ -105,9 +105,8 @@ class LinkedWords:
             InputError: a file cannot be read, there is not a line of links for each pair, or a link is outside its
                 pair.
         """
-        bitext, found = read_bitext(source, target), read_links(links)
-        check_range(links, found, bitext.shapes, whole=True)
-        return cls(bitext, found)
+        bitext = read_bitext(source, target)
+        return cls(bitext, read_links_of(links, bitext.shapes)[0])
 
     @cached_property
     def reversed(self) -> LinkedWords:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import os
+import logging
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from alignkit.errors import AlignkitError, InputError, counted
+from alignkit.errors import AlignkitError, InputError, counted, shown_path
 from alignkit.links.formats import GOLD_BASES, GOLD_FORMATS
 from alignkit.links.links import GoldLinks, Links, check_range, links_of_keys, parse_links, parse_probabilities
 from alignkit.text.reading import read_lines, read_utf8, split_lines
 from alignkit.types import PathLike
 
+log = logging.getLogger(__name__)
+
 #: In fewer lines, zero-based links may well never have index 0.
 FEWEST_LINES = 10
+#: If links lay anywhere in their sentences, so many indices would have to be 0 before none of them is a sign.
+_EXPECTED_ZEROS = 10
 
 # Sentence, source position, target position, S or P, confidence (Mihalcea and Pedersen 2003).
 _NAACL = re.compile(r"(0*\d{1,7})\s+(\d{1,9})\s+(\d{1,9})(?:\s+([SP]))?(?:\s+[0-9.eE+-]+)?\s*\Z", re.ASCII)
@@ -48,8 +52,9 @@ def parse_gold(
     lines: Sequence[str],
     *,
     file_format: str = "auto",
-    base: str = "auto",
+    base: str | int = "auto",
     shapes: np.ndarray | None = None,
+    option: str = "--gold-base",
 ) -> GoldFile:
     """Parse gold links (or any links) in either format.
 
@@ -60,11 +65,13 @@ def parse_gold(
         base: a name in ``GOLD_BASES``; auto is 1 for the NAACL format, by definition, and :func:`find_base`
             decides for Pharaoh.
         shapes: int (at least M, 2), T and L of the sentence pairs, if the text is known; makes auto reliable.
+        option: that sets the base on the command line, for messages.
 
     Raises:
         InputError: a malformed line; index 0 in Pharaoh links that count from 1.
         AlignkitError: an unknown format or base.
     """
+    base = str(base)
     if file_format not in GOLD_FORMATS or base not in GOLD_BASES:
         raise AlignkitError(f"formats are {', '.join(GOLD_FORMATS)}; bases are {', '.join(GOLD_BASES)}")
     naacl = is_naacl(lines) if file_format == "auto" else file_format == "naacl"
@@ -72,31 +79,36 @@ def parse_gold(
         return _naacl_gold(path, lines, 1 if base == "auto" else int(base))
     gold = parse_links(path, lines)
     if base == "auto":
-        found, warning = find_base(path, gold.possible, shapes)
+        found, warning = find_base(path, gold.possible, shapes, option)
     else:
         found, warning = int(base), None
     if found:
-        for links in (gold.sure, gold.possible):
-            zero = (links.pairs == 0).any(axis=1)
-            if zero.any():
-                line = int(links.sentences[zero.argmax()]) + 1
-                problem = "index 0 in links that count from 1"
-                raise InputError(path, problem, line=line, remedy="give --gold-base 0")
-        sure, possible = (Links(each.pairs - np.int32(1), each.offsets) for each in (gold.sure, gold.possible))
-        gold = GoldLinks(sure, possible)
+        gold = GoldLinks(*(_shifted(path, each, option) for each in (gold.sure, gold.possible)))
     return GoldFile(gold, found, warning)
 
 
-def find_base(path: PathLike, links: Links, shapes: np.ndarray | None = None) -> tuple[int, str | None]:
+def _shifted(path: PathLike, links: Links, option: str) -> Links:
+    """The zero-based form of links that count from 1."""
+    zero = (links.pairs == 0).any(axis=1)
+    if zero.any():
+        line, problem = int(links.sentences[zero.argmax()]) + 1, "index 0 in links that count from 1"
+        raise InputError(path, problem, line=line, remedy=f"give {option} 0, in Python base=0")
+    return Links(links.pairs - np.int32(1), links.offsets)
+
+
+def find_base(
+    path: PathLike, links: Links, shapes: np.ndarray | None = None, option: str = "--gold-base"
+) -> tuple[int, str | None]:
     """Determine whether links count from 0 or from 1.
 
     Links that count from 1 never have index 0, and some index equals the length of its sentence. If the lengths
-    are not known, the absence of index 0 decides, provided that at least ``FEWEST_LINES`` lines have links.
+    are not known, the absence of index 0 decides, provided that at least ``FEWEST_LINES`` lines have links, and so
+    many that some would have it by chance.
 
     Returns:
         (0 or 1, a warning if the user should check it).
     """
-    name = os.fspath(path)
+    name = shown_path(path)
     if len(links.pairs) == 0 or (links.pairs == 0).any():
         return 0, None
     if shapes is not None:
@@ -108,15 +120,17 @@ def find_base(path: PathLike, links: Links, shapes: np.ndarray | None = None) ->
             m = int(sentence[past.argmax()])
             return 1, (
                 f"{name}: index 0 never occurs, and line {m + 1} has an index past the end of its sentence: "
-                "read as counting from 1 (--gold-base 0 for counting from 0)"
+                "read as counting from 1"
             )
-    linked = int((np.diff(links.offsets) > 0).sum())
-    if shapes is None and linked >= FEWEST_LINES:
+    starts = links.offsets[:-1][np.diff(links.offsets) > 0]  # of the links of each line that has some
+    sizes = np.maximum.reduceat(links.pairs, starts).mean(axis=0) + 1  # of sentences, source and target
+    is_enough = len(starts) >= FEWEST_LINES and len(links.pairs) * (1 / sizes).sum() >= _EXPECTED_ZEROS
+    if shapes is None and is_enough:
         return 1, (
-            f"{name}: index 0 occurs in none of {linked} lines with links: read as counting from 1 "
-            "(--gold-base 0 for counting from 0; --text SRC TGT to be sure)"
+            f"{name}: index 0 occurs in none of {len(starts)} lines with links: read as counting from 1 "
+            f"(if it counts from 0, give {option} 0, in Python base=0)"
         )
-    return 0, f"{name}: index 0 never occurs; if the file counts from 1, give --gold-base 1"
+    return 0, f"{name}: index 0 never occurs; if the file counts from 1, give {option} 1, in Python base=1"
 
 
 def _naacl_gold(path: PathLike, lines: Sequence[str], base: int) -> GoldFile:
@@ -193,25 +207,41 @@ def _links_of(text: np.ndarray) -> Links | None:
     return links_of_keys(keys, widths, lines)
 
 
-def read_links(path: PathLike) -> Links:
-    """Read the links of an alignment, sure and possible ones alike: zero-based ``s-t``, a line per sentence pair.
+def read_links(path: PathLike, *, base: str | int = "auto") -> Links:
+    """Read the links of an alignment, sure and possible ones alike: ``s-t``, a line per sentence pair.
 
     Probabilities (``0-1:0.93``) are ignored. The file may be compressed.
 
+    Args:
+        path: the file.
+        base: the number of the first token in it, 0 or 1; auto is 1, with a warning, where index 0 never occurs
+            (:func:`alignkit.links.gold.find_base`). The links are zero-based in any case.
+
     Raises:
         InputError: it cannot be read, or an item is not a link, with its line.
+        AlignkitError: an unknown base.
     """
+    if str(base) not in GOLD_BASES:
+        raise AlignkitError(f"unknown base {base!r}; choose from {', '.join(GOLD_BASES)}")
     data = read_utf8(path)
     links = read_plain_links(data)
-    return links if links is not None else parse_links(path, split_lines(data)).possible
+    links = links if links is not None else parse_links(path, split_lines(data)).possible
+    if base == "auto":
+        base, warning = find_base(path, links, option="--hyp-base")
+        if base == 1:  # in few lines, no index 0 is nothing strange
+            log.warning(warning)
+    return _shifted(path, links, "--hyp-base") if str(base) == "1" else links
 
 
-def read_links_of(path: PathLike, shapes: np.ndarray) -> tuple[Links, np.ndarray | None]:
+def read_links_of(path: PathLike, shapes: np.ndarray, *, whole: bool = True) -> tuple[Links, np.ndarray | None]:
     """The links of a text, and their probabilities, if they have some (:func:`parse_probabilities`).
+
+    A warning is logged if they count from 1, which an index past the end of its sentence shows.
 
     Args:
         path: a line of links for each sentence pair.
         shapes: int32 (M, 2), T and L of each pair.
+        whole: there must be a line for each pair, not only for the first ones.
 
     Raises:
         InputError: it cannot be read, an item is not a link or has no probability, there is not a line for each
@@ -222,12 +252,23 @@ def read_links_of(path: PathLike, shapes: np.ndarray) -> tuple[Links, np.ndarray
     if links is None:
         lines = split_lines(data)
         links, probabilities = parse_links(path, lines).possible, parse_probabilities(path, lines)
-    check_range(path, links, shapes, whole=True)
+    base, warning = find_base(path, links, shapes)
+    links = _shifted(path, links, "") if base else links
+    check_range(path, links, shapes, whole=whole)
+    if base:  # an error would be the only line
+        log.warning(warning)
     return links, probabilities
 
 
+def note_first(path: PathLike, links: Links, shapes: np.ndarray) -> None:
+    """Log a note if links are only those of the first pairs of a text."""
+    if len(links) < len(shapes):
+        lines, pairs = counted(len(links), "line"), f"{len(shapes):,}"
+        log.info("%s has %s, the text %s pairs: the links are those of the first", shown_path(path), lines, pairs)
+
+
 def read_gold(
-    path: PathLike, *, file_format: str = "auto", base: str = "auto", shapes: np.ndarray | None = None
+    path: PathLike, *, file_format: str = "auto", base: str | int = "auto", shapes: np.ndarray | None = None
 ) -> GoldLinks:
     """Read gold links, sure and possible.
 
@@ -235,7 +276,7 @@ def read_gold(
         path: a file, which may be compressed.
         file_format: ``pharaoh``, a line ``s-t spt`` per sentence pair; ``naacl``, a line per link; auto decides by
             the first line.
-        base: the number of the first token, ``0`` or ``1``; auto is 1 where index 0 never occurs
+        base: the number of the first token, 0 or 1; auto is 1, with a warning, where index 0 never occurs
             (:func:`alignkit.links.gold.find_base`).
         shapes: int (at least M, 2), T and L of the sentence pairs, if the text is known.
 
@@ -243,7 +284,9 @@ def read_gold(
         InputError: it cannot be read, a line is not one of links, or a link is outside its pair.
         AlignkitError: unknown format or base.
     """
-    gold = parse_gold(path, read_lines(path), file_format=file_format, base=base, shapes=shapes).gold
+    known = parse_gold(path, read_lines(path), file_format=file_format, base=base, shapes=shapes)
     if shapes is not None:
-        check_range(path, gold.possible, shapes)
-    return gold
+        check_range(path, known.gold.possible, shapes)
+    if known.warning:  # an error would be the only line
+        log.warning(known.warning)
+    return known.gold

@@ -21,10 +21,11 @@ PERCENT: Percent = 5  #: the top of a row
 
 
 def top_share(percent: Percent) -> Fraction:
-    """``percent`` as an exact fraction of a row; 0.1 means the decimal 0.1, not its binary neighbour.
+    """``percent`` as an exact fraction of a row; 2.1 means the decimal 2.1, not its binary neighbour.
 
     Raises:
-        AlignkitError: not above 0 and at most 100.
+        AlignkitError: not above 0 and at most 100; or a decimal number below 1, which is rather a share than a
+            percentage: a Fraction or ``"1/20"`` may be so small.
     """
     text = str(percent)
     try:
@@ -35,6 +36,9 @@ def top_share(percent: Percent) -> Fraction:
         raise AlignkitError(f"{abbreviated(text)!r} is not a percentage") from error
     if not 0 < share <= 1:
         raise AlignkitError(f"the percentage must lie above 0 and at most 100, not {abbreviated(text)}")
+    if share < Fraction(1, 100) and "/" not in text:
+        given = f"{abbreviated(text)} is less than one per cent"
+        raise AlignkitError(f"{given}; for 5 per cent give 5, for a twentieth of one per cent the fraction '1/20'")
     # A denominator of 10^9 times the longest row still fits int64, and rounds what a float adds to 100/3.
     return max(share.limit_denominator(10**9), Fraction(1, 10**9))
 

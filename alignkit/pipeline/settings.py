@@ -184,7 +184,7 @@ class LinkSettings:
             annotated. Annotated pairs keep their sure links.
 
     Raises:
-        AlignkitError: gold is given with threshold or adapt.
+        AlignkitError: gold is given with threshold or adapt, or the threshold is outside [0, 1].
     """
 
     symmetrization: str | None = None
@@ -197,6 +197,8 @@ class LinkSettings:
             raise AlignkitError("gold links decide the threshold; leave out --gold or --threshold")
         if self.gold is not None and self.adapt:
             raise AlignkitError("a model of gold links cannot be adapted; leave out --gold or --adapt")
+        if self.threshold is not None and not 0 <= self.threshold <= 1:  # found before a fit
+            raise AlignkitError(f"the threshold must lie in [0, 1], not {self.threshold}")
 
 
 class LinkOptions(TypedDict, total=False):

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import logging
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from alignkit.errors import InputError, counted
+from alignkit.errors import InputError, counted, shown_path
 from alignkit.lab.interop.heads import split_choice
 from alignkit.lab.interop.other_systems import read_heads
 from alignkit.links.from_scores import best_links
-from alignkit.links.gold import FEWEST_LINES, is_naacl, parse_gold
+from alignkit.links.gold import GoldFile, is_naacl, parse_gold
 from alignkit.links.links import GoldLinks, Links, check_range, parse_probabilities
 from alignkit.metrics.aer import LinkCounts, count_links
 from alignkit.text.bitext import Bitext
@@ -60,19 +59,22 @@ def read_evaluated(
     hypothesis: PathLike,
     *,
     gold_format: str = "auto",
-    gold_base: str = "auto",
+    gold_base: str | int = "auto",
+    hypothesis_base: str | int = "auto",
     text: tuple[PathLike, PathLike] | None = None,
 ) -> EvaluatedLinks:
     """Read a file of links and a file of gold links, and their text if it is given.
 
     Only as many lines of the hypothesis are read as there are gold sentence pairs, so that test pairs may stand
-    before a training text. A warning is logged where token indices seem to be counted from 1.
+    before a training text; a note says so. A warning is logged where token indices seem to be counted from 1.
 
     Args:
         gold: sure and possible links of M sentence pairs.
         hypothesis: links of at least as many; or ``FILE:LAYER.HEAD``, a head of an attention file, each of whose
             target words is linked to the source word that it attends to most.
         gold_format, gold_base: as of :func:`alignkit.links.gold.parse_gold`.
+        hypothesis_base: the same of the hypothesis; auto is also 1 where neither file has an index 0 and the gold
+            links are found to count from 1.
         text: the two sides of the text; a link outside its sentence pair is then an error.
 
     Raises:
@@ -84,31 +86,50 @@ def read_evaluated(
     known = parse_gold(gold, read_lines(gold), file_format=gold_format, base=gold_base, shapes=shapes)
     if not len(known.gold.possible.pairs):
         raise InputError(gold, "has no links, so there is nothing to score against")
-    links, probabilities = _read_hypothesis(hypothesis, len(known.gold), checked=shapes is not None)
-    if len(links) < len(known.gold):
-        problem = f"has links for {counted(len(links), 'pair')}, {os.fspath(gold)} for {len(known.gold):,}"
+    links, probabilities, warning, pairs = _read_hypothesis(hypothesis, known, hypothesis_base, shapes)
+    count = len(known.gold)
+    if len(links) < count:
+        problem = f"has links for {counted(len(links), 'pair')}, {shown_path(gold)} for {count:,}"
         raise InputError(hypothesis, problem)
     if shapes is not None:
         check_range(gold, known.gold.possible, shapes)
         check_range(hypothesis, links, shapes)
-    if known.warning:  # an error would be the only line
+    names = shown_path(gold), shown_path(hypothesis)
+    if known.warning and known.base and warning:  # an error would be the only line
+        warning = (
+            f"{names[0]} and {names[1]}: index 0 never occurs: both are read as counting from 1 (if they count "
+            "from 0, give --gold-base 0 --hyp-base 0)"
+        )
+    elif known.warning:
         log.warning(known.warning)
+    if warning:
+        log.warning(warning)
+    if pairs > count:
+        log.info(
+            "%s has %s pairs, %s %d: the first %d are compared", names[1], f"{pairs:,}", names[0], count, count
+        )
     return EvaluatedLinks(known.gold, links, bitext, probabilities)
 
 
-def _read_hypothesis(path: PathLike, count: int, checked: bool) -> tuple[Links, np.ndarray | None]:
-    """The links of the first ``count`` sentence pairs, and their probabilities if they have any."""
+def _read_hypothesis(
+    path: PathLike, gold: GoldFile, base: str | int, shapes: np.ndarray | None
+) -> tuple[Links, np.ndarray | None, str | None, int]:
+    """The links of the sentence pairs of the gold links, their probabilities if they have any, a warning if they
+    are found to count from 1, and the number of pairs of the file."""
+    count = len(gold.gold)
     place, choice = split_choice(path)
     if choice is not None:
-        return best_links(read_heads(place).word_scores(choice), null=False).block(0, count), None
+        links = best_links(read_heads(place).word_scores(choice), null=False)
+        return links.block(0, count), None, None, len(links)
     lines = read_lines(path)
     if is_naacl(lines):
-        links = parse_gold(path, lines, file_format="naacl").gold.possible
+        links = parse_gold(path, lines, file_format="naacl", base=base).gold.possible
         # A pair without links has no line in this format.
         offsets = np.append(links.offsets, np.full(max(count - len(links), 0), len(links.pairs)))
-        return Links(links.pairs, offsets).block(0, count), None
-    links = parse_gold(path, lines[:count], file_format="pharaoh", base="0").gold.possible
-    linked = sum(len(pair) > 0 for pair in links)
-    if not checked and linked >= FEWEST_LINES and not (links.pairs == 0).any():
-        log.warning("%s: index 0 never occurs; links are read as counting from 0", path)
-    return links, parse_probabilities(path, lines[:count])
+        return Links(links.pairs, offsets).block(0, count), None, None, len(links)
+    given = {"file_format": "pharaoh", "shapes": shapes, "option": "--hyp-base"}
+    found = parse_gold(path, lines[:count], base=base, **given)
+    warning = found.warning if found.base else None
+    if base == "auto" and shapes is None and gold.base and gold.warning and found.warning and not found.base:
+        found, warning = parse_gold(path, lines[:count], base=1, **given), found.warning  # as the gold links do
+    return found.gold.possible, parse_probabilities(path, lines[:count]), warning, len(lines)

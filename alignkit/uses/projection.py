@@ -193,7 +193,7 @@ def project_spans(
 
     Raises:
         AlignkitError: a span ends before it starts, or starts below 0; not as many lists of spans as pairs, or
-            probabilities as links; or an unknown rule.
+            probabilities as links; an unknown rule; or ``least`` is no probability.
     """
     check_known(rule, RULES, "rule")
     lists = [list(each) for each in spans]
@@ -210,6 +210,8 @@ def pairs_with_links(
     values = [1.0] * len(links.pairs) if probabilities is None else probabilities.tolist()
     if len(values) != len(links.pairs):
         raise AlignkitError(f"{len(values)} probabilities of {len(links.pairs)} links")
+    if not 0 <= least <= 1:
+        raise AlignkitError(f"least is a probability from 0 to 1, not {least}")
     rows = [(s, t, 1.0 if math.isnan(p) else p) for (s, t), p in zip(links.pairs.tolist(), values, strict=True)]
     bounds = links.offsets.tolist()
     return [LinkedPair(rows[bounds[m] : bounds[m + 1]], rule, least) for m in range(len(links))]

@@ -17,7 +17,7 @@ from itertools import product
 import numpy as np
 
 from alignkit.errors import AlignkitError, InputError, counted
-from alignkit.links.gold import read_links
+from alignkit.links.gold import read_links_of
 from alignkit.links.links import Links, LinksLike, as_links, check_range, links_of_keys
 from alignkit.support.arrays import brief_repr, in_runs, offsets_of, places_of
 from alignkit.text.bitext import Bitext, Corpus, check_bitext
@@ -87,11 +87,9 @@ def remap_files(
             sentence pair; or, unless they are skipped, a sentence has other characters.
     """
     before, after = read_bitext(*old), read_bitext(*new)
-    found = read_links(links)
-    for path, count in ((links, len(found)), (new[0], len(after))):
-        if count != len(before):
-            raise InputError(path, f"has {counted(count, 'line')}, {old[0]} has {len(before):,}")
-    check_range(links, found, before.shapes)
+    if len(after) != len(before):
+        raise InputError(new[0], f"has {counted(len(after), 'line')}, {old[0]} has {len(before):,}")
+    found, _ = read_links_of(links, before.shapes)
     maps = token_map(before.source, after.source), token_map(before.target, after.target)
     differing = first_differing(maps)
     if differing is not None:

@@ -134,7 +134,42 @@ def test_one_based_gold(alignkit, write, failure):
     failure(
         alignkit("evaluate", write("one", shifted), links, "--gold-base", 0, *text), "one", "line 1", "1-based"
     )
-    assert "warning" in alignkit("evaluate", write("gold", gold), write("hyp", shifted)).err
+
+
+@pytest.mark.parametrize("count", [1, 20])
+def test_a_one_based_file_is_right_about_itself(alignkit, write, count):
+    """Gold links and links of the same file have the same base, and one warning says which."""
+    gold = write("gold", "1-1 2-2 3-3\n2-1 1-2\n" * count)
+    outcome = alignkit("evaluate", gold, gold)
+    assert outcome.lines[0].startswith("AER 0.0 %")
+    assert outcome.err.count("\n") == 1
+    if count > 1:
+        assert "gold: index 0 never occurs: both are read as counting from 1" in outcome.err
+        assert "--gold-base 0 --hyp-base 0" in outcome.err
+        assert alignkit("evaluate", gold, gold, "--gold-base", 0, "--hyp-base", 0).err == ""
+        assert alignkit("evaluate", gold, gold, "--hyp-base", 0).lines[0].startswith("AER 60.0 %")
+
+
+def test_one_based_links_beside_zero_based_gold(alignkit, write, failure):
+    gold, hyp = lines(GOLD), lines(HYP)
+    shifted = write("hyp", hyp.translate({ord("0") + i: str(i + 1) for i in range(9)}))
+    gold, expected = write("gold", gold), alignkit("evaluate", write("gold", gold), write("right", hyp)).out
+    outcome = alignkit("evaluate", gold, shifted)
+    assert outcome.out == expected
+    assert "hyp: index 0 occurs in none of 15 lines with links: read as counting from 1" in outcome.err
+    assert "--hyp-base 0" in outcome.err
+    told = alignkit("evaluate", gold, shifted, "--hyp-base", 1)
+    assert (told.out, told.err) == (expected, "")
+    failure(
+        alignkit("evaluate", gold, gold, "--hyp-base", 1), "index 0 in links that count from 1; give --hyp-base 0"
+    )
+
+
+def test_a_few_scattered_links_are_not_shifted(alignkit, write):
+    """Ten lines with a link each may well have no index 0."""
+    gold = write("gold", "0-0 7-7 8-9\n" * 12)
+    outcome = alignkit("evaluate", gold, write("sparse", "7-7\n" * 12))
+    assert (outcome.lines[0].split("  ")[1], outcome.err) == ("precision 100.0 % (100.0-100.0)", "")
 
 
 def test_text_checks_both_files(alignkit, write, failure):
@@ -148,7 +183,10 @@ def test_text_checks_both_files(alignkit, write, failure):
 
 def test_a_longer_hypothesis_is_cut_a_shorter_one_refused(alignkit, write, failure):
     gold = write("gold", "0-0\n")
-    assert alignkit("evaluate", gold, write("longer", "0-0\n5-5\nnonsense\n")).lines[0].startswith("AER 0.0 %")
+    outcome = alignkit("evaluate", gold, write("longer", "0-0\n5-5\nnonsense\n"))
+    assert outcome.lines[0].startswith("AER 0.0 %")
+    assert "longer has 3 pairs, " in outcome.err
+    assert outcome.err.endswith("gold 1: the first 1 are compared\n")
     failure(alignkit("evaluate", write("two", "0-0\n0-0\n"), gold), "2", "1")
 
 
@@ -169,15 +207,27 @@ def test_defined_measures_are_finite(alignkit, write):
 
 def test_sample_gold(alignkit, write):
     """The held-out pairs before the training text: the usual procedure, on the embedded sample."""
-    sides = [
-        alignkit_data.path(f"test.{side}").read_bytes() + alignkit_data.path(f"train.{side}").read_bytes()
-        for side in ("de", "en")
-    ]
-    links = write("links", alignkit("ibm1", "-q", write("de", sides[0]), write("en", sides[1])).out)
-    outcome = alignkit("evaluate", alignkit_data.path("test.gold"), links, "--json")
+    links = alignkit("ibm1", "-q", "--sample").out
+    assert links.count(b"\n") == 1040
+    outcome = alignkit("evaluate", alignkit_data.path("test.gold"), write("links", links), "--json")
     result = json.loads(outcome.out)
     assert result["aer"] < 0.2
     assert result["aer_low"] < result["aer"] < result["aer_high"]
+    piped = alignkit("evaluate", "--sample", "-", "--json", stdin=links)
+    assert piped.out == outcome.out
+    assert "standard input has 1,040 pairs, " in piped.err
+    assert (
+        alignkit("evaluate", "--sample", "-", "--json", "-q", stdin=b"\n".join(links.split(b"\n")[:101])).out
+        == outcome.out
+    )
+
+
+def test_arguments_with_the_sample(alignkit, write, failure):
+    links = write("links", "0-0\n" * 1040)
+    failure(alignkit("evaluate", "--sample", links, links), "Give GOLD or --sample, not both")
+    failure(alignkit("evaluate", "--sample"), "Missing argument")
+    failure(alignkit("evaluate", links), "Missing argument HYP")
+    failure(alignkit("evaluate", "--sample", write("other", "0-0 90-90\n" * 100)), "other, line 1")
 
 
 def test_errors_by_class(alignkit, write):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields
 from typing import get_args
 
 import click
 import pytest
 
+import alignkit_data
 from alignkit.lab.classification import ClassifySettings
 from alignkit.lab.comparison import ALSO, CompareSettings
 from alignkit.lab.report.build import ReportInputs
@@ -95,3 +97,29 @@ def test_train_changes_nothing_of_a_preset_that_is_not_asked_for(preset):
     changed = settings(*asked, "--attention", "dot", "--set", "text.pieces=77")
     assert changed != PRESETS[preset]
     assert changed == PRESETS[preset].change(text={"pieces": 77}, network={"attention": "dot"}, training=GIVEN)
+
+
+SAMPLE = [alignkit_data.path(f"sample.{side}") for side in ("de", "en")]
+
+
+@pytest.mark.parametrize("command", ["show", "gold", "phrases", "terms"])
+def test_the_sample_with_its_links(alignkit, write, failure, command):
+    text = "0-0 1-1:0.5\n" * 1040
+    links = write("links", text)
+    expected = alignkit(command, *SAMPLE, links)
+    assert expected.code == 0
+    assert alignkit(command, "--sample", links).out == expected.out
+    assert alignkit(command, "--sample", "-", stdin=text.encode()).out == expected.out
+    failure(alignkit(command, "--sample", *SAMPLE), "Give SRC and TGT or --sample, not both")
+    failure(alignkit(command), "Missing argument SRC (try --sample")
+
+
+def test_the_sample_without_links(alignkit, write, failure):
+    """Whole, so that what one command writes of it is what the others read."""
+    assert json.loads(alignkit("compare", "--sample", "-q", "--json").out)["scored_pairs"] == 1040
+    few = alignkit("diagnose", "--sample", write("links", "0-0\n" * 100), "--json")
+    assert json.loads(few.out)["estimate"]["pairs"] == 100
+    assert "links has 100 lines, the text 1,040 pairs: the links are those of the first\n" in few.err
+    failure(alignkit("diagnose", "--sample"), "Missing argument LINKS")
+    for command in ("compare", "diagnose"):
+        failure(alignkit(command, "--sample", *SAMPLE), "Give SRC and TGT or --sample, not both")

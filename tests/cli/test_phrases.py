@@ -5,6 +5,8 @@ import json
 
 import pytest
 
+from alignkit.errors import AlignkitError
+
 DIAGONAL = "0-0 1-1 2-2\n0-0 1-1\n0-0 1-1\n0-0 1-1 2-2\n0-0 1-1\n0-0 1-1\n"
 
 
@@ -37,6 +39,20 @@ def test_without_links_the_text_is_aligned(alignkit, text, write):
     assert alignkit("phrases", "-q", both).out == expected
 
 
+def test_one_file_with_its_links(alignkit, linked, write):
+    sides = (path.read_text().splitlines() for path in linked[:2])
+    both = write("both", "".join(f"{x} ||| {y}\n" for x, y in zip(*sides, strict=True)))
+    assert alignkit("phrases", both, linked[2]).out == alignkit("phrases", *linked).out
+
+
+def test_links_that_count_from_1_are_found_out(alignkit, linked, write):
+    shifted = write("one", DIAGONAL.translate({ord("0") + i: str(i + 1) for i in range(9)}))
+    outcome = alignkit("phrases", *linked[:2], shifted)
+    assert outcome.out == alignkit("phrases", *linked).out
+    assert "one: index 0 never occurs, and line 1 has an index past the end" in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
 def test_words_that_would_break_a_line_are_left_out(alignkit, write):
     given = write("s", "a ||| b\n"), write("t", "A B\x0bC D\n"), write("l", "0-0 1-1 2-2\n")
     outcome = alignkit("phrases", *given)
@@ -55,6 +71,14 @@ def test_terms(alignkit, linked, write):
     found = alignkit("terms", linked[0], linked[1], likely, "--min-count", 2, "--function-words", 1, "--json")
     assert [row["probability"] for row in json.loads(found.out)["terms"]] == [0.5]
     assert alignkit("terms", *linked).lines == ["\t".join(rows[0])]
+
+
+def test_function_words_are_a_share(linked):
+    from alignkit.uses.phrases.extraction import PhraseText
+    from alignkit.uses.phrases.tables import find_terms
+
+    with pytest.raises(AlignkitError, match="function_words is a share from 0 to 1, not 50"):
+        find_terms(PhraseText.read(*linked), function_words=50)
 
 
 @pytest.mark.parametrize("command", ["phrases", "terms"])

@@ -160,6 +160,7 @@ def test_the_metric_can_be_chosen(runs, found, capsys):
         (["RUN/log.jsonl", "RUN/log.jsonl", "--also", "ov"], "--neural"),
         (["--neural", "RUN", "--percent", "0"], "percentage"),
         (["--neural", "RUN", "--percent", "five"], "percentage"),
+        (["--neural", "RUN", "--percent", "0.05"], "for 5 per cent give 5"),
         (["--neural", "RUN", "absent", "absent"], "absent"),
         (["--neural", "RUN", "--device", "abacus"], "abacus"),
         (["--neural", "RUN/log.jsonl"], "log.jsonl"),

@@ -79,7 +79,7 @@ def test_one_index_past_the_end_is_enough(line, pair):
 def test_long_sentences_leave_it_as_it_is_but_say_so():
     found = parse_gold("gold", ["1-1"] * 50, shapes=shapes(*[(5, 5)] * 50))
     assert found.base == 0
-    assert "never occurs; if the file counts from 1, give --gold-base 1" in found.warning
+    assert "never occurs; if the file counts from 1, give --gold-base 1, in Python base=1" in found.warning
 
 
 def test_without_lengths_enough_lines_decide():
@@ -108,7 +108,7 @@ def test_nothing_to_judge_by():
 def test_a_base_that_is_given_is_taken():
     for lines, base, expected in (
         (["1-1"] * 20, "0", (1, 1)),
-        (["1-1"], "1", (0, 0)),
+        (["1-1"], 1, (0, 0)),
         (["2-1"] * 20, "1", (1, 0)),
     ):
         found = parse_gold("gold", lines, base=base)

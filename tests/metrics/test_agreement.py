@@ -27,7 +27,7 @@ def scores_of(matrices, shapes):
     )
 
 
-@pytest.mark.parametrize("percent", [5, 2.5, 10, "33.3", 50, 100, 0.01])
+@pytest.mark.parametrize("percent", [5, 2.5, 10, "33.3", 50, 100, Fraction(1, 100)])
 @pytest.mark.parametrize("levels", [0, 2, 5], ids=["distinct", "two levels", "five levels"])
 def test_equals_the_naive_count(percent, levels):
     shapes, draw = random_matrices(1, levels=levels)
@@ -104,14 +104,15 @@ def test_the_top_is_counted_in_integers():
 
 def test_a_percentage_however_small_lets_the_first_place_in():
     row = one_row(1, 2, 3)
-    for percent in (1e-9, 1e-6, "1e-5"):
+    for percent in (Fraction(1, 10**9), "1/1000000", Fraction(1, 10**5)):
         found = agreement(row, row, percent, resamples=0)
         assert (found.agreement, found.chance) == (1, pytest.approx(1 / 3))
 
 
 def test_percentages_are_exact():
     assert top_share(5) == Fraction(1, 20)
-    assert top_share(0.1) == top_share("0.1") == Fraction(1, 1000)
+    assert top_share(1.1) == top_share("1.1") == Fraction(11, 1000)
+    assert top_share("1/10") == top_share(Fraction(1, 10)) == Fraction(1, 1000)
     assert top_share(100 / 3) == Fraction(1, 3)
     assert top_share("66.66667") == Fraction(6666667, 10**7)
 
@@ -121,6 +122,12 @@ def test_percentages_are_exact():
 )
 def test_wrong_percentages(percent):
     with pytest.raises(AlignkitError, match="percentage"):
+        agreement(one_row(1), one_row(1), percent)
+
+
+@pytest.mark.parametrize("percent", [0.05, ".05", 0.999, "1e-5"])
+def test_a_share_is_no_percentage(percent):
+    with pytest.raises(AlignkitError, match=r"less than one per cent; for 5 per cent give 5, .* '1/20'"):
         agreement(one_row(1), one_row(1), percent)
 
 

@@ -77,6 +77,8 @@ def test_what_is_no_span():
         project_spans([[]], Links.from_strings(["0-0"]), np.zeros(0))
     with pytest.raises(AlignkitError, match="unknown rule 'best'; choose from hull, "):
         project((0, 1), "0-0", rule="best")
+    with pytest.raises(AlignkitError, match="least is a probability from 0 to 1, not 50"):
+        project((0, 1), "0-0", least=50)
 
 
 spans = st.tuples(st.integers(0, 8), st.integers(1, 4)).map(lambda pair: (pair[0], sum(pair)))

@@ -49,7 +49,7 @@ def test_another_text(put, texts, caplog):
 
 
 def test_what_does_not_fit(put, texts):
-    with pytest.raises(InputError, match=r"links: has 2 lines, .*old.x has 3"):
+    with pytest.raises(InputError, match=r"links: has links for 2 pairs, the text has 3"):
         remap_files(put("links", "0-0\n\n"), *texts)
     with pytest.raises(InputError, match=r"links, line 3: link 2-0 points outside"):
         remap_files(put("links", "0-0\n\n2-0\n"), *texts)

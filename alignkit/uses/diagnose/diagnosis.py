@@ -21,7 +21,7 @@ from alignkit.embeddings.contextual import find_embeddings
 from alignkit.embeddings.levels import Embeddings
 from alignkit.errors import AlignkitError, counted
 from alignkit.links.from_scores import links_above
-from alignkit.links.gold import is_naacl, parse_gold
+from alignkit.links.gold import is_naacl, note_first, parse_gold
 from alignkit.links.links import GoldLinks, Links, check_range, parse_probabilities
 from alignkit.metrics.aer import Partition, WordFacts, class_rows, evaluate, probability_partition, text_partitions
 from alignkit.pipeline.settings import ReadOptions, ReadSettings
@@ -197,17 +197,18 @@ def _read_links(links: Links | PathLike | Iterable[str], bitext: Bitext) -> tupl
         AlignkitError: there are more lines than pairs.
     """
     if isinstance(links, Links):
-        path, found, probabilities = "links", links, None
+        path, found, probabilities, warning = "links", links, None, None
     else:
         is_file = isinstance(links, str | os.PathLike)
         path = os.fspath(links) if isinstance(links, str | os.PathLike) else "links"
         lines = read_lines(path) if is_file else list(links)  # type: ignore[arg-type]
         known = parse_gold(path, lines, shapes=bitext.shapes)
-        if known.base:
-            log.warning("%s: links are read as counting from 1", path)
-        found = known.gold.possible
+        found, warning = known.gold.possible, known.warning if known.base else None
         probabilities = None if is_naacl(lines) else parse_probabilities(path, lines)
     check_range(path, found, bitext.shapes)
+    if warning:
+        log.warning(warning)
+    note_first(path, found, bitext.shapes)
     return found, probabilities
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from alignkit.errors import AlignkitError
 from alignkit.text.vocabulary import punctuation_types
 from alignkit.uses.phrases import FUNCTION_WORDS, LEAST_COUNT, LONGEST
 from alignkit.uses.phrases.extraction import PART, PHRASE_PAIR, PhraseText, count_phrases
@@ -105,9 +106,14 @@ def find_terms(
         a row for each term: source, target, count, log_likelihood (:func:`log_likelihood_ratios`), probability
         (mean of the links, NaN without), line (from 1) of the first sentence pair with it, source_example,
         target_example.
+
+    Raises:
+        AlignkitError: ``function_words`` is not a share.
     """
     import pandas as pd
 
+    if not 0 <= function_words <= 1:
+        raise AlignkitError(f"function_words is a share from 0 to 1, not {function_words}")
     content = []  # of each side, bool (V,): the words at which a term may begin or end
     for corpus in (side.corpus for side in text.sides):
         counts = np.bincount(corpus.tokens, minlength=len(corpus.vocabulary))
