@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alignkit.errors import counted
+from alignkit.errors import InputError, counted
 from alignkit.lab.report.tables import align_columns, class_tables, finite, percent, records, to_json
 from alignkit.pipeline.settings import ReadSettings
 from alignkit_cli.options import (
@@ -25,6 +25,7 @@ from alignkit_cli.options import (
 )
 from alignkit_cli.parameter_types import TEXT, EmbeddingSource, OutputPath
 from alignkit_cli.progress import ProgressBar
+from alignkit_cli.show import are_links
 
 if TYPE_CHECKING:
     from alignkit.uses.diagnose.diagnosis import LinkDiagnosis
@@ -80,16 +81,18 @@ def diagnose_command(source: str | None, target: str | None, links: str | None, 
         raise click.UsageError("Missing argument LINKS.")
     from alignkit.uses.diagnose.diagnosis import diagnose_links
 
-    with ProgressBar("views", options["quiet"]) as bar:
-        found = diagnose_links(
-            source,
-            target,
-            links,
-            settings=with_given(ReadSettings(), options),
-            embeddings=options["embeddings"],
-            threads=options["threads"],
-            progress=bar,
-        )
+    more = {name: options[name] for name in ("embeddings", "threads")}
+    try:
+        with ProgressBar("views", options["quiet"]) as bar:
+            found = diagnose_links(
+                source, target, links, settings=with_given(ReadSettings(), options), progress=bar, **more
+            )
+    except InputError as error:
+        if target is None and links != "-" and error.path != links and not are_links(links):
+            raise click.UsageError(
+                "Missing argument LINKS (without TGT, SRC must be one file of both sides)."
+            ) from error
+        raise
     if options["per_sentence"] is not None:
         table = found.pairs.to_csv(index=False, lineterminator="\n", float_format="%.6g")
         write_output(table.encode(), options["per_sentence"])

@@ -77,21 +77,20 @@ def experiment_command(
     need("torch", "sacrebleu")
     if folder is not None and not is_here("matplotlib"):
         click.echo(f"{name}: there will be no plot ({missing('matplotlib')})", err=True)
-    from alignkit.neural.devices import set_threads
-
-    set_threads(threads)
-    if quick:
-        note(f"{name}: a quick size, not the paper's", quiet)
-    size = "quick size, not the paper's" if quick else experiment.size_of(dataclasses.asdict(settings))
+    size = "quick size" if quick else experiment.size_of(dataclasses.asdict(settings))
     if assignments:
         size += f", with {', '.join(assignments)}"
+    note(f"{name}: {size}", quiet)
     with ProgressBar(name, quiet) as bar:
+        from alignkit.neural.devices import set_threads
+
+        set_threads(threads)
         result = experiment.run(settings, bar, quick)
-    if folder is not None:
-        for path in save_result(Path(folder), experiment, settings, result, size):
-            note(f"wrote {path}", quiet)
+    paths = [] if folder is None else save_result(Path(folder), experiment, settings, result, size)
     rendered = result_json(experiment, settings, result, size) if as_json else None
     write_output(rendered or result_text(experiment, result, size))
+    for path in paths:
+        note(f"wrote {path}", quiet)
 
 
 def text(value: object) -> str:

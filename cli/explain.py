@@ -19,7 +19,7 @@ from alignkit_cli.options import (
     work_options,
     write_output,
 )
-from alignkit_cli.parameter_types import COUNT, InputPath
+from alignkit_cli.parameter_types import COUNT, RunPath
 from alignkit_cli.progress import ProgressBar
 
 if TYPE_CHECKING:
@@ -29,18 +29,18 @@ TRAINED = tuple(name for name in EXPLANATION_TESTS if name not in UNTRAINED)
 ALL = "all"
 
 
-@alignkit_command("explain", "alignkit explain runs/reviews")
+@alignkit_command("explain", "alignkit explain runs/reviews/standard")
 @argument(
     "run_dir",
     metavar="RUN",
-    type=InputPath(folder=True),
+    type=RunPath("classify"),
     help="The directory of a classifier's run, such as FOLDER/standard of `alignkit classify`.",
 )
 @click.option(
     "--other",
     "others",
     multiple=True,
-    type=InputPath(folder=True),
+    type=RunPath("classify"),
     metavar="RUN",
     help="A run of another seed on the same text, such as FOLDER/second, to compare adversaries with; may be "
     "given several times.",

@@ -102,6 +102,21 @@ class LazyGroup(click.Group):
                 formatter.write_dl(list(commands.items()))
 
 
+def _help_all(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    """Print the help of the program and of all commands, with every option, and exit."""
+    if asked and not ctx.resilient_parsing:
+        from alignkit_cli.options import IN_FULL
+
+        ctx.meta[IN_FULL] = True
+        texts = [ctx.get_help()]
+        for name in COMMANDS:
+            command = cli.get_command(ctx, name)
+            assert command is not None
+            texts.append(command.get_help(click.Context(command, parent=ctx, info_name=name)))
+        click.echo("\n\n\n".join(texts))
+        ctx.exit()
+
+
 cli = LazyGroup(
     "cli",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -109,11 +124,19 @@ cli = LazyGroup(
     help="""Word alignment, classical and neural side by side.
 
     To align two files with a sentence per line: alignkit align SRC TGT > links. For the options of a command:
-    alignkit COMMAND --help.
+    alignkit COMMAND --help; for those of all commands: alignkit --help-all.
 
     A text is two files, SRC and TGT, whose lines are translations of each other; or one file of lines "SRC |||
     TGT" or SRC<tab>TGT, JSON lines, CSV or Parquet. Files may be compressed (.gz, .xz, .zst, .bz2); "-" is
     standard input. Results go to standard output, everything else to standard error.
     """,
 )
+click.option(
+    "--help-all",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_help_all,
+    help="Show the help of every command, with all options.",
+)(cli)
 click.version_option(__version__, prog_name="alignkit")(cli)

@@ -11,10 +11,10 @@ import click
 from alignkit.errors import counted
 from alignkit.lab.report.tables import NONE, align_columns, records, to_json
 from alignkit.lab.time_course import Part
-from alignkit.lab.translation import AUTHORS, LabSettings
+from alignkit.lab.translation import AUTHORS, LabSettings, find_lab_runs
 from alignkit.metrics.protocol import Metric
 from alignkit.metrics.registry import MAIN, SCORE_METRICS
-from alignkit.neural.settings import PRESETS
+from alignkit.neural.settings import PRESETS, check_run
 from alignkit.support.packages import need
 from alignkit.support.settings import assigned
 from alignkit_cli.options import (
@@ -118,8 +118,11 @@ def lab_command(**options: Any) -> None:
         raise click.UsageError("Give RUN (with --other and --uniform) or --train, not both.")
     elif options["folder"] is None:
         raise click.UsageError("--train needs -o FOLDER for the three runs.")
+    place = options["run_dir"] or options["folder"]
+    if options["run_dir"] is not None:
+        check_run(find_lab_runs(place).get("general-0", place), "train")
     need("torch", "sacrebleu")
-    from alignkit.lab.translation import find_lab_runs, lab, train_lab_runs
+    from alignkit.lab.translation import lab, train_lab_runs
     from alignkit.neural.devices import set_threads
     from alignkit.text.pairs import read_training_pairs
 
@@ -132,7 +135,6 @@ def lab_command(**options: Any) -> None:
         with ProgressBar("training", options["quiet"]) as bar:
             train_lab_runs(options["folder"], *texts, training, bar, options["device"])
         note(f"{options['folder']}: the three runs are trained", options["quiet"])
-    place = options["run_dir"] or options["folder"]
     kept = find_lab_runs(place)
     with ProgressBar("lab", options["quiet"]) as bar:
         found = lab(

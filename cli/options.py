@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import click
@@ -22,9 +23,9 @@ from alignkit_cli.parameter_types import (
     TEXT,
     THREADS,
     Device,
-    InputPath,
     NamedInputPath,
     OutputPath,
+    RunPath,
     check_paths,
 )
 
@@ -53,7 +54,7 @@ RARE = {
     *("save_scores", "sentence_scores", "trace"),
 }
 #: What brief help leaves out of a text: all after the first sentence but the default, and ranges of numbers.
-DETAILS = re.compile(r"(?<=[.!?]) (?! ).*?(?=  \[|$)|; [^;\]]*x[<>][^;\]]*|  \[(?!default)[^\]]*\]")
+DETAILS = re.compile(r"(?<=[.!?]) (?! ).*?(?=  \[|$)|; [^;\]]*x[<>][^;\]]*|  \[(?!default|required)[^\]]*\]")
 IN_FULL = "alignkit.help_in_full"  #: in the context of --help-all
 
 
@@ -88,8 +89,13 @@ class Command(click.Command):
         Raises:
             click.UsageError: an argument or option cannot be used.
         """
-        with augment_usage_errors(ctx):
-            rest = super().parse_args(ctx, args)
+        try:
+            with augment_usage_errors(ctx):
+                rest = super().parse_args(ctx, args)
+        except click.NoSuchOption as error:  # click counts the dashes as letters that are the same
+            name, near = error.option_name, [each.lstrip("-") for each in error.possibilities or ()]
+            near = [f"--{each}" for each in get_close_matches(name.lstrip("-"), near)]
+            raise click.NoSuchOption(name, possibilities=near, ctx=ctx) from error
         if ctx.resilient_parsing:
             return rest
         check_paths(ctx)
@@ -104,6 +110,17 @@ class Command(click.Command):
             progress = logging.WARNING if sys.stderr.isatty() else logging.NOTSET
             stages.log.setLevel(logging.DEBUG if verbose else progress)
         return rest
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """The pieces of the usage line, with the options that must be given, such as ``-o FILE``."""
+        options, *arguments = super().collect_usage_pieces(ctx)
+        needed = [each for each in self.params if isinstance(each, click.Option) and each.required]
+        for each in reversed(needed):
+            names, _ = each.get_help_record(ctx) or ("", "")
+            value = names.rpartition(each.opts[-1])[2].strip()
+            name = each.opts[-1].lstrip("-").upper() if "|" in value else value  # of a choice
+            arguments.insert(0, f"{each.opts[0]} {name}")
+        return [options, *arguments]
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write what the command does, in brief its first paragraph, and an example."""
@@ -270,7 +287,7 @@ def files_option(*names: str, help: str) -> Option:
 
 def run_option(name: str, help: str) -> Option:
     """An option that takes a run directory."""
-    return click.option(name, type=InputPath(folder=True), metavar="RUN", help=help)
+    return click.option(name, type=RunPath("train"), metavar="RUN", help=help)
 
 
 def preset_option(presets: Iterable[str], help: str) -> Option:
@@ -405,11 +422,19 @@ def write_output(data: str | bytes | Iterable[bytes], output: str | None = None)
 
 
 class NoteHandler(logging.Handler):
-    """Writes the library's log messages to standard error, as :func:`note` does."""
+    """Writes the library's log messages to standard error, as :func:`note` does, each warning once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.warnings: set[str] = set()  # a text may be fitted more than once, and each fit give the same one
 
     def emit(self, record: logging.LogRecord) -> None:
-        prefix = "warning: " if record.levelno >= logging.WARNING else ""
-        note(prefix + record.getMessage())
+        message = record.getMessage()
+        if record.levelno < logging.WARNING:
+            note(message)
+        elif message not in self.warnings:
+            self.warnings.add(message)
+            note(f"warning: {message}")
 
 
 def note(message: str, quiet: bool = False) -> None:

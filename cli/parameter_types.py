@@ -20,6 +20,8 @@ from alignkit.support.settings import GREATEST_THREAD_COUNT
 GREATEST = 2**31 - 1
 #: Passes over a text; more would not end.
 GREATEST_PASSES = 1_000_000
+#: Files that a run directory needs, beside checkpoints (.pt).
+RUN_FILES = {"config.json", "train.npz", "valid.npz", "valid.tgt.txt", "log.jsonl"}
 #: In the context of a command: the paths that it was given, those of inputs with the name of their parameter, and
 #: those of outputs with that of the parameter whose file they may replace.
 INPUTS, OUTPUTS = "alignkit.inputs", "alignkit.outputs"
@@ -139,6 +141,26 @@ class InputPath(click.ParamType):
         return os.fspath(value)
 
 
+class RunPath(InputPath):
+    """A run directory, or a checkpoint of one.
+
+    Args:
+        command: that trains such runs.
+    """
+
+    name = "run"
+
+    def __init__(self, command: str) -> None:
+        super().__init__(folder=True)
+        self.command = command
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from alignkit.neural.settings import check_run
+
+        check_run(path := super().convert(value, param, ctx), self.command)
+        return path
+
+
 class NamedInputPath(click.ParamType):
     """NAME=FILE, a file of scores that is there and can be read."""
 
@@ -202,6 +224,12 @@ class OutputPath(click.ParamType):
             _keep_path(OUTPUTS, path, None, ctx)
             return path
         check_writable(path, gzip=self.gzip)
+        place = Path(os.path.realpath(path))
+        if place.is_file() and (place.name in RUN_FILES or place.suffix == ".pt"):
+            from alignkit.neural.settings import command_of_run
+
+            if any(command_of_run(folder) for folder in place.parents[:2]):
+                self.fail(f"{path} is a file of a run, which needs it; give another file.", param, ctx)
         if os.path.exists(path) and not os.path.isfile(path):
             return path  # a pipe or a device, which may have any name and several outputs
         if self.endings:
@@ -213,14 +241,26 @@ class OutputPath(click.ParamType):
 
 
 class OutputFolder(click.ParamType):
-    """A folder in which files can be written; it is made if it does not exist."""
+    """A folder in which files can be written; it is made if it does not exist.
+
+    Args:
+        run: the command whose run it may hold; no other folder may hold a run.
+    """
 
     name = "folder"
+
+    def __init__(self, run: str | None = None) -> None:
+        self.run = run
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         from alignkit.support.files import check_folder
 
         check_folder(value)
+        if os.path.exists(os.path.join(value, "config.json")):
+            from alignkit.neural.settings import command_of_run
+
+            if (found := command_of_run(Path(value))) not in (None, self.run):
+                self.fail(f"{value} holds a run of `alignkit {found}`; give another folder.", param, ctx)
         return os.fspath(value)
 
 

@@ -22,7 +22,7 @@ from alignkit_cli.options import (
     work_options,
     write_output,
 )
-from alignkit_cli.parameter_types import TEXT, InputPath, OutputPath
+from alignkit_cli.parameter_types import TEXT, InputPath, OutputPath, RunPath
 from alignkit_cli.progress import ProgressBar
 
 
@@ -31,7 +31,7 @@ from alignkit_cli.progress import ProgressBar
     "runs",
     metavar="[RUN]...",
     nargs=-1,
-    type=InputPath(folder=True),
+    type=RunPath("train"),
     help="Run directories of `alignkit train`; their network's attention and lexical knowledge are compared with "
     "IBM Model 1, fitted on the same training text.",
 )

@@ -47,7 +47,7 @@ from alignkit_cli.progress import ProgressBar
     "-o",
     "--output",
     "run_dir",
-    type=OutputFolder(),
+    type=OutputFolder("train"),
     metavar="RUN",
     required=True,
     help="The run directory.",

@@ -34,6 +34,7 @@ from alignkit.neural.settings import (
     ProxySettings,
     Reading,
     RunSettings,
+    best_checkpoint,
     from_dict,
     new_network,
 )
@@ -49,7 +50,6 @@ A = TypeVar("A", bound="TrainedAligner")
 
 NETWORK, PROXY, TRAINING = "alignkit.network", "alignkit.proxy", "alignkit.training"
 CLASSIFIER = "alignkit.classifier"
-BEST = "best.pt"  #: the network with the lowest validation loss, in a run directory
 VERSION = 2
 LARGEST_WEIGHT = 1e6  #: in absolute value: sums and products of such numbers are finite in float32
 
@@ -438,19 +438,3 @@ def load_checkpoint(path: PathLike, device: str = "auto") -> Aligner:
     with readable(place):
         aligner = kinds[payload["header"]["kind"]].read(Record(place, payload), where)
     return aligner
-
-
-def best_checkpoint(run: Path) -> Path:
-    """The file of the best network so far of a run directory.
-
-    Raises:
-        InputError: the folder has none; the message names the runs in the folder, if there are any.
-    """
-    if not (run / BEST).exists():
-        inner = [str(place.parent) for place in sorted(run.glob(f"*/{BEST}"))]
-        if inner:
-            more = ", ..." if len(inner) > 6 else ""
-            raise InputError(run, f"is not a run; give one of those in it: {', '.join(inner[:6])}{more}")
-        problem = f"has no {BEST}, so it is not a run, or one that has only just begun"
-        raise InputError(run, problem, remedy="give a run directory of `alignkit train` or `alignkit classify`")
-    return run / BEST

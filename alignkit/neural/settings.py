@@ -6,14 +6,17 @@ torch.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, is_dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, get_args, get_origin
 
-from alignkit.errors import AlignkitError, plainly_shown, shown
+from alignkit.errors import AlignkitError, InputError, plainly_shown, shown
 from alignkit.support.packages import imported
 from alignkit.support.settings import field_types
+from alignkit.types import PathLike
 
 UNIFORM = "uniform"  #: the attention without scores
 SOFTMAX = "softmax"  #: the normalizer of a mechanism that names none
@@ -577,3 +580,50 @@ def settings_class(architecture: str) -> type[Any]:
     if not isinstance(architecture, str) or architecture not in NETWORKS:
         raise AlignkitError(f"architecture must be one of {', '.join(NETWORKS)}, not {shown(architecture)}")
     return NETWORKS[architecture]
+
+
+#: the kinds of runs in config.json, by the commands that train them
+RUN_KINDS = {"train": "alignkit.run", "classify": "alignkit.classifier-run"}
+CONFIG = "config.json"
+BEST = "best.pt"  #: the network with the lowest validation loss, in a run directory
+
+
+def command_of_run(folder: Path) -> str | None:
+    """The command that trained the run in a folder; None if its configuration shows none."""
+    try:
+        kind = json.loads((folder / CONFIG).read_text(encoding="utf-8"))["kind"]
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return next((command for command, known in RUN_KINDS.items() if known == kind), None)
+
+
+def check_run(path: PathLike, command: str) -> None:
+    """Check, before torch is loaded, that a path may be a run of a command, or a checkpoint of one.
+
+    Raises:
+        InputError: it is none; it is a run of another command.
+    """
+    place, remedy = Path(path), f"give a run directory of `alignkit {command}`"
+    if place.is_dir():
+        best_checkpoint(place)
+    elif place.suffix != ".pt":
+        raise InputError(path, "is neither a run nor a checkpoint (.pt)", remedy=remedy)
+    found = command_of_run(place if place.is_dir() else place.parent)
+    if found not in (None, command):
+        raise InputError(path, f"is a run of `alignkit {found}`", remedy=remedy)
+
+
+def best_checkpoint(run: Path) -> Path:
+    """The file of the best network so far of a run directory.
+
+    Raises:
+        InputError: the folder has none; the message names the runs in the folder, if there are any.
+    """
+    if not (run / BEST).exists():
+        inner = [str(place.parent) for place in sorted(run.glob(f"*/{BEST}"))]
+        if inner:
+            more = ", ..." if len(inner) > 6 else ""
+            raise InputError(run, f"is not a run; give one of those in it: {', '.join(inner[:6])}{more}")
+        problem = f"has no {BEST}, so it is not a run, or one that has only just begun"
+        raise InputError(run, problem, remedy="give a run directory of `alignkit train` or `alignkit classify`")
+    return run / BEST

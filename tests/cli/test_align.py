@@ -164,6 +164,51 @@ def test_each_line_is_answered_at_once(model):
         watchdog.cancel()
 
 
+def test_a_request_in_json_is_answered_in_json(model):
+    """A process that stays, as eflomal's users asked for: an object in, an object out, with the caller's id."""
+    command = [sys.executable, "-m", "alignkit", "align", "-q", "--model", str(model), "-", "--format", "json"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "encoding": "utf-8"}
+    requests = [
+        {"id": 7, "src": "Ein Mann .", "tgt": "A man ."},
+        {"id": "blank", "src": "", "tgt": "A man ."},
+        {"id": None, "src": ["New\u00a0York", "."], "tgt": ["New\u00a0York", "."]},
+    ]
+    with subprocess.Popen([*command, "--on-error", "skip"], **pipes) as process:
+        watchdog = threading.Timer(60, process.kill)
+        watchdog.start()
+        answers = []
+        for request in [*requests, "no object"]:
+            print(json.dumps(request), file=process.stdin, flush=True)
+            answers.append(json.loads(process.stdout.readline()))
+        process.stdin.close()
+        assert process.wait(60) == 0
+        watchdog.cancel()
+    assert [answer.get("id") for answer in answers] == [7, "blank", None, None]
+    assert [answer["src"] for answer in answers] == [["Ein", "Mann", "."], [], ["New\u00a0York", "."], []]
+    assert all(0 < p <= 1 for s, t, p in answers[0]["links"])
+    assert answers[0]["links"]
+    assert answers[1]["links"] == answers[3]["links"] == []
+
+
+@pytest.mark.parametrize("method", ["align", "ibm1", "hmm"])
+def test_no_line_is_lost_in_the_alignment_of_new_text(alignkit, write, tmp_path, method):
+    """Empty lines, lines of one word, and lines that are longer than any other tool takes, keep their places."""
+    path = tmp_path / "m.npz"
+    assert alignkit(method, "-q", "--sample", "--save-model", path, "-o", os.devnull).code == 0
+    lines = ["Mann", "", "Ein Mann .", "ein " * 3000, " \t ", "\u00a0", "Haus", ""]
+    source, target = (
+        write("s", "\n".join(lines)),
+        write("t", "\n".join(["man", "a", "", "a " * 2000, "x", "y", "z", ""])),
+    )
+    done = alignkit("align", "--model", path, source, target, "--format", "json")
+    assert done.code == 0
+    assert [len(json.loads(line)["src"]) for line in done.lines] == [1, 0, 3, 3000, 0, 1, 1]
+    plain = alignkit("align", "--model", path, source, target)
+    assert [bool(line) for line in plain.lines][1:3] == [False, False]
+    assert len(plain.lines) == 7
+    assert plain.err.startswith("7 pairs (3 with a blank side)")
+
+
 def test_memory_of_a_stream_does_not_grow(model):
     """Twenty times the text, the same peak (within a twentieth)."""
     code = (

@@ -37,6 +37,15 @@ def test_text(alignkit, links):
     assert len(check.split("  ")[-1].split(", ")) <= 5
 
 
+def test_two_files_without_links(alignkit, failure, links, write):
+    failure(
+        alignkit("diagnose", *FILES), "Missing argument LINKS (without TGT, SRC must be one file of both sides)"
+    )
+    failure(alignkit("diagnose", FILES[0], links), "test.de, line 1: has 0 separators")
+    text = write("text", "a ||| b\n" * 3)
+    failure(alignkit("diagnose", text, write("bad", "0-0\nx\n0-0\n")), "bad, line 2: 'x' is not a link")
+
+
 def test_json_and_pairs(alignkit, links, tmp_path):
     pairs = tmp_path / "pairs.csv"
     outcome = alignkit("diagnose", "-q", *FILES, links, "--json", "--per-sentence", pairs)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import subprocess
+import sys
 from dataclasses import is_dataclass
 from importlib import import_module
 
@@ -53,11 +55,11 @@ def test_a_run_prints_its_table_and_a_verdict_per_claim(alignkit, tmp_path):
     folder = tmp_path / "new" / "results"
     found = alignkit("experiment", "copying", *TINY, "--quick", "-o", folder, "--threads", "1")
     assert found.code == 0, found.err
-    assert "quick size, not the paper's, with seeds=2" in found.lines[0]
-    assert "a quick size, not the paper's" in found.err
-    verdicts = [line for line in found.lines if line.startswith("NOT COMPARABLE AT THIS SIZE: ")]
+    assert "quick size, with seeds=2" in found.lines[0]
+    assert found.err.startswith("copying: quick size, with seeds=2")
     facts = json.loads((folder / "copying.json").read_text())
-    assert len(verdicts) == len(facts["claims"]) == 5
+    assert found.out.decode().count("NOT COMPARABLE AT THIS SIZE") == 1
+    assert sum(line in {claim["text"] for claim in facts["claims"]} for line in found.lines) == 5
     assert {claim["verdict"] for claim in facts["claims"]} == {"not comparable at this size"}
     assert facts["settings"]["subset_types"] == 6
     assert facts["size"].startswith("quick size")
@@ -72,6 +74,16 @@ def test_a_run_prints_its_table_and_a_verdict_per_claim(alignkit, tmp_path):
         assert (folder / "copying.png").read_bytes().startswith(b"\x89PNG")
     assert {path.name for path in folder.iterdir()} == names
     assert all(str(folder / name) in found.err for name in names)
+
+
+def test_files_are_named_after_the_table(tmp_path):
+    command = [sys.executable, "-m", "alignkit", "experiment", "toy-classifier", "--quick", "-o", str(tmp_path)]
+    lines = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True).stdout
+    begin, table, files = (lines.index(part) for part in ("quick size\n", "dp/dt at 0", f"wrote {tmp_path}"))
+    assert begin < table < files
+    # The column of the last loss, from -428 to -1,418,654, and no other with a large number, has exponents.
+    assert "-318,662" in lines
+    assert "e+" not in lines
 
 
 def test_the_same_run_gives_the_same_files(alignkit, tmp_path):

@@ -115,9 +115,10 @@ def test_a_prior_is_turned_with_the_text(alignkit, write, options):
 
 @pytest.mark.parametrize("name", ["ibm1", "hmm", "align"])
 def test_a_prior_of_which_the_text_has_no_pair_is_noticed(alignkit, write, name):
+    # Fits of one text after another, or of both directions, say it once.
     for lexicon, noticed in (("das\tthe\n", False), ("the\tdas\n", True), ("das\tno\n", True)):
         done = alignkit(name, write("open", OPEN), "--prior", write("lexicon", lexicon))
-        assert (done.code, "are its sides exchanged?" in done.err) == (0, noticed)
+        assert (done.code, done.err.count("are its sides exchanged?")) == (0, noticed)
 
 
 def test_ibm1_goes_on_from_a_saved_model(alignkit, write, tmp_path):

@@ -45,6 +45,36 @@ def test_the_help_of_align_fits_on_a_screen(alignkit):
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "usage"),
+    [
+        ("train", "-o RUN SRC [TGT]"),
+        ("classify", "-o FOLDER DATA"),
+        ("cooc", "-o FILE SRC [TGT]"),
+        ("report", "-o FILE [RUN]..."),
+        ("attention", "-o FILE MODEL SRC [TGT]"),
+        ("atools", "-i FILE -c COMMAND"),
+        ("remap", "--to SRC TGT SRC TGT LINKS"),
+        ("align", "SRC [TGT]"),
+    ],
+)
+def test_options_that_must_be_given_are_marked(alignkit, name, usage):
+    needed = [
+        each for each in cli.get_command(None, name).params if each.required and isinstance(each, click.Option)
+    ]
+    for more in ("", "-all"):
+        text = alignkit(name, f"--help{more}").out.decode()
+        assert text.startswith(f"Usage: alignkit {name} [OPTIONS] {usage}\n"), text
+        assert text.count("[required]") == len(needed)
+
+
+def test_the_help_of_all_commands(alignkit):
+    text = alignkit("--help-all").out.decode()
+    assert text.startswith("Usage: alignkit [OPTIONS] COMMAND ...\n")
+    for name in COMMANDS:
+        assert f"\n\n\n{alignkit(name, '--help-all').out.decode()}" in f"{text}\n\n"
+
+
 def test_every_command_has_a_group_and_a_true_example():
     from shlex import split
 

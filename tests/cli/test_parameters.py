@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 
 import click
 import pytest
@@ -131,6 +133,8 @@ def test_every_command_is_explained(alignkit, name):
         (["train", "--seed"], "See 'alignkit train --help'"),
         (["lab", "--train", "text"], "See 'alignkit lab --help'"),
         (["zzzzzz"], "There is no command 'zzzzzz'. See 'alignkit --help'"),
+        (["align", "--iterations", "3"], "No such option '--iterations'. See 'alignkit align --help'"),
+        (["ibm1", "--iters", "3"], "--iterations"),
     ],
     ids=" ".join,
 )
@@ -165,6 +169,7 @@ def test_a_file_of_a_folder_that_is_read_is_not_replaced(
     for name in ("runs", "other"):
         (tmp_path / name).mkdir()
     write("text", "a ||| b\n")
+    write("best.pt", "what shows a run")
     kept = write("runs/a.npz", "kept")
     failure(alignkit(*arguments, output, "runs/a.npz"), f"would replace the input {kept}")
     assert kept.read_text() == "kept"
@@ -172,6 +177,67 @@ def test_a_file_of_a_folder_that_is_read_is_not_replaced(
     write("runs/steps.csv", "an earlier one")
     for name in ("new.npz", "page.html", "steps.csv"):
         assert "would replace" not in alignkit(*arguments, output, f"runs/{name}").err
+
+
+@pytest.fixture
+def runs(write, tmp_path, monkeypatch):
+    """What shows a run of `train` and one of `classify`, and a model."""
+    monkeypatch.chdir(tmp_path)
+    for name, kind in (
+        ("network", "alignkit.run"),
+        ("lab/general-0", "alignkit.run"),
+        ("texts", "alignkit.classifier-run"),
+    ):
+        (tmp_path / name).mkdir(parents=True)
+        write(f"{name}/config.json", json.dumps({"kind": kind}))
+        for file in ("best.pt", "state.pt", "train.npz", "log.jsonl"):
+            write(f"{name}/{file}", "kept")
+    write("m.npz", "a model")
+    write("text", "a ||| b\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (
+            "report texts -o p.html",
+            "texts: is a run of `alignkit classify`; give a run directory of `alignkit train`",
+        ),
+        ("lab texts", "texts: is a run of `alignkit classify`"),
+        ("lab network --other texts", "texts: is a run of `alignkit classify`"),
+        ("compare --neural texts", "texts: is a run of `alignkit classify`"),
+        ("compare --neural texts/best.pt", "texts/best.pt: is a run of `alignkit classify`"),
+        ("explain network", "network: is a run of `alignkit train`; give a run directory of `alignkit classify`"),
+        (
+            "explain m.npz",
+            "m.npz: is neither a run nor a checkpoint (.pt); give a run directory of `alignkit classify`",
+        ),
+        ("report m.npz -o p.html", "m.npz: is neither a run nor a checkpoint (.pt); give a run directory of"),
+        ("explain .", "is not a run; give one of those in it: network, texts"),
+    ],
+)
+def test_another_run_is_seen_before_torch_is_loaded(alignkit, failure, runs, monkeypatch, arguments, problem):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    failure(alignkit(*arguments.split()), problem)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ("classify text -o network", "network holds a run of `alignkit train`; give another folder"),
+        ("lab --train text text -o network", "network holds a run of `alignkit train`; give another folder"),
+        ("lab --train text text -o texts", "texts holds a run of `alignkit classify`; give another folder"),
+        ("train text -o texts", "texts holds a run of `alignkit classify`; give another folder"),
+        ("lab --train text text -o lab --csv-steps lab/general-0/log.jsonl", "log.jsonl is a file of a run"),
+        ("align text -o network/state.pt", "network/state.pt is a file of a run"),
+        ("align text --model network/best.pt -o network/train.npz", "network/train.npz is a file of a run"),
+        ("cooc text -o texts/train.npz", "texts/train.npz is a file of a run"),
+    ],
+)
+def test_a_run_is_not_written_into(alignkit, failure, runs, tmp_path, arguments, problem):
+    before = {path: path.read_text() for path in tmp_path.rglob("*.*") if path.is_file()}
+    failure(alignkit(*arguments.split()), problem)
+    assert {path: path.read_text() for path in tmp_path.rglob("*.*") if path.is_file()} == before
 
 
 def test_a_saved_model_may_be_updated(alignkit, text, tmp_path):

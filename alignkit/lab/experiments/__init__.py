@@ -15,12 +15,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, SupportsFloat
 
 from alignkit.errors import AlignkitError, writing
 from alignkit.lab.report.tables import NONE, align_columns, finite, records
@@ -230,24 +230,45 @@ class Experiment:
         return replace(result, claims=tuple(replace(c, verdict=Verdict.NOT_COMPARABLE) for c in result.claims))
 
 
-def cell(value: Any) -> str:
-    """A value of a table as text, numbers with four significant digits."""
-    import numpy as np
+def cells(values: Sequence[Any]) -> list[str]:
+    """The values of a column as text, numbers with equally many decimals: four significant digits of the largest.
 
-    if isinstance(value, float | np.floating):
-        return NONE if np.isnan(value) else f"{value:.4g}"
-    return str(value)
+    >>> cells([-474.58, -318662.2, 0.0026]), cells([0.25, 0.00003]), cells([1180.0, "all"])
+    (['-474.58', '-318,662.20', '0.0026'], ['0.2500', '3e-05'], ['1,180', 'all'])
+    """
+    numbers = [abs(float(each)) for each in values if isinstance(each, SupportsFloat)]
+    known = [each for each in numbers if math.isfinite(each)]
+    whole = all(each.is_integer() for each in known)
+    decimals = 0 if whole else min(max(3 - math.floor(math.log10(max(known))), 2), 6)
+
+    def text(value: Any) -> str:
+        if not isinstance(value, SupportsFloat) or isinstance(value, bool):
+            return str(value)
+        number = float(value)
+        if math.isnan(number):
+            return NONE
+        if isinstance(value, int):
+            return f"{value:,}"
+        # What these decimals would show as 0 keeps a digit.
+        return f"{number:,.{decimals}f}" if not number or round(number, decimals) else f"{number:.2g}"
+
+    return [text(value) for value in values]
 
 
 def result_text(experiment: Experiment, result: Result, size: str) -> str:
     """The result as text: title, table, verdicts and remarks."""
     title = f"{experiment.name}: {experiment.summary} ({experiment.source}; {size})"
-    grid = [[str(name) for name in result.table.columns]]
-    grid += [[cell(value) for value in row] for row in result.table.itertuples(index=False)]
-    verdicts = []
+    columns = [[str(name), *cells(result.table[name].tolist())] for name in result.table]
+    grid = [list(row) for row in zip(*columns, strict=True)]
+    verdicts: list[str] = []
+    judged = {each.verdict for each in result.claims} != {Verdict.NOT_COMPARABLE}
+    if result.claims and not judged:
+        verdicts.append(f"{Verdict.NOT_COMPARABLE.upper()}:")
     for each in result.claims:
-        interval = "" if each.low == each.high else f" [{cell(each.low)}, {cell(each.high)}]"
-        verdicts.append(f"{each.verdict.upper()}: {each.text}\n    {each.statistic}: {cell(each.value)}{interval}")
+        value, low, high = cells([each.value, each.low, each.high])
+        interval = "" if each.low == each.high else f" [{low}, {high}]"
+        verdict = f"{each.verdict.upper()}: " if judged else ""
+        verdicts.append(f"{verdict}{each.text}\n    {each.statistic}: {value}{interval}")
     parts = (title, align_columns(grid), "\n".join(verdicts), "\n".join(result.remarks))
     return "\n\n".join(part for part in parts if part)
 

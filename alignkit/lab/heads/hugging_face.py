@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 import numpy as np
 import torch
@@ -27,6 +30,7 @@ from alignkit.types import PathLike, Progress
 
 BATCH_SIZE = 16  #: sentence pairs at a time
 PROMPTS = 8  #: prompts at a time
+PATIENCE = 3.0  #: seconds until a server counts as out of reach
 TEMPLATE = "{source} = {target}"  #: of the prompt, if none is given
 NO_TOKENS = np.zeros(0, np.int64), 0  # the words of one side of a pair that is not read
 _IGNORED = -100  # a label that transformers leaves out
@@ -68,6 +72,7 @@ def load_pretrained(
     ):
         raise InputError(model, "has no config.json, so it is no model of transformers", remedy=remedy)
     try:
+        from huggingface_hub.constants import ENDPOINT
         from huggingface_hub.utils import logging as hub_logging
         from transformers import (
             AutoConfig,
@@ -79,23 +84,41 @@ def load_pretrained(
         from transformers.utils import logging
     except ImportError as error:
         raise missing("transformers") from error
-    more = {"src_lang": source_language, "tgt_lang": target_language}
+    more: dict[str, Any] = {"src_lang": source_language, "tgt_lang": target_language}
+    more = {name: value for name, value in more.items() if value is not None}
+    is_offline = not os.path.exists(model) and not _answers(ENDPOINT)
+    where: dict[str, Any] = {"local_files_only": True} if is_offline else {}
     logging.disable_progress_bar()
     hub_logging.set_verbosity_error()  # without a network, a line for every retry
     try:
         with warnings.catch_warnings(action="ignore"):  # of packages that the tokenizer would like to have
-            tokenizer = AutoTokenizer.from_pretrained(model, **{k: v for k, v in more.items() if v is not None})
-        config = AutoConfig.from_pretrained(model)
+            tokenizer = AutoTokenizer.from_pretrained(model, **more, **where)
+        config = AutoConfig.from_pretrained(model, **where)
         kind: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
         if is_speech(config):
             kind = AutoModelForSpeechSeq2Seq
             if target_language is not None:
                 tokenizer.set_prefix_tokens(language=target_language, task="transcribe")
-        found = kind.from_pretrained(model, attn_implementation="eager")
+        found = kind.from_pretrained(model, attn_implementation="eager", **where)
     except Exception as error:  # transformers, its tokenizers and its hub raise errors of many kinds
+        if is_offline:
+            problem = f"is neither a folder nor a model that was downloaded before, and {ENDPOINT} does not answer"
+            raise InputError(model, problem, remedy="give a folder that save_pretrained wrote") from error
         problem = f"cannot be loaded as a model of transformers that translates: {first_line(error)}"
         raise InputError(model, problem, remedy=remedy) from error
     return found, tokenizer
+
+
+def _answers(address: str) -> bool:
+    """Whether a server answers soon: transformers would try for a minute. Behind a proxy, this is not known."""
+    url = urlsplit(address)
+    if getproxies():
+        return True
+    try:
+        socket.create_connection((url.hostname, url.port or 443), PATIENCE).close()
+    except OSError:
+        return False
+    return True
 
 
 def is_speech(config: Any) -> bool:

@@ -28,19 +28,26 @@ import torch
 
 from alignkit.errors import AlignkitError, InputError, reading, writing
 from alignkit.neural.aligners import (
-    BEST,
     TRAINING,
     ClassifierAligner,
     NeuralAligner,
     TrainedAligner,
-    best_checkpoint,
     load_checkpoint,
     load_payload,
     readable,
     save_payload,
 )
 from alignkit.neural.devices import pick_device, training_batches
-from alignkit.neural.settings import ClassifierRunSettings, RunSettings, differences, from_dict
+from alignkit.neural.settings import (
+    BEST,
+    CONFIG,
+    RUN_KINDS,
+    ClassifierRunSettings,
+    RunSettings,
+    best_checkpoint,
+    differences,
+    from_dict,
+)
 from alignkit.neural.training.trainer import AlignerT, Task, Trainer, TrainingLog
 from alignkit.support.files import Record, atomic_write, check_kind, parse_json
 from alignkit.text.bitext import Bitext
@@ -53,7 +60,7 @@ MEASURED = "valid.loss", "valid.accuracy"  #: with every network of a run
 _STEP = re.compile(r"step-([0-9]{6,18})\.pt")
 TEXTS = {"training": "train.npz", "validation": "valid.npz"}  #: the encoded texts of a run
 _REMEDY = "put the run's own file back, or train it again"
-CONFIG, STATE, LOG, CHECKPOINTS = "config.json", "state.pt", "log.jsonl", "checkpoints"
+STATE, LOG, CHECKPOINTS = "state.pt", "log.jsonl", "checkpoints"
 REFERENCES = "valid.tgt.txt"
 
 Settings = TypeVar("Settings", bound=RunSettings)
@@ -269,8 +276,8 @@ class RunDirectory(Generic[Settings, AlignerT, Text]):
 class TranslationRun(RunDirectory[RunSettings, NeuralAligner, Bitext]):
     """The run directory of a translation network."""
 
-    KIND: ClassVar[str] = "alignkit.run"
     COMMAND: ClassVar[str] = "train"
+    KIND: ClassVar[str] = RUN_KINDS[COMMAND]
     ALIGNER: ClassVar[type[Any]] = NeuralAligner
 
     @property
@@ -292,8 +299,8 @@ class TranslationRun(RunDirectory[RunSettings, NeuralAligner, Bitext]):
 class ClassifierRun(RunDirectory[ClassifierRunSettings, ClassifierAligner, LabelledText]):
     """The run directory of a classifier."""
 
-    KIND: ClassVar[str] = "alignkit.classifier-run"
     COMMAND: ClassVar[str] = "classify"
+    KIND: ClassVar[str] = RUN_KINDS[COMMAND]
     ALIGNER: ClassVar[type[Any]] = ClassifierAligner
 
     def encoded(self, name: str) -> LabelledText:
