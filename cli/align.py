@@ -393,6 +393,8 @@ def align_and_write(
             else:
                 aligned = align(source, target, **how)
                 aligner, blocks = aligned.aligner, iter([aligned])
+        if options["lowercase"] and getattr(aligner, "folds_case", False) and settings.fitting.embeddings is None:
+            note("--lowercase does not change the links: this model ignores case", quiet)
         if trace is not None:
             write_output("\n".join(trace.rows), options["trace"])
         if options["save_model"] is not None:

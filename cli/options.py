@@ -241,7 +241,11 @@ encoding_option = setting_option(
 )
 reading_options = together(
     setting_option(
-        ReadSettings, "lowercase", is_flag=True, show_default=False, help="Lower-case both sides while reading."
+        ReadSettings,
+        "lowercase",
+        is_flag=True,
+        show_default=False,
+        help="Lower-case both sides while reading. Links of the joint model stay the same, as it ignores case.",
     ),
     encoding_option,
 )

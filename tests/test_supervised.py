@@ -110,10 +110,13 @@ def test_gold_links_of_no_use_leave_the_aligner_as_it_is():
         assert not isinstance(fit_supervised(model, bitext, gold_of(links), threads=1), SupervisedAligner)
 
 
-def test_pairs_with_gold_links_keep_them_and_blank_ones_are_linked():
+def test_pairs_with_gold_links_keep_them_and_blank_ones_are_linked(caplog):
     bitext, links = text(pairs=60)
     gold = Links.from_lists(links[m].tolist() if m % 2 else [] for m in range(30))
-    aligned = align(bitext, gold=gold_of(gold), threads=1)
+    with caplog.at_level("INFO", "alignkit"):
+        aligned = align(bitext, gold=gold_of(gold), threads=1)
+    assert "AER in cross-validation: " in caplog.messages[-2]
+    assert caplog.messages[-1].startswith("these pairs keep their gold links: judge the links by this AER, not")
     assert [aligned.links[m].tolist() for m in range(1, 30, 2)] == [
         sorted(links[m].tolist()) for m in range(1, 30, 2)
     ]

@@ -82,6 +82,32 @@ def best_links(scores: Scores, *, null: bool = True) -> Links:
     return Links.from_lists(sentences)
 
 
+def with_every_word(links: Links, scores: Scores) -> Links:
+    """The links and, for each source and each target word that has none, the one with its largest score, the first
+    of several. Words of a pair with a blank side stay unlinked.
+
+    Args:
+        links: of M pairs.
+        scores: of the same pairs.
+
+    Raises:
+        AlignkitError: these are not of the same sentence pairs.
+
+    >>> scores = Scores.from_matrices([np.array([[0.9, 0.3], [0.2, 0.1], [0.1, 0.4]])])
+    >>> with_every_word(links_above(scores, 0.5), scores).to_strings()
+    ['0-0 0-1 1-2']
+    """
+    linked, sentences = are_linked(links, scores.shapes), []
+    for m, matrix in enumerate(scores):
+        own = linked[scores.offsets[m] : scores.offsets[m + 1]].reshape(matrix.shape)
+        if matrix.size:
+            s, t = (np.flatnonzero(~own.any(axis=axis)) for axis in (0, 1))
+            own[matrix[:, s].argmax(axis=0), s] = True
+            own[t, matrix[t].argmax(axis=1)] = True
+        sentences.append(np.argwhere(own.T).tolist())
+    return Links.from_lists(sentences)
+
+
 def links_above(scores: Scores, threshold: float, threads: int | None = None) -> Links:
     """Link each target word to all source words with a positive score of at least ``threshold``.
 

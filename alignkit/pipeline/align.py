@@ -110,6 +110,7 @@ def align(
         fitted = aligner.fitted_links_and_probabilities if isinstance(aligner, JointHMM) else None
         return AlignedText(bitext, aligner, fitted)
     aligner = fit_supervised(aligner, bitext, gold, count)
+    log.info("these pairs keep their gold links: judge the links by this AER, not by `evaluate` on these pairs")
     if isinstance(aligner, JointHMM) and aligner.has_fitted(bitext):
         linked = aligner.fitted_links_and_probabilities
     else:
@@ -148,7 +149,7 @@ def align_blocks(
         fit_on: without a model, the number of pairs to fit one on, such as 1000000, or their share, such as "10%".
         shard: (i, n): align only the i-th of n parts, i from 1. The outputs of all parts, joined, equal that of
             the whole text to the byte. Parts start at block boundaries if the links of a pair depend on its block:
-            with ``adapt``, or if the model is a network.
+            with ``adapt``, or if the model is a network. A part that is therefore empty is logged.
         seed: seed of the random sample.
         settings, threads, progress, **options: as in :func:`align`.
 
@@ -184,10 +185,13 @@ def align_blocks(
         count = int(bounds[-1])
         if linker.depends_on_block:
             low, high = shard_range(len(bounds) - 1, shard)
+            undivided = f" in {counted(len(bounds) - 1, 'block')}, and a block is not divided"
             bounds = bounds[low : high + 1]
         else:
             low, high = shard_range(count, shard)
-            bounds = np.array([*range(low, high, BLOCK), high])
+            undivided, bounds = "", np.array([*range(low, high, BLOCK), high])
+        if low == high:
+            log.warning("part %d of %d is empty: the text has %s%s", *shard, counted(count, "pair"), undivided)
     texts = _linked_blocks(linker, files, bounds, sample)
     return AlignedBlocks(linker.aligner, texts, int(bounds[0]), int(bounds[-1]), count)
 

@@ -3,6 +3,7 @@ adapted to it."""
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import replace
 from itertools import pairwise
@@ -19,7 +20,7 @@ from alignkit.classical.hmm.joint import JointHMM
 from alignkit.classical.priors import LexiconPrior, read_prior
 from alignkit.embeddings.contextual import find_embeddings
 from alignkit.embeddings.levels import Embeddings
-from alignkit.errors import AlignkitError, InputError, check_type
+from alignkit.errors import AlignkitError, InputError, check_type, counted
 from alignkit.links.heuristics import DEFAULT_METHOD
 from alignkit.links.links import Links
 from alignkit.pipeline.aligned_text import BLOCK, AlignedText
@@ -34,9 +35,14 @@ from alignkit.text.bitext import Bitext
 from alignkit.text.blocks import element_bounds
 from alignkit.types import PathLike, Progress
 
+log = logging.getLogger("alignkit.pipeline")
+
 #: Elements of the matrices, the sum of (T + 1)(L + 1), that a joint model is adapted to at a time: the more, the
 #: better it gets; with so many, the process takes 1.5 GB.
 ADAPTED_ELEMENTS = 1 << 26
+#: Texts of fewer pairs teach little: 30 still have two thirds of the AER of single pairs, and embeddings take two
+#: fifths of that away (means of the sets in benchmarks/results/slices.md).
+FEW_PAIRS = 30
 #: A fitted aligner or the file of one; or two of them, source to target and target to source.
 Model = Aligner | PathLike | tuple[Aligner | PathLike, Aligner | PathLike]
 
@@ -105,6 +111,13 @@ class Fit:
             AlignkitError: the model to start from shares no words with a side of the text.
         """
         heuristic, threshold, reverse = self.linking.symmetrization, self.linking.threshold, self.fitting.reverse
+        filled = np.count_nonzero((bitext.source.lengths > 0) & (bitext.target.lengths > 0))
+        if 0 < filled < FEW_PAIRS and self.prior is None and self.embeddings is None and not self.start:
+            log.warning(
+                "only %s to learn from: expect many wrong links; `alignkit align` does better with --model of a "
+                "larger text, --embeddings e5 or --prior LEXICON (in Python model=, embeddings= or prior=)",
+                counted(filled, "sentence pair"),
+            )
         with Stage("fitting", progress) as stage:
             if heuristic is not None:
                 check_memory(bitext, HMM if self.fitting.method == "hmm" else LEXICAL, models=2)

@@ -68,7 +68,7 @@ class ReadSettings:
 
     Attributes:
         encoding_errors: ``strict``, or ``replace`` to read invalid UTF-8 as U+FFFD.
-        lowercase: read both sides in lower case.
+        lowercase: read both sides in lower case; a joint model ignores case anyway, unless it has ``keep_case``.
         tokenize: split raw text into words (:mod:`alignkit.text.raw_text`) instead of splitting at spaces; None:
             as the model's own text was read, or no without a model.
     """
@@ -181,7 +181,8 @@ class LinkSettings:
             (:mod:`alignkit.classical.hmm.adaptation`).
         gold: gold links of the first pairs, or their file, to learn the annotators' conventions from
             (:func:`alignkit.supervised.fit_supervised`). A pair without links, a blank line, counts as not
-            annotated. Annotated pairs keep their sure links.
+            annotated. Annotated pairs keep their sure links, so they do not show how good other links are; the AER
+            in cross-validation, which is logged, does.
 
     Raises:
         AlignkitError: gold is given with threshold or adapt, or the threshold is outside [0, 1].

@@ -239,6 +239,25 @@ def test_what_does_not_go_together_is_an_error(alignkit, write, tmp_path):
         assert (outcome.code, outcome.out) == (2, b"")
 
 
+@pytest.mark.parametrize(
+    "name", ["align", "ibm1", "diagonal", "hmm", "project", "phrases", "terms", "gold", "show"]
+)
+def test_few_pairs_are_told_by_every_command_that_fits(alignkit, text, name):
+    outcome = alignkit(name, "-q", *text)
+    assert outcome.code == 0
+    assert "warning: only 6 sentence pairs to learn from: expect many wrong links; `alignkit align`" in outcome.err
+
+
+def test_every_word_of_both_sides_is_linked(alignkit):
+    """As docs/guides/align-a-corpus.md says."""
+    files = [alignkit_data.path(f"test.{side}") for side in ("de", "en")]
+    lines = alignkit("diagonal", "-q", *files, "--no-null", "--symmetrize", "grow-diag-final").lines
+    sides = [[len(line.split()) for line in path.read_text().splitlines()] for path in files]
+    for line, *sizes in zip(lines, *sides, strict=True):
+        links = [link.split("-") for link in line.split()]
+        assert [{int(link[side]) for link in links} for side in (0, 1)] == [set(range(size)) for size in sizes]
+
+
 @pytest.mark.parametrize("name", ["ibm1", "diagonal", "hmm"])
 def test_giza_in_reverse_is_giza_of_the_exchanged_text(alignkit, text, name):
     """As Moses wants its two files: each lists the words that its model predicts in the second line."""

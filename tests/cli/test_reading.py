@@ -31,7 +31,7 @@ def test_line_parity_on_odd_input(alignkit, write):
     assert outcome.code == 0
     assert len(outcome.out.split(b"\n")) - 1 == 10
     assert outcome.lines[1] == outcome.lines[2] == ""
-    assert outcome.err.startswith("10 pairs (2 with a blank side), ")
+    assert "\n10 pairs (2 with a blank side), " in f"\n{outcome.err}"
 
 
 NO_BREAK = "10\u00a0km a"  # two words
@@ -87,6 +87,17 @@ def test_encoding_errors_replace(alignkit, write):
     latin = write("latin", "a b\nb\xe4\n".encode("latin-1"))
     outcome = alignkit("ibm1", "-q", latin, latin, "--encoding-errors", "replace")
     assert (outcome.code, len(outcome.lines)) == (0, 2)
+
+
+def test_where_lowercase_does_not_change_links(alignkit, write, tmp_path):
+    text, model = (write("s", "Das A\nb DAS\n"), write("t", "The A\nb THE\n")), tmp_path / "m.npz"
+    told = "--lowercase does not change the links: this model ignores case\n"
+    plain = alignkit("align", *text, "--save-model", model)
+    lower = alignkit("align", *text, "--lowercase")
+    assert (lower.out, told in lower.err, told in plain.err) == (plain.out, True, False)
+    assert told in alignkit("align", *text, "--lowercase", "--model", model).err
+    for more in (["align", "--keep-case"], ["ibm1"], ["align", "-q"]):
+        assert told not in alignkit(*more, *text, "--lowercase").err
 
 
 def test_lowercase(alignkit, write, tmp_path):

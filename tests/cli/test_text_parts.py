@@ -98,6 +98,22 @@ def test_a_lexical_model_can_be_sharded_but_not_adapted(alignkit, failure, tmp_p
     assert b"".join(part.out for part in parts) == (tmp_path / "whole").read_bytes()
 
 
+def test_an_empty_part_is_told(alignkit, model, write):
+    call = ["align", "-q", *TEST, "--model", model / "m.npz"]
+    parts = [alignkit(*call, "--adapt", "--shard", f"{i}/3") for i in (1, 2, 3)]
+    problem = "is empty: the text has 100 pairs in 1 block, and a block is not divided"
+    told = [f"warning: part {i} of 3 {problem}\n" for i in (1, 2)]
+    assert [(part.code, len(part.lines), part.err) for part in parts] == [
+        *((0, 0, line) for line in told),
+        (0, 100, ""),
+    ]
+    assert alignkit(*call, "--shard", "1/3").err == ""
+    one = [write(side, f"{side}\n") for side in ("x", "y")]
+    outcome = alignkit("align", "-q", *one, "--model", model / "m.npz", "--shard", "1/2")
+    assert (outcome.code, outcome.out) == (0, b"")
+    assert outcome.err == "warning: part 1 of 2 is empty: the text has 1 pair\n"
+
+
 def test_a_saved_model_is_pruned_to_a_size(alignkit, failure, tmp_path):
     whole, small, few = (tmp_path / name for name in ("whole.npz", "small.npz", "few.npz"))
     fast = [*SAMPLE, "--quality", "fast"]

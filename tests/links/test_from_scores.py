@@ -7,7 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alignkit.errors import AlignkitError
-from alignkit.links.from_scores import best_links, links_above, links_from_positions, scores_of_links
+from alignkit.links.from_scores import (
+    best_links,
+    links_above,
+    links_from_positions,
+    scores_of_links,
+    with_every_word,
+)
 from alignkit.links.links import Links
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
@@ -44,6 +50,25 @@ def test_links_above_equal_the_naive_ones(found, threshold, threads):
     assert as_lists(links_above(Scores.from_matrices(found), threshold, threads)) == naive.links_above(
         found, threshold
     )
+
+
+@given(st.lists(matrices, max_size=5), st.sampled_from([0.1, 0.7, 2.0]))
+@settings(max_examples=60, deadline=None)
+def test_words_without_a_link_get_their_best_one(found, threshold):
+    scores = Scores.from_matrices(found)
+    links = links_above(scores, threshold)
+    for matrix, before, after in zip(
+        found, as_lists(links), as_lists(with_every_word(links, scores)), strict=True
+    ):
+        T, L = matrix.shape
+        linked_s, linked_t = ({link[side] for link in before} for side in (0, 1))
+        best = {(s, max(range(T), key=lambda t: matrix[t, s])) for s in range(L) if T and s not in linked_s}
+        best |= {(max(range(L), key=lambda s: matrix[t, s]), t) for t in range(T) if L and t not in linked_t}
+        assert after == sorted({*before, *best})
+        if T and L:
+            assert [{link[side] for link in after} for side in (0, 1)] == [set(range(L)), set(range(T))]
+    with pytest.raises(AlignkitError, match="not of the same sentence pairs"):
+        with_every_word(Links.from_lists([]), Scores.from_matrices([np.ones((1, 1))]))
 
 
 lengths = st.tuples(st.integers(0, 5), st.integers(0, 5))

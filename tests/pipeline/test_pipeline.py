@@ -293,6 +293,44 @@ def test_a_fitted_model_goes_with_no_setting_of_a_fit():
         align(BITEXT, model=model, symmetrization="union")
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_few_pairs_are_told(caplog, method):
+    """As many as have words on both sides; not where something else than they teaches."""
+    few = BITEXT.block(0, 29), [*SOURCE[:29], *"ab"], [*TARGET[:29], "", " "]
+    for text in (few[:1], few[1:]):
+        align(*text, method=method)
+        assert (
+            caplog.text.count("only 29 sentence pairs to learn from: expect many wrong links; `alignkit align`")
+            == 1
+        )
+        assert "(in Python model=" in caplog.text
+        caplog.clear()
+    align(BITEXT.block(0, 30), method=method)
+    model = align(BITEXT, method=method).aligner
+    align(few[0], model=model)
+    align(["", " "], ["a", "b"], method=method)
+    if "start" in METHODS[method].takes:
+        align(few[0], method=method, start=model)
+    assert caplog.text == ""
+
+
+def test_few_pairs_with_a_lexicon_or_embeddings_are_enough(caplog, tmp_path):
+    for name, text in (("lexicon", "w1\tv1\t1\n"), ("x.vec", "1 2\nw1 1 0\n"), ("y.vec", "1 2\nv1 1 0\n")):
+        (tmp_path / name).write_text(text)
+    align(["w1 w2"], ["v1 v2"], prior=tmp_path / "lexicon")
+    align(["w1 w2"], ["v1 v2"], embeddings=f"{tmp_path / 'x.vec'},{tmp_path / 'y.vec'}")
+    assert caplog.text == ""
+
+
+def test_links_of_a_saved_model_are_those_of_its_aligner(tmp_path):
+    """A fit judges each pair without its own part in the counts; the file keeps no pairs."""
+    aligned = align(BITEXT)
+    aligned.aligner.save(tmp_path / "m.npz")
+    found = [pharaoh(align(SOURCE, TARGET, model=tmp_path / "m.npz")) for _ in range(2)]
+    assert found == [aligned.aligner.links(BITEXT).to_pharaoh()] * 2
+    assert found[0] != pharaoh(aligned)
+
+
 def test_progress_names_the_direction():
     told = []
     align(BITEXT, method="ibm1", symmetrization="union", threads=1, progress=lambda *args: told.append(args))

@@ -151,7 +151,8 @@ def diagnose_links(
     calibration = calibration.of_text(repetition)
     if calibration.trust < LITTLE_TRUST:
         log.warning(
-            "the words of this text are too rare for a good estimate: they occur %.1f times (geometric mean)",
+            "the words of this text are too rare for a good estimate: they occur %.1f times (geometric mean); "
+            "append similar text, for which no links are needed",
             np.exp(repetition),
         )
     counts = expected_link_counts(found, evidence, calibration)
