@@ -66,3 +66,9 @@ def failure():
 @pytest.fixture
 def text(write):
     return write("s.txt", SOURCE), write("t.txt", TARGET)
+
+
+@pytest.fixture
+def enough_text(write):
+    """The same five times, so that no warning says that it is little."""
+    return write("s.txt", SOURCE * 5), write("t.txt", TARGET * 5)

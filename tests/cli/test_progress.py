@@ -69,22 +69,22 @@ def test_a_pipe_gets_nothing():
     [["ibm1"], ["ibm1", "--symmetrize", "union", "--iterations", "2"], ["align", "-o", "{}/links"]],
     ids=" ".join,
 )
-def test_a_fit_is_summed_up_in_one_line(alignkit, text, tmp_path, arguments):
+def test_a_fit_is_summed_up_in_one_line(alignkit, enough_text, tmp_path, arguments):
     arguments = [each.format(tmp_path) for each in arguments]
-    outcome = alignkit(*arguments, *text)
+    outcome = alignkit(*arguments, *enough_text)
     assert outcome.code == 0
     made = f"; {tmp_path}/links" if "-o" in arguments else ""
-    pattern = r"6 pairs, 14 links \(1\.00 per target word\), (0\.[01] s|\d+\.\d s \([\d,]+ pairs/s\))" + made
+    pattern = r"30 pairs, 70 links \(1\.00 per target word\), (0\.[01] s|\d+\.\d s \([\d,]+ pairs/s\))" + made
     assert re.fullmatch(pattern + "\n", outcome.err)
-    assert alignkit(*arguments, *text, "-q").err == ""
+    assert alignkit(*arguments, *enough_text, "-q").err == ""
 
 
-def test_verbose_shows_every_iteration(alignkit, text):
-    lines = alignkit("ibm1", "-v", *text).err.splitlines()
+def test_verbose_shows_every_iteration(alignkit, enough_text):
+    lines = alignkit("ibm1", "-v", *enough_text).err.splitlines()
     seen = [re.fullmatch(r"fitting: (\d) of 5, log-likelihood (-[\d.]+), 0 s", line) for line in lines[:5]]
     assert [match[1] for match in seen] == list("12345")
     assert all(float(one[2]) < float(two[2]) for one, two in pairwise(seen))
-    outcome = alignkit("ibm1", "-q", "-v", *text)
+    outcome = alignkit("ibm1", "-q", "-v", *enough_text)
     assert (outcome.code, outcome.err.count("\n")) == (2, 1)
 
 
