@@ -11,13 +11,23 @@ NULL = object()  # the empty source word
 
 
 def tokenize(data: bytes) -> list[list[bytes]]:
-    """A sentence per line; only \\n and \\r\\n end a line, only space and tab separate tokens."""
+    """A sentence per line, blank if none of it shows; only space, U+3000, tab and \\r separate tokens."""
     lines = data.split(b"\n")
     last = lines.pop()
-    lines = [line[:-1] if line.endswith(b"\r") else line for line in lines]
     if last:
         lines.append(last)
-    return [[token for token in re.split(rb"[ \t]", line) if token] for line in lines]
+    return [
+        [token for token in re.split(rb"[ \t\r]|\xe3\x80\x80", line) if token] if shows(line) else []
+        for line in lines
+    ]
+
+
+def shows(line: bytes) -> bool:
+    """Whether a line has a character that is neither white space nor invisible."""
+    hidden = {*range(0x2000, 0x2010), *range(0x2028, 0x2030), *range(0x205F, 0x2070), 0xAD, 0xFEFF}
+    return any(
+        ord(c) not in hidden and (c == "\u1680" or not c.isspace()) for c in line.decode("utf-8", "replace")
+    )
 
 
 def cooccurrence(pairs, weighting="source-length"):

@@ -148,10 +148,17 @@ def test_lists_are_links(aligned):
     [
         (
             lambda a: alignkit.align(["a b", None], TARGET),
-            "source sentence 2 must be text or a list .* not 'None'",
+            "source sentence at index 1 must be text or a list .* not 'None'",
         ),
-        (lambda a: alignkit.align(SOURCE, [float("nan")] * 3), "target sentence 1 .* not 'nan'; a blank one is"),
-        (lambda a: alignkit.align([["a", 5]], [["b"]]), "a word must be text, not 5"),
+        (
+            lambda a: alignkit.align(SOURCE, [float("nan")] * 3),
+            "target sentence at index 0 .* not 'nan'; a blank one is",
+        ),
+        (lambda a: alignkit.align([["a", 5]], [["b"]]), "the sentence at index 0 has 5 as a word; words are text"),
+        (
+            lambda a: alignkit.Bitext.from_sentences([["a"], float("nan")], [["b"], ["c"]]),
+            "the sentence at index 1 must be a list of words, not 'nan'",
+        ),
         (lambda a: alignkit.align(5, 6), "source sentences must be a list, not '5'"),
         (lambda a: alignkit.align(SOURCE, TARGET, threshold="0.5"), "threshold must be float . None, not '0.5'"),
         (lambda a: alignkit.align(SOURCE, TARGET, iterations=2.5), "iterations must be int . None, not 2.5"),
@@ -178,7 +185,10 @@ def test_lists_are_links(aligned):
         ),
         (lambda a: alignkit.align(SOURCE, TARGET, model=[a.aligner] * 3), "not a list of 3"),
         (lambda a: a.aligner.translations(5), "a word must be text, not 5"),
-        (lambda a: alignkit.align(["a \ud83d"], ["b"]), r"'.ud83d' has half a character and is not text"),
+        (
+            lambda a: alignkit.align(["a \ud83d"], ["b"]),
+            "sentence at index 0 has half a character and is not text",
+        ),
         (lambda a: alignkit.fit_ibm1(SOURCE), "a text must be a Bitext"),
         (lambda a: alignkit.fit_hmm((SOURCE, TARGET)), "a text must be a Bitext"),
         (lambda a: a.aligner.links(SOURCE), "a text must be a Bitext"),

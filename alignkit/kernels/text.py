@@ -1,6 +1,6 @@
 """Text to token ids by open-addressing hash tables, and links to Pharaoh text.
 
-Only ``\\n`` (and ``\\r`` right before it) ends a line, only space and tab separate tokens. A hash table is int32
+Only ``\\n`` ends a line, only it, space, tab and ``\\r`` separate tokens. A hash table is int32
 with a power of two slots, at most half of them in use: -1 where free, else the id of a token.
 """
 
@@ -22,9 +22,7 @@ _HALF = np.uint64(32)
 def is_separator(data, i):
     """Whether byte i (uint64) of ``data`` ends a token."""
     c = data[i]
-    if c == _SPACE or c == _TAB or c == _NEWLINE:
-        return True
-    return c == _RETURN and i + _ONE < np.uint64(len(data)) and data[i + _ONE] == _NEWLINE
+    return c == _SPACE or c == _TAB or c == _NEWLINE or c == _RETURN
 
 
 @kernel

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from io import TextIOBase
+from itertools import chain
 from typing import IO, Unpack, cast
 
 import numpy as np
@@ -31,6 +32,7 @@ from alignkit.text.blocks import (
     shard_range,
 )
 from alignkit.text.pairs import PairFiles, Side, read_text
+from alignkit.text.raw_text import warn_of_raw_text
 from alignkit.text.reading import read_chunks
 from alignkit.types import PathLike, Progress
 
@@ -170,6 +172,7 @@ def align_blocks(
         sample = sampled_pairs(count, share(count), seed)
         log.info("fitted on a sample of %d of %s", len(sample), counted(count, "pair"))
         bitext = read_sample(files, sample)
+        warn_of_raw_text(bitext)
         aligner = fit(bitext, thread_count(threads), progress, count)
         linking = LinkSettings(adapt=isinstance(aligner, JointHMM))
         if isinstance(aligner, JointHMM):
@@ -201,6 +204,8 @@ def _linked_blocks(
 ) -> Iterator[AlignedText]:
     """The blocks of a text with their links; ``sample`` are the pairs that the model was fitted on, rising."""
     for low, block in zip(bounds, read_blocks(files, bounds), strict=False):
+        if low == bounds[0] and not len(sample):
+            warn_of_raw_text(block)
         first, last = np.searchsorted(sample, (low, low + len(block)))
         counted = np.zeros(len(block), bool)
         counted[sample[first:last] - low] = True
@@ -235,13 +240,20 @@ def align_stream(
     chosen = AlignSettings.of(settings, **options)
     _check_whole(chosen.linking)
     linker = Linker(model, chosen, threads)
-    if hasattr(stream, "read") and not isinstance(stream, TextIOBase):
-        name, chunks = "-", read_chunks("-", cast(IO[bytes], stream), 0)
+    is_open, is_bytes = hasattr(stream, "read"), not isinstance(stream, TextIOBase)
+    name = getattr(stream, "name", None)
+    if not isinstance(name, str) or name == "<stdin>":
+        name = "-" if is_open and is_bytes else "lines"
+    if is_open and is_bytes:
+        chunks = read_chunks(name, cast(IO[bytes], stream), 0)
     else:
         check_list(stream, "a stream must be one of bytes, or lines")
-        name, chunks = "lines", map(_line, stream)
+        chunks = map(_line, stream)
+    # Open files without a line are an error, other lines may be none.
+    starts = [b""] if is_open else chunks
     # A network gets one pair at a time: else the last bits of an answer would depend on what came with its pair.
-    batches = pair_batches(name, chunks, **linker.reading, single=linker.depends_on_block, skip=skip)
+    how = dict(single=linker.depends_on_block, skip=skip, **linker.reading)
+    batches = (batch for start in starts for batch in pair_batches(name, chain([start], chunks), **how))
     return (replace(linker.linked_block(batch.bitext), errors=batch.errors, ids=batch.ids) for batch in batches)
 
 

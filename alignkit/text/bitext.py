@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from alignkit.errors import check_list, check_type, counted
+from alignkit.errors import AlignkitError, abbreviated, check_list, check_type, counted
 from alignkit.support.arrays import Ragged, offsets_of, places_of
 from alignkit.support.files import loaded, save_arrays
 from alignkit.text.vocabulary import Vocabulary, unpack_vocabulary, vocabulary_arrays
@@ -53,17 +54,26 @@ class Corpus(Ragged):
 
         Raises:
             KeyError: a token is not in the given vocabulary.
-            AlignkitError: a sentence is a string, not a list of tokens.
+            AlignkitError: a sentence is a string, not a list of tokens; a token is empty, or has a line end.
         """
         check_list(sentences, "sentences must be a list of lists of words")
         flat: list[str] = []
         offsets = [0]
-        for sentence in sentences:
-            check_list(sentence, "a sentence must be a list of words", "split it, as sentence.split() does")
+        for n, sentence in enumerate(sentences):
+            what = f"the sentence at index {n} must be a list of words"
+            check_list(sentence, what, "split it, as sentence.split() does")
             flat.extend(sentence)
             offsets.append(len(flat))
+        types = dict.fromkeys(flat)
+        for word in types:
+            if not isinstance(word, str) or not word or "\n" in word or "\r" in word:
+                n = bisect_right(offsets, flat.index(word)) - 1
+                problem = f"the sentence at index {n} has {abbreviated(repr(word))} as a word"
+                raise AlignkitError(
+                    f"{problem}; words are text, not empty and without line ends, as sentence.split() gives them"
+                )
         if vocabulary is None:
-            vocabulary = Vocabulary.from_tokens(dict.fromkeys(flat))
+            vocabulary = Vocabulary.from_tokens(types)
         tokens = np.array([vocabulary.ids[token] for token in flat], np.int32)
         return cls(tokens, np.array(offsets, np.int64), vocabulary)
 

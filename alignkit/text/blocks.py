@@ -27,6 +27,7 @@ from alignkit.text.pair_formats import (
     split_fields,
 )
 from alignkit.text.pairs import PairFiles
+from alignkit.text.raw_text import warn_of_raw_text
 from alignkit.text.reading import file_parts, whole_lines
 from alignkit.types import PathLike
 
@@ -213,7 +214,7 @@ def pair_batches(
     form: SeparatedLines | tuple[str, ...] | None = None  # a tuple: the fields of JSON lines; None: not known yet
     errors: tuple[InputError, ...]
     ids: tuple[Any, ...]
-    first = 1
+    first, warned = 1, False
     for data in whole_lines(path, chunks):
         parts = deque(LINE.findall(data) if single else [data])
         while parts:
@@ -239,7 +240,9 @@ def pair_batches(
                 if not skip:
                     raise
                 sides, errors, ids = (b"\n", b"\n"), (error,), (_id(part),)
-            yield PairBatch(Bitext(*map(files.corpus, sides)), errors, ids)
+            bitext = Bitext(*map(files.corpus, sides))
+            warned = warned or warn_of_raw_text(bitext)
+            yield PairBatch(bitext, errors, ids)
             first += count_lines(part)
 
 

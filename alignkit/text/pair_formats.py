@@ -31,7 +31,7 @@ NAMES = (("src", "tgt"), ("src", "trg"), ("source", "target"))
 RECORDS = 1 << 12  # that are turned into lines at a time
 _REMEDY = "name the fields, as FILE:SOURCE,TARGET"
 _BREAKS = re.compile(r"[\t\r\n]")  # each becomes a space, so that characters keep their numbers
-_WORD = re.compile(r"[^ \t\r\n]+")
+_WORD = re.compile(r"[^ \t\r\n\u3000]+")
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-from alignkit.errors import AlignkitError, InputError, check_list, check_type, counted
+from alignkit.errors import AlignkitError, InputError, check_list, check_type, counted, of_file
 from alignkit.support.stages import Stage
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.pair_formats import TAB, json_fields, record_lines, separator_of, split_fields
-from alignkit.text.raw_text import tokenized_text
-from alignkit.text.reading import encode_text, file_parts, split_lines, valid_text
+from alignkit.text.raw_text import tokenized_text, warn_of_raw_text
+from alignkit.text.reading import BOM, encode_text, file_parts, split_lines, valid_text
 from alignkit.text.tokenization import split_words
 from alignkit.types import PathLike
 
@@ -25,8 +25,8 @@ log = logging.getLogger(__name__)
 MOST_HELD_OUT, HELD_OUT_SHARE = 1000, 20
 #: Two files, or one with both sides and None.
 Files = tuple[PathLike, PathLike | None]
-#: One side of a text: a file, or sentences as strings or as lists of words.
-Side = PathLike | Iterable[str | Sequence[str]]
+#: One side of a text: a file; or sentences as strings or as lists of words, also the lines of an open file.
+Side = PathLike | Iterable[str | bytes | Sequence[str]]
 
 
 class LinePairs(NamedTuple):
@@ -63,7 +63,9 @@ class PairFiles:
         self.lowered = lowercase and not tokenize  # as it is read; raw text is when its words are found
         self.paths = (source,) if target is None else (source, target)
         for path in self.paths:
-            check_type(path, str | os.PathLike, "a text must be a file; Bitext.from_sentences takes sentences")
+            check_type(
+                path, str | os.PathLike, "a text must be the path of a file; Bitext.from_sentences takes sentences"
+            )
 
     def side(self, path: PathLike, lines: bytes | None = None, first: int = 1) -> bytes:
         """One of two files, or whole lines of it from the line of that number on, as valid UTF-8."""
@@ -89,6 +91,17 @@ class PairFiles:
         """The corpus of valid text of a side."""
         return tokenized_text(text, self.lowercase) if self.tokenize else encode_text(text)
 
+    def bitext(self, threads: int = 2) -> Bitext:
+        """The whole text; with more than one thread, both sides are read at the same time."""
+        with Stage("reading"), ThreadPoolExecutor(min(threads, 2)) as pool:
+            if self.target is None:
+                corpora = pool.map(self.corpus, self.both_sides())
+            else:
+                corpora = pool.map(lambda path: self.corpus(self.side(path)), self.paths)
+            source, target = corpora
+        self.check_counts(len(source), len(target))
+        return Bitext(source, target)
+
     def check_counts(self, source: int, target: int) -> None:
         """Raise AlignkitError unless two files have equally many lines."""
         if source != target:
@@ -112,15 +125,9 @@ def read_bitext(
 
     Arguments and errors as :class:`PairFiles`; with more than one thread, both sides are read at the same time.
     """
-    files = PairFiles(source, target, encoding_errors, lowercase, tokenize)
-    with Stage("reading"), ThreadPoolExecutor(min(threads, 2)) as pool:
-        if target is None:
-            corpora = pool.map(files.corpus, files.both_sides())
-        else:
-            corpora = pool.map(lambda path: files.corpus(files.side(path)), files.paths)
-        source_corpus, target_corpus = corpora
-    files.check_counts(len(source_corpus), len(target_corpus))
-    return Bitext(source_corpus, target_corpus)
+    bitext = PairFiles(source, target, encoding_errors, lowercase, tokenize).bitext(threads)
+    warn_of_raw_text(bitext)
+    return bitext
 
 
 def read_line_pairs(
@@ -147,7 +154,8 @@ def read_text(
 
     Args:
         source, target: a bitext; files, as :class:`PairFiles` has them; or two equally long sequences of
-            sentences, strings of words with spaces between them or lists of words.
+            sentences, strings of words with spaces between them or lists of words. A line end is a space, and may
+            end a string: open files have the words of their paths.
         encoding_errors, lowercase, tokenize, threads: as in :func:`read_bitext`. A bitext, or lists of words, are
             taken as they are.
 
@@ -181,23 +189,37 @@ def read_text(
     for name, side in (("source", source), ("target", target)):
         check_list(side, f"{name} sentences must be a list")
         sentences: list[Any] = list(side)
-        if tokenize and any(isinstance(each, str) for each in sentences):
-            for sentence in sentences:
-                check_type(sentence, str, f"{name} sentences must all be text, or all lists of words")
-            # Line breaks are white space here, like any other.
-            text = "".join(each.replace("\n", " ") + "\n" for each in sentences).encode("utf-8", "surrogatepass")
-            sides.append(tokenized_text(valid_text(f"{name} sentences", text, encoding_errors), lowercase))
+        if not sentences and hasattr(side, "read"):
+            raise InputError(getattr(side, "name", name), "has no lines: it is empty, or was read before")
+        for n, each in enumerate(sentences):
+            if not isinstance(each, str | bytes):
+                what = f"the {name} sentence at index {n} must be text or a list of words"
+                check_list(each, what, 'a blank one is ""')
+        kinds = {isinstance(each, str | bytes) for each in sentences}
+        if tokenize and len(kinds) > 1:
+            raise AlignkitError(f"{name} sentences must all be text, or all lists of words")
+        if False in kinds:
+            rows = [split_words(each) if isinstance(each, str) else list(each) for each in sentences]
+            with of_file(f"{name} sentences"):
+                sides.append(
+                    Corpus.from_sentences([list(map(str.lower, row)) for row in rows] if lowercase else rows)
+                )
             continue
-        rows = []
-        for n, each in enumerate(sentences, 1):
-            if not isinstance(each, str):
-                check_list(each, f"{name} sentence {n} must be text or a list of words", 'a blank one is ""')
-            words = split_words(each) if isinstance(each, str) else list(each)
-            rows.append([word.lower() for word in words] if lowercase else words)
-        sides.append(Corpus.from_sentences(rows))
+        # Line ends are white space here, like any other.
+        lines = (each if isinstance(each, bytes) else each.encode("utf-8", "surrogatepass") for each in sentences)
+        text = b"".join(line.replace(b"\n", b" ") + b"\n" for line in lines).removeprefix(BOM)
+        try:
+            text = valid_text(name, text, encoding_errors, lowercase and not tokenize)
+        except InputError as error:
+            n = (error.line or 1) - 1
+            problem = "has half a character and is not text" if isinstance(sentences[n], str) else error.problem
+            raise AlignkitError(f"the {name} sentence at index {n} {problem}") from error
+        sides.append(tokenized_text(text, lowercase) if tokenize else encode_text(text))
     if len(sides[0]) != len(sides[1]):
         raise AlignkitError(f"there are {len(sides[0])} source and {len(sides[1])} target sentences")
-    return Bitext(*sides)
+    bitext = Bitext(*sides)
+    warn_of_raw_text(bitext)
+    return bitext
 
 
 def read_training_pairs(
@@ -230,5 +252,5 @@ def read_training_pairs(
 
 def check_has_words(lines: LinePairs, purpose: str) -> None:
     """Raise AlignkitError if no pair has words on both sides; a network of blanks would still have a loss."""
-    if not any(x.strip() and y.strip() for x, y in zip(*lines, strict=True)):
+    if not any(split_words(x) and split_words(y) for x, y in zip(*lines, strict=True)):
         raise AlignkitError(f"no pair with words on both sides to {purpose}; give another text")

@@ -7,6 +7,7 @@ to stay together, and what parts at an apostrophe.
 
 from __future__ import annotations
 
+import logging
 import re
 from array import array
 from dataclasses import replace
@@ -15,9 +16,13 @@ from itertools import accumulate, chain, pairwise
 
 import numpy as np
 
+from alignkit.errors import abbreviated
 from alignkit.support.packages import need
-from alignkit.text.bitext import Corpus
+from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.reading import encode_text
+from alignkit.text.vocabulary import VISIBLE
+
+log = logging.getLogger(__name__)
 
 #: What white space parts; a zero-width space counts as some.
 _SOLID = re.compile("[^\\s\u200b]+")
@@ -45,6 +50,54 @@ _APOSTROPHE = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
+#: Letters of scripts without spaces: Thai, Lao and Khmer; from U+3000 on, Japanese and Chinese.
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
+_END = re.compile("[^\\W\\d_][.!?…,;:؟।][\"'”\u2019»)\\]]*\\Z")  # of a word with punctuation attached
+_MARKS = ".,!?;:…"
+_LOOKED_AT = 200  # sentences that tell whether a text is raw
+_FEWEST = 10  # of which punctuation attached to words tells anything
+
+
+def warn_of_raw_text(bitext: Bitext) -> bool:
+    """Log a warning, and return true, if a side of a text that was not tokenized here seems to be raw."""
+    example = raw_example(bitext.source) or raw_example(bitext.target)
+    if example is not None:
+        log.warning(
+            'the text seems to be raw, with words such as "%s"; tokenize it, or let --tokenize do so '
+            "(in Python tokenize=True)",
+            abbreviated(example),
+        )
+    return example is not None
+
+
+def raw_example(corpus: Corpus) -> str | None:
+    """A token that shows that nobody has split the first sentences into words; None: somebody has.
+
+    Either most lines end in a word with punctuation attached, and little punctuation stands alone; or most text is
+    Chinese, Japanese, Thai, Lao or Khmer, and most of it in tokens as long as sentences.
+    """
+    if corpus.spans is not None:
+        return None
+    part = corpus.block(0, _LOOKED_AT)
+    last = part.tokens[part.offsets[1:][part.lengths > 0] - 1]
+    types, counts = np.unique(part.tokens, return_counts=True)
+    words = {i: corpus.vocabulary.decoded(i) for i in types.tolist()}
+    characters = letters = unspaced = alone = 0
+    longest = ""
+    for word, count in zip(words.values(), counts.tolist(), strict=True):
+        found = [] if word.isascii() else _UNSPACED.findall(word)
+        characters += len(word) * count
+        letters += len(found) * count
+        # A character of Chinese says as much as two letters.
+        if sum(1 + (letter >= "\u3000") for letter in found) >= 16:
+            unspaced += len(found) * count
+            longest = longest or word
+        alone += count * (not word.strip(_MARKS))
+    if 2 * unspaced > letters > characters / 2:
+        return longest
+    attached = [words[i] for i in last.tolist() if _END.search(words[i])]
+    is_raw = len(last) >= _FEWEST and 2 * len(attached) > len(last) and 4 * alone < len(attached)
+    return attached[0] if is_raw else None
 
 
 def unicode_word_spans(line: str) -> list[tuple[int, int]]:
@@ -56,6 +109,8 @@ def unicode_word_spans(line: str) -> list[tuple[int, int]]:
     """
     from icu4py.breakers import WordBreaker
 
+    if not VISIBLE.search(line):
+        return []
     cuts = {0, *accumulate(map(len, WordBreaker(line, "root")))}
     for match in _WHOLE.finditer(line):
         cuts.difference_update(range(match.start() + 1, match.end()))

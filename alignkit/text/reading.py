@@ -8,9 +8,10 @@
    :func:`alignkit.text.raw_text.tokenized_text` instead.
 5. :func:`alignkit.text.pairs.read_bitext` does this for both sides, which must have equally many lines.
 
-Only ``\\n`` and ``\\r\\n`` end a line, and only ASCII space and tab separate tokens: U+2028, U+0085, a no-break
-space, form feed or NUL are part of their token. So N lines of input are N sentences, for every tool that counts
-lines as ``wc -l`` does. Errors name file and line.
+Only ``\\n`` and ``\\r\\n`` end a line. So N lines of input are N sentences, for every tool that counts lines as
+``wc -l`` does. Only spaces, ideographic spaces (U+3000), tabs and ``\\r`` separate tokens: U+2028, U+0085, a
+no-break space, form feed or NUL are part of theirs. A line without a visible character is blank. Errors name file
+and line.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ import numpy as np
 
 from alignkit.errors import AlignkitError, InputError, check_type, reading
 from alignkit.support.arrays import offsets_of
-from alignkit.text.bitext import Corpus
-from alignkit.text.vocabulary import Vocabulary
+from alignkit.text.bitext import Corpus, kept_tokens
+from alignkit.text.vocabulary import VISIBLE, Vocabulary
 from alignkit.types import PathLike
 
 BOM = b"\xef\xbb\xbf"
@@ -39,6 +40,9 @@ CHUNK = 1 << 22  # bytes of a file that are read at a time
 STREAM_CHUNK = 1 << 16  # the most bytes of a stream that are passed on at a time
 _LOWERED = 1 << 22  # bytes that are lower-cased at a time: as a string they may take four times as much memory
 _FIRST_TABLE = 1 << 15
+_IDEOGRAPHIC_SPACE = "\u3000".encode()
+#: The first bytes of the characters that :data:`VISIBLE` does not match.
+_MAYBE_INVISIBLE = np.frombuffer(bytes([*range(33), 0xC2, 0xE2, 0xEF]), np.uint8)
 _UTF16 = "it looks like UTF-16: convert it with iconv"
 #: What to do about a file that is not UTF-8, by its first two bytes.
 _REMEDIES = {
@@ -216,9 +220,8 @@ def read_utf8(path: PathLike, encoding_errors: str = "strict", lowercase: bool =
 
 def split_lines(data: bytes) -> list[str]:
     """The lines of valid UTF-8, without their ends."""
-    *lines, last = data.decode("utf-8").split("\n")
-    lines = [line.removesuffix("\r") for line in lines]
-    return [*lines, last] if last else lines
+    lines = [line.removesuffix("\r") for line in data.decode("utf-8").split("\n")]
+    return lines[:-1] if data.endswith(b"\n") or not data else lines
 
 
 def read_lines(path: PathLike, *, encoding_errors: str = "strict", lowercase: bool = False) -> list[str]:
@@ -227,9 +230,9 @@ def read_lines(path: PathLike, *, encoding_errors: str = "strict", lowercase: bo
 
 
 def encode_text(data: bytes) -> Corpus:
-    """The corpus of a text in UTF-8: a sentence per line, tokens between spaces and tabs.
+    """The corpus of a text in UTF-8: a sentence per line, tokens between white space.
 
-    Ids are given in order of first appearance.
+    Ids are given in order of first appearance. A line without a visible character has no tokens.
 
     >>> encode_text(b"the house\\nthe cat\\n")
     Corpus(2 sentences, 4 tokens, 3 types)
@@ -238,6 +241,8 @@ def encode_text(data: bytes) -> Corpus:
 
     if not data:
         return Corpus.from_sentences([])
+    if _IDEOGRAPHIC_SPACE[:1] in data:  # a byte is found sooner
+        data = data.replace(_IDEOGRAPHIC_SPACE, b" ")
     view = np.frombuffer(data, np.uint8)
     # Room for all the tokens that these bytes can hold; pages that are never written take no memory.
     tokens = np.empty(len(data) // 2 + 1, np.int32)
@@ -259,4 +264,11 @@ def encode_text(data: bytes) -> Corpus:
     type_offsets = offsets_of(ends - starts)
     letters = np.empty(type_offsets[-1], np.uint8)
     text.copy_tokens(view, starts, type_offsets, letters)
-    return Corpus(tokens, offsets, Vocabulary(letters, type_offsets))
+    corpus = Corpus(tokens, offsets, Vocabulary(letters, type_offsets))
+    shown = np.ones(len(starts), bool)
+    for v in np.flatnonzero(np.isin(letters[type_offsets[:-1]], _MAYBE_INVISIBLE)).tolist():
+        shown[v] = VISIBLE.search(corpus.vocabulary.decoded(v)) is not None
+    if shown.all():
+        return corpus
+    kept = np.repeat(np.diff(offsets_of(shown[tokens])[offsets]) > 0, corpus.lengths)
+    return corpus if kept.all() else kept_tokens(corpus, kept).with_own_words()

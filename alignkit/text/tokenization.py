@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ import numpy as np
 
 from alignkit.errors import AlignkitError, InputError, check_known, check_list, counted
 from alignkit.text.bitext import Bitext, Corpus
-from alignkit.text.vocabulary import UNKNOWN, Vocabulary
+from alignkit.text.vocabulary import UNKNOWN, VISIBLE, Vocabulary
 from alignkit.types import PathLike
 
 PAD, BOS, EOS, UNK = range(4)
@@ -39,13 +40,15 @@ _OPENING = frozenset({SPECIALS[1], "[CLS]", "<bos>"})
 _CLOSING = frozenset({SPECIALS[2], "[SEP]", "<eos>"})
 _PADDING = frozenset({SPECIALS[0], "[PAD]"})
 UNKNOWN_SUBWORDS = frozenset({SPECIALS[3], "[UNK]", "<UNK>"})
+#: A word of a line; a no-break space is part of its word.
+WORD = re.compile("[^ \t\n\r\u3000]+")
 _SENTENCES = "sentences must be a list of lists of subwords"
 _SUBWORDS = "the subwords of a sentence must be a list"
 
 
 def split_words(line: str) -> list[str]:
-    """The words of a line, separated by ASCII spaces and tabs."""
-    return [word for word in line.replace("\t", " ").split(" ") if word]
+    """The words of a line, as :func:`alignkit.text.reading.encode_text` finds them; line ends are spaces."""
+    return WORD.findall(line) if VISIBLE.search(line) else []
 
 
 @dataclass(frozen=True)

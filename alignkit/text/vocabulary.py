@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from alignkit.support.arrays import equal_fields, offsets_of
 from alignkit.support.files import Fields
 
 UNKNOWN = -1  #: the id of a token that is not in a vocabulary
+#: Matches a character that shows: no white space, soft hyphen, zero-width space, joiner or mark of direction.
+VISIBLE = re.compile("[^\t-\r\x1c- \x85\xa0\xad\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff]")
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +79,10 @@ class Vocabulary:
     def ids(self) -> dict[str, int]:
         """Token -> id."""
         return {token: i for i, token in enumerate(self.tokens)}
+
+    def decoded(self, index: int) -> str:
+        """The token of an id, without making the strings of all."""
+        return self.text[self.offsets[index] : self.offsets[index + 1]].tobytes().decode("utf-8", "replace")
 
     def forget_strings(self) -> None:
         """Gives back the memory of ``tokens`` and ``ids``, which are made again when they are asked for."""

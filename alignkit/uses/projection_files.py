@@ -16,6 +16,8 @@ from typing import Any
 from alignkit.errors import InputError, abbreviated, counted
 from alignkit.support.files import Record, parse_json
 from alignkit.support.packages import need
+from alignkit.text.tokenization import WORD
+from alignkit.text.vocabulary import VISIBLE
 from alignkit.types import PathLike, Progress
 from alignkit.uses.projection import DEFAULT_RULE, LinkedPair, Span, WeightedLink, pairs_with_links
 
@@ -25,7 +27,6 @@ _TAG = re.compile(
     r"""<!--.*?--> | \{\w*\} | <(?P<end>/?)(?P<name>[^\W\d][\w:.-]*)(?:[\s/](?:[^<>"']|"[^"]*"|'[^']*')*)?>""",
     re.VERBOSE,
 )
-_WORD = re.compile(r"[^ \t]+")
 _REFERENCE = re.compile(r"&#?\w+;")  # to a character
 #: Elements of HTML that have no content and need no end.
 _VOID = frozenset(
@@ -41,8 +42,8 @@ _BREAKS = str.maketrans("\n\r", "  ")
 
 
 def word_spans(line: str) -> list[Span]:
-    """The ranges of characters of the words of a line, which stand between ASCII spaces and tabs."""
-    return [match.span() for match in _WORD.finditer(line.removesuffix("\r"))]
+    """The ranges of characters of the words of a line (:func:`alignkit.text.tokenization.split_words`)."""
+    return [match.span() for match in WORD.finditer(line)] if VISIBLE.search(line) else []
 
 
 def words_at(line: str, spans: Sequence[Span]) -> list[str]:

@@ -21,7 +21,7 @@ from alignkit.links.gold import read_links_of
 from alignkit.links.links import Links, LinksLike, as_links, check_range, links_of_keys
 from alignkit.support.arrays import brief_repr, in_runs, offsets_of, places_of
 from alignkit.text.bitext import Bitext, Corpus, check_bitext
-from alignkit.text.pairs import read_bitext
+from alignkit.text.pairs import PairFiles
 from alignkit.text.tokenization import style_of, without_mark
 from alignkit.types import PathLike
 
@@ -86,7 +86,7 @@ def remap_files(
         InputError: a file cannot be read; links and texts have different numbers of lines; a link is outside its
             sentence pair; or, unless they are skipped, a sentence has other characters.
     """
-    before, after = read_bitext(*old), read_bitext(*new)
+    before, after = PairFiles(*old).bitext(), PairFiles(*new).bitext()
     if len(after) != len(before):
         raise InputError(new[0], f"has {counted(len(after), 'line')}, {old[0]} has {len(before):,}")
     found, _ = read_links_of(links, before.shapes)

@@ -1,6 +1,9 @@
 import pytest
 
-from alignkit.text.pairs import read_training_pairs
+from alignkit import Bitext, align, fit_ibm1
+from alignkit.errors import AlignkitError, InputError
+from alignkit.text.blocks import pair_batches
+from alignkit.text.pairs import read_bitext, read_text, read_training_pairs
 
 
 @pytest.mark.parametrize(("count", "held", "said"), [(39, 1, "1 pair at"), (40, 2, "2 pairs at")])
@@ -11,3 +14,110 @@ def test_one_pair_in_twenty_at_the_end_is_held_out(tmp_path, caplog, count, held
     assert validation.source == [f"a{m}" for m in range(count - held, count)]
     assert len(training.source) == count - held
     assert f"no validation text: {said} the end held out as one" in caplog.text
+
+
+LINES = ["das Haus", "ein\u2028Haus ", "", "das\u3000Buch", "\u200b", "Haus\x85 ja"]
+
+
+def test_open_files_have_the_words_and_links_of_their_paths(tmp_path):
+    paths = tmp_path / "src", tmp_path / "tgt"
+    for end in ("\n", "\r\n"):
+        for path, mark in zip(paths, ("\ufeff", ""), strict=True):
+            path.write_bytes((mark + "".join(line + end for line in LINES)).encode())
+        wanted = align(*paths, method="ibm1")
+        assert wanted.bitext.source.words(0) == ["das", "Haus"]
+
+        def opened(path, **how):
+            with open(path, encoding="utf-8", **how) as file:
+                return list(file)
+
+        ways = [
+            [path.open(encoding="utf-8") for path in paths],
+            [path.open("rb") for path in paths],
+            [path.open(encoding="utf-8", newline="") for path in paths],
+            [opened(path) for path in paths],
+            [path.read_text(encoding="utf-8").split("\n")[:-1] for path in paths],
+            [path.read_bytes().decode().split("\n")[:-1] for path in paths],
+            [path.read_bytes().splitlines() for path in paths],
+        ]
+        for way in ways:
+            found = align(*way, method="ibm1")
+            assert found.bitext == wanted.bitext
+            assert found.links == wanted.links
+            assert fit_ibm1(wanted.bitext).align_batch(LINES, LINES) == wanted.links.to_strings()
+        for file in (*ways[0], *ways[1], *ways[2]):
+            file.close()
+
+
+def test_line_ends_are_spaces():
+    given = ["das\nHaus", "ein\r\nHaus\r\n", "Haus\r", "das\rHaus", "\n"]
+    words = [["das", "Haus"], ["ein", "Haus"], ["Haus"], ["das", "Haus"], []]
+    assert read_text(given, given) == Bitext.from_sentences(words, words)
+    assert read_text([*given, []], [*given, []]) == Bitext.from_sentences([*words, []], [*words, []])
+
+
+@pytest.mark.parametrize("word", ["Haus\n", "Haus\r\n", "Haus\r", "das\nHaus", ""])
+def test_a_word_has_no_line_end(word):
+    rows, wrong = [["das"], ["das", word]], "the sentence at index 1 has .* as a word; .* as sentence.split()"
+    for call in (
+        lambda: Bitext.from_sentences(rows, rows),
+        lambda: read_text([["a"], ["b"]], rows),
+        lambda: fit_ibm1(Bitext.from_sentences([["a"]], [["b"]])).align_batch(rows, rows),
+    ):
+        with pytest.raises(AlignkitError, match=wrong):
+            call()
+
+
+def test_an_open_file_without_lines_is_an_error(tmp_path):
+    path = tmp_path / "text"
+    path.write_text("a\n")
+    with path.open() as file:
+        file.read()
+        with pytest.raises(InputError, match="text: has no lines: it is empty, or was read before"):
+            read_text(file, file)
+    assert len(read_text([], [])) == 0
+
+
+ENGLISH = ["This is a house.", '"Where is it?"', "I do not know, she said."] * 4
+RAW = [
+    (ENGLISH, "house."),
+    (["我喜欢吃苹果因为它们对健康很有好处。"], "我"),
+    (["私は昨日友達と一緒に映画を見に行きました。", "とても楽しかったです。"], "私は"),
+    (["ฉันชอบกินแอปเปิ้ลเพราะมันดีต่อสุขภาพ"], "ฉัน"),
+    (["ខ្ញុំចូលចិត្តញ៉ាំផ្លែប៉ោម"], "ខ្ញុំ"),
+]
+TOKENIZED = [
+    [line.replace(".", " .").replace(",", " ,").replace("?", " ?").replace('"', ' " ') for line in ENGLISH],
+    ["我 喜欢 吃 苹果 因为 它们 对 健康 很 有 好处 。", "コンピューター を 買い まし た 。"] * 6,
+    ["ฉัน ชอบ กิน แอปเปิ้ล เพราะ มัน ดี ต่อ สุขภาพ"] * 12,
+    ["a house", "two houses", "etc."] * 5,
+    ["A house."],
+]
+
+
+def test_raw_text_gets_one_warning_with_the_remedy(tmp_path, caplog):
+    fine = tmp_path / "fine"
+    for lines, example in RAW:
+        (tmp_path / "raw").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        fine.write_text("a house .\n" * len(lines))
+        pairs = [f"a house .\t{line}\n".encode() for line in lines]
+        for call in (
+            lambda: read_bitext(tmp_path / "raw", fine),
+            lambda: align(tmp_path / "raw", tmp_path / "raw", method="ibm1"),
+            lambda lines=lines: read_text(["a"] * len(lines), lines),
+            lambda pairs=pairs: list(pair_batches("-", [b"".join(pairs)] * 2)),
+        ):
+            caplog.clear()
+            call()
+            assert [record.levelname for record in caplog.records if "raw" in record.message] == ["WARNING"]
+            assert example in caplog.text
+            assert "--tokenize" in caplog.text
+            assert "tokenize=True" in caplog.text
+
+
+def test_tokenized_text_gets_no_warning(tmp_path, caplog):
+    for lines in TOKENIZED:
+        read_text(lines, lines)
+    for lines, _ in RAW:
+        read_text(lines, lines, tokenize=True)
+    assert "raw" not in caplog.text

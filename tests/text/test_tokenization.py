@@ -1,6 +1,6 @@
 import random
-import re
 
+import naive
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -58,8 +58,8 @@ def test_the_special_ids_are_those_of_the_papers_code():
 
 @given(st.text(alphabet="ab \t\u00a0\u2028\r\v\u3000"))
 @settings(max_examples=100, deadline=None)
-def test_only_space_and_tab_separate_words(line):
-    assert split_words(line) == [word for word in re.split("[ \t]", line) if word]
+def test_words_are_those_of_a_file(line):
+    assert [word.encode() for word in split_words(line)] == naive.tokenize(line.encode() + b"\n")[0]
 
 
 # Words.
