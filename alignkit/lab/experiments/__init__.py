@@ -266,7 +266,7 @@ def result_text(experiment: Experiment, result: Result, size: str) -> str:
         verdicts.append(f"{Verdict.NOT_COMPARABLE.upper()}:")
     for each in result.claims:
         value, low, high = cells([each.value, each.low, each.high])
-        interval = "" if each.low == each.high else f" [{low}, {high}]"
+        interval = "" if low == high else f" [{low}, {high}]"
         verdict = f"{each.verdict.upper()}: " if judged else ""
         verdicts.append(f"{verdict}{each.text}\n    {each.statistic}: {value}{interval}")
     parts = (title, align_columns(grid), "\n".join(verdicts), "\n".join(result.remarks))

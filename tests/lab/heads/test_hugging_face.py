@@ -283,9 +283,10 @@ def test_without_a_network_the_retries_are_not_shown(monkeypatch):
 
     import transformers
 
-    from alignkit.lab.heads.hugging_face import load_pretrained
+    from alignkit.lab.heads import hugging_face
 
     logger = logging.getLogger("huggingface_hub")
+    monkeypatch.setattr(hugging_face, "_answers", lambda _: True)  # the network goes away later
     monkeypatch.setattr(logger, "level", logging.WARNING)
     shown = []
 
@@ -295,8 +296,40 @@ def test_without_a_network_the_retries_are_not_shown(monkeypatch):
 
     monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", fail)
     with pytest.raises(AlignkitError, match="that translates: no network; give a folder"):
-        load_pretrained("org/name")
+        hugging_face.load_pretrained("org/name")
     assert shown == [False]
+
+
+def test_without_a_network_only_what_is_here_is_looked_for(monkeypatch, folder):
+    import socket
+
+    import transformers
+
+    from alignkit.lab.heads import hugging_face
+
+    def nowhere(address, timeout):
+        assert address == ("huggingface.co", 443)
+        assert timeout <= 5
+        raise TimeoutError
+
+    load, asked = transformers.AutoTokenizer.from_pretrained, []
+
+    def noted(model, **options):
+        asked.append(options)
+        return load(model, **options)
+
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", noted)
+    monkeypatch.setattr(socket, "create_connection", nowhere)
+    monkeypatch.setattr(hugging_face, "getproxies", dict)
+    problem = (
+        "org/no-such-model: is neither a folder nor a .* before, and https://huggingface.co does not answer; give"
+    )
+    with pytest.raises(AlignkitError, match=problem):
+        hugging_face.load_pretrained("org/no-such-model")
+    hugging_face.load_pretrained(folder)
+    monkeypatch.setattr(hugging_face, "getproxies", lambda: {"https": "a proxy"})
+    assert hugging_face._answers("https://huggingface.co")  # as far as is known
+    assert asked == [{"local_files_only": True}, {}]
 
 
 def test_without_transformers(monkeypatch, tmp_path):
