@@ -12,6 +12,7 @@ from alignkit.lab.report.tables import align_columns, class_tables, finite, perc
 from alignkit.pipeline.settings import ReadSettings
 from alignkit_cli.options import (
     alignkit_command,
+    are_links,
     argument,
     choose_linked_text,
     json_option,
@@ -25,7 +26,6 @@ from alignkit_cli.options import (
 )
 from alignkit_cli.parameter_types import TEXT, EmbeddingSource, OutputPath
 from alignkit_cli.progress import ProgressBar
-from alignkit_cli.show import are_links
 
 if TYPE_CHECKING:
     from alignkit.uses.diagnose.diagnosis import LinkDiagnosis
