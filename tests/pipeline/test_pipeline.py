@@ -62,6 +62,19 @@ def test_lines_are_split_at_spaces_and_tabs_only():
     assert (lower.source.words(0), lower.target.words(0)) == (["a", "b"], ["x", "y"])
 
 
+def test_streams_without_lines(tmp_path):
+    path, model = tmp_path / "nothing", fit_ibm1(BITEXT)
+    path.touch()
+    assert list(align_stream([], model)) == list(align_stream(iter([]), model)) == []
+    for mode in ("r", "rb"):
+        with path.open(mode) as file, pytest.raises(InputError, match=r"nothing: is empty$"):
+            list(align_stream(file, model))
+    path.write_text("a ||| b\nc\n")
+    for mode in ("r", "rb"):
+        with path.open(mode) as file, pytest.raises(InputError, match=r"nothing, line 2: has 0 separators"):
+            list(align_stream(file, model))
+
+
 def test_a_text_that_is_none(files):
     with pytest.raises(InputError, match=r"das Haus: cannot be read: .*; sentences go into a list"):
         align("das Haus", "the house")
