@@ -64,24 +64,13 @@ def length_option(default: int) -> Option:
     )
 
 
-def read_linked_text(
-    source: str | None,
-    target: str | None,
-    links: str | None,
-    sample: bool,
-    threads: int | None,
-    quiet: bool,
-    max_length: int,
-    **options: Any,
-) -> PhraseText:
+def read_linked_text(threads: int | None, quiet: bool, max_length: int, **options: Any) -> PhraseText:
     """The text of the arguments with its links."""
     from alignkit.uses.phrases.extraction import PhraseText
 
-    files = choose_linked_text(source, target, links, sample)
+    files = choose_linked_text(*map(options.pop, ("source", "target", "links", "sample")))
     with ProgressBar("fitting", quiet) as bar:
-        return PhraseText.read(
-            *files, longest=max_length, fitting={"threads": threads, "progress": bar}, **options
-        )
+        return PhraseText.read(*files, max_length, {"threads": threads, "progress": bar}, **options)
 
 
 @alignkit_command("lexicon", "alignkit lexicon m.npz --best 3 -o lexicon.tsv")

@@ -381,5 +381,5 @@ def test_a_one_based_file_is_right_about_itself(tmp_path, caplog):
         assert both[0].sure == both[1]
         assert both[1].pairs.min() == 1 - int(base)
     assert len(caplog.records) == 2
-    with pytest.raises(alignkit.AlignkitError, match="unknown base 2; choose from auto, 0, 1"):
+    with pytest.raises(alignkit.AlignkitError, match="unknown base '2'; choose from auto, 0, 1"):
         alignkit.read_links(place, base=2)

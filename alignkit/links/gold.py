@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from alignkit.errors import AlignkitError, InputError, counted, shown_path
+from alignkit.errors import AlignkitError, InputError, check_known, counted, shown_path
 from alignkit.links.formats import GOLD_BASES, GOLD_FORMATS
 from alignkit.links.links import GoldLinks, Links, check_range, links_of_keys, parse_links, parse_probabilities
 from alignkit.text.reading import read_lines, read_utf8, split_lines
@@ -221,8 +221,7 @@ def read_links(path: PathLike, *, base: str | int = "auto") -> Links:
         InputError: it cannot be read, or an item is not a link, with its line.
         AlignkitError: an unknown base.
     """
-    if str(base) not in GOLD_BASES:
-        raise AlignkitError(f"unknown base {base!r}; choose from {', '.join(GOLD_BASES)}")
+    check_known(str(base), GOLD_BASES, "base")
     data = read_utf8(path)
     links = read_plain_links(data)
     links = links if links is not None else parse_links(path, split_lines(data)).possible

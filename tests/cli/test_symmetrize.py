@@ -43,6 +43,14 @@ def test_malformed_links(alignkit, failure, write, data, parts):
     failure(alignkit("symmetrize", good, bad), "bad", *parts)
 
 
+def test_one_direction_that_counts_from_1(alignkit, write):
+    good, shifted = write("good", "0-0 1-1 2-2\n" * 10), write("shifted", "1-1 2-2 3-3\n" * 10)
+    outcome = alignkit("symmetrize", good, shifted)
+    assert outcome.err == f"warning: one of {good} and {shifted} seems to count from 1 and the other from 0\n"
+    alike = alignkit("symmetrize", shifted, shifted)
+    assert (alike.out, alike.err) == (shifted.read_bytes(), "")
+
+
 def test_different_numbers_of_lines(alignkit, failure, write):
     failure(alignkit("evaluate", write("two", "0-0\n0-0\n"), write("one", "0-0\n")), "one: has links for 1", "2")
     files = write("two", "0-0\n0-0\n"), write("one", "0-0\n")

@@ -262,6 +262,7 @@ def test_an_aligner_of_scores_alone():
         ({"method": "hmm", "reverse": True, "symmetrization": "union"}, "reverse"),
         ({"method": "hmm", "symmetrization": "xor"}, "cannot symmetrize by 'xor'"),
         ({"method": "hmm", "threshold": 0.5}, "threshold"),
+        ({"threshold": 50}, r"the threshold must lie in \[0, 1\], not 50"),
         ({"method": "hmm", "symmetrization": "union", "threshold": 0.5}, "threshold"),
         (
             {"method": "diagonal", "prior": "x"},
