@@ -100,7 +100,7 @@ def show_command(source: str | None, target: str | None, links: str | None, **op
     A link is a filled square; the less probable it is, the fainter. Grids are in colour on a terminal that has it,
     unless NO_COLOR is set, and in ASCII where there are no other characters.
     """
-    *text, links = choose_linked_text(source, target, links, options["sample"])
+    source, target, links = choose_linked_text(source, target, links, options["sample"])
     if links is not None and options["model"] is not None:
         raise click.UsageError("Give LINKS or --model, not both.")
     reading = with_given(ReadSettings(), options)
@@ -110,11 +110,11 @@ def show_command(source: str | None, target: str | None, links: str | None, **op
     with ProgressBar("aligning", options["quiet"]) as bar:
         if links is None:
             how = {"model": options["model"], "threads": options["threads"], "progress": bar}
-            aligned = align(*text, settings=AlignSettings(reading), **how)
+            aligned = align(source, target, settings=AlignSettings(reading), **how)
             chosen = chosen_pairs(aligned.bitext.shapes.tolist(), options["pairs"])
             pairs = [aligned[m] for m in chosen]
         else:
-            bitext = read_text(*text, **vars(reading))
+            bitext = read_text(source, target, **vars(reading))
             chosen, pairs = linked_pairs(bitext, links, options["pairs"])
     if options["words"]:
         joint = "\u2013" if marks_for(encoding()) is BLOCKS else "-"

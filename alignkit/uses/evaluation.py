@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -127,7 +127,7 @@ def _read_hypothesis(
         # A pair without links has no line in this format.
         offsets = np.append(links.offsets, np.full(max(count - len(links), 0), len(links.pairs)))
         return Links(links.pairs, offsets).block(0, count), None, None, len(links)
-    given = {"file_format": "pharaoh", "shapes": shapes, "option": "--hyp-base"}
+    given: dict[str, Any] = {"file_format": "pharaoh", "shapes": shapes, "option": "--hyp-base"}
     found = parse_gold(path, lines[:count], base=base, **given)
     warning = found.warning if found.base else None
     if base == "auto" and shapes is None and gold.base and gold.warning and found.warning and not found.base:
