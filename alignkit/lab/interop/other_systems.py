@@ -435,7 +435,7 @@ def _sizes(rows: Grouping, columns: Grouping) -> np.ndarray:
 
 
 def word_bitext(bitext: Bitext, specials: bool = True) -> Bitext:
-    """The words of a bitext of subwords with BOS and EOS; a word with an unknown subword is the token UNK.
+    """The words of a bitext of subwords with BOS and EOS; a word that is unknown in part, or empty, is UNK.
 
     Args:
         bitext: M pairs.
@@ -445,7 +445,7 @@ def word_bitext(bitext: Bitext, specials: bool = True) -> Bitext:
         return bitext
     unknown = SPECIALS[UNK]
     sides = (_words(side, specials) for side in (bitext.source, bitext.target))
-    source, target = ([[w if w is not None else unknown for w in words] for words in side] for side in sides)
+    source, target = ([[w or unknown for w in words] for words in side] for side in sides)
     return Bitext.from_sentences(source, target)
 
 

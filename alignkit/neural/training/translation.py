@@ -339,7 +339,7 @@ def train_translation(
         training, held = (encode_bitext(tokenizer, *part) for part in (text, valid))
         with atomic_write(run.path / REFERENCES) as stream:
             for line in valid.target:
-                stream.write(line.encode("utf-8", "surrogatepass") + b"\n")
+                stream.write(line.replace("\n", " ").encode("utf-8", "surrogatepass") + b"\n")
     own = None if guide is None else word_guide(guide, text, training, tokenizer)
     task = TranslationTask(training, held, settings, tokenizer, valid.target, device, own)
     return run.complete(task, state, device, progress)

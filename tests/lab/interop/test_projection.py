@@ -11,6 +11,7 @@ from alignkit.lab.interop.other_systems import (
     read_scores,
     scores_without_specials,
     without_specials,
+    word_bitext,
 )
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
@@ -25,6 +26,11 @@ def subword_bitext():
     return Bitext.from_sentences(
         [["<s>", "▁a", "b", "▁c", "</s>"], ["<s>", "▁c", "</s>"]], [["▁d", "▁e", "fg", "</s>"], ["▁d", "</s>"]]
     )
+
+
+def test_a_word_of_no_letters_is_unknown():
+    words = word_bitext(Bitext.from_sentences([["<s>", "▁ab", "c", "▁", "</s>"]], [["▁", "▁<unk>", "</s>"]]))
+    assert (words.source.words(0), words.target.words(0)) == (["abc", "<unk>"], ["<unk>", "<unk>"])
 
 
 def test_scores_of_other_subwords_go_through_words():

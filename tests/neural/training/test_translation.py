@@ -201,6 +201,17 @@ def test_a_finished_run_returns_at_once(whole: Path) -> None:
     assert (first.step, first.metrics) == (again.step, again.metrics)
 
 
+def test_line_ends_are_no_part_of_the_text(tmp_path: Path) -> None:
+    whole, lines = (
+        small_settings(steps=2),
+        [LinePairs(*([f"{line}\n" for line in side] for side in text)) for text in (TEXT, VALID)],
+    )
+    plain = start(tmp_path / "plain", whole)
+    ended = train_translation(tmp_path / "ended", *lines, whole, device="cpu")
+    assert ended.metrics == plain.metrics
+    assert len(TranslationRun(tmp_path / "ended").references) == len(VALID.target)
+
+
 def test_what_a_run_refuses(tmp_path: Path) -> None:
     start(tmp_path / "run", small_settings(steps=2))
     with pytest.raises(AlignkitError, match=r"settings.training.batch: 4 before, now 5"):
