@@ -30,11 +30,21 @@ class SilAligner:
         """The links of a sentence pair of words, a ``WordAlignmentMatrix``."""
         return self.align_batch([(source_segment, target_segment)])[0]
 
+    def get_best_aligned_word_pairs(
+        self, source_segment: Sequence[str], target_segment: Sequence[str]
+    ) -> list[Any]:
+        """The links of a pair, an ``AlignedWordPair`` each, with its probability as ``alignment_score``."""
+        from machine.corpora import AlignedWordPair
+
+        links, probabilities = self.aligner.links_and_probabilities(_bitext([(source_segment, target_segment)]))
+        pairs = zip(links.pairs.tolist(), probabilities.tolist(), strict=True)
+        return [AlignedWordPair(s, t, alignment_score=p) for (s, t), p in pairs]
+
     def align_batch(self, segments: Sequence[Sequence[Sequence[str]]]) -> list[Any]:
         """The links of each (source words, target words), a ``WordAlignmentMatrix`` each."""
         from machine.translation import WordAlignmentMatrix
 
-        bitext = Bitext.from_sentences([pair[0] for pair in segments], [pair[1] for pair in segments])
+        bitext = _bitext(segments)
         sizes = zip(bitext.source.lengths.tolist(), bitext.target.lengths.tolist(), strict=True)
         links = (pairs.tolist() for pairs in self.aligner.links(bitext))
         return [WordAlignmentMatrix.from_word_pairs(L, T, each) for (L, T), each in zip(sizes, links, strict=True)]
@@ -49,3 +59,7 @@ class SilAligner:
         ids = lexicon_of(self.aligner).target.ids
         found = self.aligner.translations(source_word, None)
         return ((ids[word], p) for word, p in found if p > threshold)
+
+
+def _bitext(segments: Sequence[Sequence[Sequence[str]]]) -> Bitext:
+    return Bitext.from_sentences([pair[0] for pair in segments], [pair[1] for pair in segments])

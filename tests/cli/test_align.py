@@ -202,11 +202,11 @@ def test_no_line_is_lost_in_the_alignment_of_new_text(alignkit, write, tmp_path,
     )
     done = alignkit("align", "--model", path, source, target, "--format", "json")
     assert done.code == 0
-    assert [len(json.loads(line)["src"]) for line in done.lines] == [1, 0, 3, 3000, 0, 1, 1]
+    assert [len(json.loads(line)["src"]) for line in done.lines] == [1, 0, 3, 3000, 0, 0, 1]
     plain = alignkit("align", "--model", path, source, target)
     assert [bool(line) for line in plain.lines][1:3] == [False, False]
     assert len(plain.lines) == 7
-    assert plain.err.startswith("7 pairs (3 with a blank side)")
+    assert plain.err.startswith("7 pairs (4 with a blank side)")
 
 
 def test_memory_of_a_stream_does_not_grow(model):

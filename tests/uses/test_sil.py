@@ -42,6 +42,17 @@ def test_their_symmetrization_takes_it(aligner):
     assert [str(each) for each in both.align_batch([(["a", "d"], ["D", "A"])])] == ["0-1 1-0"]
 
 
+def test_every_link_has_a_score(aligner):
+    found = aligner.get_best_aligned_word_pairs(["b c", "a", "?"], ["A", "B"])
+    assert [(each.source_index, each.target_index) for each in found] == [(0, 1), (1, 0)]
+    posterior = aligner.aligner.score(Bitext.from_sentences([["b c", "a", "?"]], [["A", "B"]]), "alpha")[0]
+    assert [each.alignment_score for each in found] == [
+        pytest.approx(posterior[1, 0]),
+        pytest.approx(posterior[0, 1]),
+    ]
+    assert aligner.get_best_aligned_word_pairs([], ["A"]) == []
+
+
 def test_translations_are_numbers_of_target_words(aligner, tmp_path):
     found = list(aligner.get_translations("b c"))
     assert aligner.target_words[found[0][0]] == "B"
