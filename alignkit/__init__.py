@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from alignkit.errors import InputError as InputError
     from alignkit.links.gold import read_gold as read_gold
     from alignkit.links.gold import read_links as read_links
+    from alignkit.links.gold import sample as sample
     from alignkit.links.links import AlignedPair as AlignedPair
     from alignkit.links.links import GoldLinks as GoldLinks
     from alignkit.links.links import Link as Link
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from alignkit.pipeline.aligned_text import AlignedText as AlignedText
     from alignkit.pipeline.models import load as load
     from alignkit.pipeline.settings import AlignSettings as AlignSettings
+    from alignkit.pipeline.training import train as train
     from alignkit.scores import Scores as Scores
     from alignkit.text.bitext import Bitext as Bitext
     from alignkit.text.bitext import Corpus as Corpus
@@ -68,7 +70,7 @@ _PUBLIC = {
     "alignkit.classical.settings": "DiagonalSettings IBM1Settings",
     "alignkit.errors": "AlignkitError InputError",
     "alignkit.links.links": "AlignedPair Link GoldLinks Links",
-    "alignkit.links.gold": "read_gold read_links",
+    "alignkit.links.gold": "read_gold read_links sample",
     "alignkit.uses.remapping": "remap_links",
     "alignkit.links.symmetrization": "symmetrize",
     "alignkit.metrics.aer": "evaluate",
@@ -84,6 +86,7 @@ _PUBLIC = {
     "alignkit.pipeline.align": "align align_stream align_blocks",
     "alignkit.pipeline.models": "load",
     "alignkit.pipeline.settings": "AlignSettings",
+    "alignkit.pipeline.training": "train",
     "alignkit.uses.projection": "ProjectedSpan project_spans",
 }
 _WHERE = {name: module for module, names in _PUBLIC.items() for name in names.split()}

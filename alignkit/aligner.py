@@ -25,7 +25,7 @@ from alignkit.scores import Scores, cap_row_sums, merge_subwords
 from alignkit.support.arrays import brief_repr
 from alignkit.support.files import Fields, Record, loaded, read_header, save_arrays
 from alignkit.support.packages import imported, need
-from alignkit.text.bitext import Bitext
+from alignkit.text.bitext import Bitext, lines_of
 from alignkit.text.pairs import read_text
 from alignkit.text.tokenization import Tokenizer, encode_bitext
 from alignkit.text.vocabulary import Vocabulary
@@ -326,8 +326,17 @@ class WordLevel(Aligner):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """``alpha`` if the inner aligner has it: other scores of subwords have no sum that is one of words."""
-        return ("alpha",) if "alpha" in self.inner.kinds else ()
+        """``alpha`` and ``beta`` if the inner aligner has them: no rule gives other scores of words."""
+        return tuple(kind for kind in self.inner.kinds if kind in ("alpha", "beta"))
+
+    def check_kind(self, kind: str) -> None:
+        """As :meth:`Aligner.check_kind`; of scores that only subwords have, it says how to get them."""
+        if kind in self.inner.kinds and kind not in self.kinds:
+            raise AlignkitError(
+                f"{self.name} has no {kind} scores of words, only of its own tokens: give it the text that "
+                "alignkit.text.tokenization.encode_bitext(aligner.tokenizer, source_lines, target_lines) makes"
+            )
+        super().check_kind(kind)
 
     @property
     def predicts(self) -> tuple[str, ...]:
@@ -339,16 +348,18 @@ class WordLevel(Aligner):
 
     def score(self, bitext: Bitext, kind: str = "alpha") -> Scores:
         """alpha of words: summed over the subwords of the source word, averaged over those of the target word.
+        beta: the probability of all subwords of the target word, averaged over those of the source word.
 
-        The rest of a row, up to 1, is the weight of BOS and EOS.
+        The rest of a row of alpha, up to 1, is the weight of BOS and EOS.
 
         Raises:
             AlignkitError: another kind.
         """
         self.check_kind(kind)
-        source, target, encoded = self._encoded(bitext)
+        source, target = lines_of(bitext)
+        encoded = encode_bitext(self.tokens, source, target)
         sides = (source, list(encoded.source)), (target, list(encoded.target))
-        return merge_subwords(self.inner.score(encoded, kind), self.tokens, *sides)
+        return merge_subwords(self.inner.score(encoded, kind), self.tokens, *sides, kind)
 
     def links_and_probabilities(self, bitext: Bitext) -> tuple[Links, np.ndarray]:
         """The best links of alpha, which is computed once."""
@@ -357,14 +368,7 @@ class WordLevel(Aligner):
         return links, scores_of_links(links, alpha)
 
     def log_probabilities(self, bitext: Bitext) -> np.ndarray:
-        return self.inner.log_probabilities(self._encoded(bitext)[2])
-
-    def _encoded(self, bitext: Bitext) -> tuple[list[str], list[str], Bitext]:
-        """The lines of both sides, and the bitext that the inner aligner reads."""
-        source, target = (
-            [" ".join(side.words(m)) for m in range(len(side))] for side in (bitext.source, bitext.target)
-        )
-        return source, target, encode_bitext(self.tokens, source, target)
+        return self.inner.log_probabilities(encode_bitext(self.tokens, *lines_of(bitext)))
 
     def save(self, path: PathLike) -> None:
         """Write the inner aligner."""

@@ -61,6 +61,21 @@ def of_file(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 @contextmanager
+def of_list(name: str) -> Iterator[None]:
+    """Within the block, items of a list are read as lines: an error names one as Python does, ``links[2]``.
+
+    Raises:
+        InputError: instead of one with a line.
+    """
+    try:
+        yield
+    except InputError as error:
+        if error.line is None:
+            raise
+        raise InputError(f"{name}[{error.line - 1}]", error.problem, remedy=error.remedy) from error
+
+
+@contextmanager
 def reading(path: str | os.PathLike[str]) -> Iterator[None]:
     """Within the block, a file is read: raises InputError instead of an OSError, or if it is not UTF-8."""
     try:

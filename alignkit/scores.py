@@ -21,6 +21,7 @@ from alignkit.types import PathLike
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 KIND, VERSION = "alignkit.scores", 1
 #: alpha: the responsibility of x_l for y_t (attention, posterior). beta: the probability that x_l is translated
@@ -193,6 +194,34 @@ class Scores(Ragged):
         numbers = [str(k) for k in range(MOST_TOKENS)]
         return first_pairs(repr(self), len(self), lambda m: heat_map(self[m], numbers, numbers, by_row=True))
 
+    def plot(self, m: int = 0, bitext: Bitext | None = None, *, axes: Axes | None = None) -> Axes:
+        """Draw pair m with matplotlib: each row's largest value is darkest, what is not positive is white.
+
+        Args:
+            m: the number of the pair.
+            bitext: the text that was scored, whose words then label rows and columns.
+            axes: where to draw; by default in a new figure.
+
+        Raises:
+            AlignkitError: there is no matplotlib, or ``bitext`` is another text.
+        """
+        need("matplotlib")
+        from matplotlib import pyplot
+
+        matrix = self[m]
+        words = [[str(k) for k in range(size)] for size in matrix.shape[::-1]]
+        if bitext is not None:
+            if not np.array_equal(bitext.shapes, self.shapes):
+                raise AlignkitError("these scores are of another text; give the one that was scored")
+            words = [bitext.source.words(m), bitext.target.words(m)]
+        largest = matrix.max(axis=1, initial=0, keepdims=True)
+        shades = np.divide(matrix, largest, out=np.zeros_like(matrix), where=(matrix > 0) & (largest < np.inf))
+        axes = pyplot.subplots(layout="constrained")[1] if axes is None else axes
+        axes.imshow(shades, cmap="Blues", vmin=0, vmax=1)
+        axes.set_xticks(range(matrix.shape[1]), words[0], rotation=90)
+        axes.set_yticks(range(matrix.shape[0]), words[1])
+        return axes
+
 
 #: Scores, or arrays that are some: see :func:`as_scores`.
 ScoresLike = Scores | np.ndarray | Sequence[Any]
@@ -244,13 +273,15 @@ def merge_subwords(
     tokenizer: Tokenizer,
     source: tuple[Sequence[str], Sequence[np.ndarray]],
     target: tuple[Sequence[str], Sequence[np.ndarray]],
+    kind: str = "alpha",
 ) -> Scores:
-    """Merge scores between a tokenizer's subwords into scores between whitespace words, for kind ``alpha``.
+    """Merge scores between a tokenizer's subwords into scores between whitespace words.
 
     Args:
         scores: of the encoded bitext.
         tokenizer: the one that encoded it.
         source, target: (M lines, M encoded sentences).
+        kind: ``alpha`` (:func:`merge_to_words`), or ``beta`` (:func:`merge_probabilities`).
 
     Raises:
         AlignkitError: lines, encoding and scores do not match.
@@ -263,6 +294,8 @@ def merge_subwords(
         if matrix.shape != (len(rows[-1][0]), len(columns[-1][0])):
             have = f"{len(rows[-1][0])} by {len(columns[-1][0])}"
             raise AlignkitError(f"scores of shape {matrix.shape} for {have} tokens")
+    if kind == "beta":
+        return Scores.from_matrices(map(merge_probabilities, scores, rows, columns))
     return merge_to_words(scores, rows, columns)
 
 
@@ -297,6 +330,17 @@ def merge_matrix(matrix: np.ndarray, rows: tuple[np.ndarray, int], columns: tupl
     by_row = _indicator(*rows)
     by_row /= np.maximum(by_row.sum(axis=1, keepdims=True), 1)
     return by_row @ matrix @ _indicator(*columns).T
+
+
+def merge_probabilities(
+    matrix: np.ndarray, rows: tuple[np.ndarray, int], columns: tuple[np.ndarray, int]
+) -> np.ndarray:
+    """One matrix of ``beta`` between words: the probability of all tokens of a target word, which is the product
+    of theirs, and the mean of that over the tokens of a source word. A word without tokens has zeros."""
+    by_row, by_column = _indicator(*rows), _indicator(*columns)
+    by_column /= np.maximum(by_column.sum(axis=1, keepdims=True), 1)
+    logs = np.log(np.maximum(matrix, np.finfo(np.float64).tiny, dtype=np.float64))
+    return np.exp(by_row @ logs) * by_row.any(axis=1, keepdims=True) @ by_column.T
 
 
 def spread_to_tokens(scores: Scores, rows: Grouping, columns: Grouping) -> Scores:

@@ -112,11 +112,11 @@ def evaluate_command(
 
 def as_text(counts: LinkCounts, errors: pd.DataFrame | None, as_json: bool) -> str:
     """The result as one line of text and the errors by class as tables, or everything as JSON."""
-    total, intervals = counts.total(), counts.intervals()
+    total = counts.total()
+    intervals = total.intervals
     if as_json:
         fields: dict[str, Any] = {name: getattr(total, name) for name in NAMES.values()}
-        fields |= {"links": total.links, "sure": int(counts.sure.sum()), "possible": int(counts.possible.sum())}
-        fields |= {"sentences": len(counts)}
+        fields |= {"links": total.links, "sure": total.sure, "possible": total.possible, "sentences": len(counts)}
         for name, (low, high) in intervals.items():
             fields |= {f"{name}_low": low, f"{name}_high": high}
         if errors is not None:

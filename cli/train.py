@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, get_args
 
 import click
-import numpy as np
 
-from alignkit.errors import InputError, counted
-from alignkit.links.gold import read_links
-from alignkit.links.links import Links, check_range
-from alignkit.neural.settings import NETWORKS, PRESETS, Keep, RunSettings
-from alignkit.support.packages import need
-from alignkit.support.settings import assigned
-from alignkit.text.pairs import LinePairs, read_training_pairs
-from alignkit.text.tokenization import split_words
+from alignkit.neural.settings import NETWORKS, PRESETS, Keep
+from alignkit.pipeline.training import train
 from alignkit_cli.options import (
     alignkit_command,
     choose_text,
@@ -25,7 +16,6 @@ from alignkit_cli.options import (
     note,
     preset_option,
     quiet_option,
-    reading_of,
     sample_option,
     seed_option,
     set_option,
@@ -101,43 +91,11 @@ def train_command(run_dir: str, quiet: bool, **options: Any) -> None:
     The same command continues an interrupted run, and ends in the same network. Every option that takes a saved
     aligner takes RUN, too; it stands for the network with the lowest validation loss.
     """
-    need("torch", "sacrebleu")
-    text = choose_text(options["source"], options["target"], options["sample"], "train")
-    valid = options["valid"]
-    if valid is None and options["sample"]:
-        valid = choose_text(None, None, True, "test")
-    texts = read_training_pairs(text, valid, **reading_of(options))
-    guide = None if options["guide"] is None else read_guide(options["guide"], texts, valid is None)
-    settings = run_settings(options)
-    # Imported only now: torch takes a second or two, which an error in the input need not wait for.
-    from alignkit.neural.devices import set_threads
-    from alignkit.neural.training.run_directory import TranslationRun
-    from alignkit.neural.training.translation import train_translation
-
-    set_threads(options["threads"])
-    finished = TranslationRun(Path(run_dir)).finished
+    source, target = choose_text(options.pop("source"), options.pop("target"), options["sample"], "train")
+    if options["valid"] is None and options["sample"]:
+        options["valid"] = choose_text(None, None, True, "test")
+    del options["sample"]
     with ProgressBar("training", quiet) as bar:
-        best = train_translation(run_dir, *texts, settings, bar, options["device"], guide)
-    note(f"{run_dir}: this run is finished; nothing was left to train", quiet or not finished)
+        best = train(source, target, output=run_dir, set=options.pop("assignments"), progress=bar, **options)
     measured = ", ".join(f"{name} {best.metrics[name]:.3f}" for name in ("valid.loss", "valid.accuracy"))
     note(f"{run_dir}: best at step {best.step}, {measured}", quiet)
-
-
-def read_guide(path: str, texts: tuple[LinePairs, LinePairs], held_out: bool) -> Links:
-    """The links of the training text, whose last pairs may have been held out as validation text."""
-    guide, count = read_links(path, base=0), len(texts[0].source)
-    expected = count + (len(texts[1].source) if held_out else 0)
-    if len(guide) != expected:
-        raise InputError(path, f"has links for {counted(len(guide), 'pair')}, the text has {expected:,}")
-    guide = guide.block(0, count)
-    words = [[len(split_words(line)) for line in side] for side in (texts[0].target, texts[0].source)]
-    check_range(path, guide, np.array(words).T)
-    return guide
-
-
-def run_settings(options: Mapping[str, Any]) -> RunSettings:
-    """The preset with the options that were given."""
-    network = {name: options[name] for name in ("architecture", "attention")}
-    training = {name: options[name] for name in ("epochs", "steps", "keep", "seed")}
-    preset = PRESETS[options["preset"]].change(network=network, training=training)
-    return assigned(preset, options["assignments"])

@@ -149,7 +149,7 @@ def test_torch_and_matplotlib_stay_in_their_packages(name):
     torch_users = ("alignkit.neural", "alignkit.lab", "alignkit.embeddings.encoders")
     if not name.startswith(torch_users):
         assert "torch" not in packages
-    if not name.startswith("alignkit.lab.experiments"):
+    if not name.startswith(("alignkit.lab.experiments", "alignkit.scores")):
         assert "matplotlib" not in packages
     at_once = {imported.split(".")[0] for imported in imports(name, top_only=True)}
     assert "matplotlib" not in at_once, "matplotlib is an extra: import it where it is used"

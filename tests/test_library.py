@@ -10,6 +10,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -131,6 +132,53 @@ def test_lines_are_a_stream(aligned):
         list(alignkit.align_stream(["a ||| b", "c"], model))
 
 
+def test_a_frame_or_pairs_are_a_text(aligned):
+    pairs = list(zip(SOURCE, TARGET, strict=True))
+    words = [(source.split(), target) for source, target in pairs]
+    for each in (pairs, iter(pairs), words, pd.DataFrame({"de": SOURCE, "en": TARGET}, index=[7, 7, 9])):
+        assert alignkit.align(each, method="ibm1").bitext == aligned.bitext
+
+
+def test_an_evaluation_has_counts_and_intervals():
+    bitext, gold = alignkit.sample()
+    found = alignkit.evaluate(gold, fit_links(bitext.block(0, 100)))
+    counts = count_links(gold, fit_links(bitext.block(0, 100)))
+    assert (found.sure, found.possible, found.links) == (1076, 1152, counts.found.sum())
+    assert found.intervals == counts.intervals()
+    assert found.intervals["aer"][0] < found.aer < found.intervals["aer"][1]
+    assert [each.sure for each in counts.each()] == counts.sure.tolist()
+
+
+def fit_links(bitext):
+    return alignkit.fit_ibm1(bitext).links(bitext)
+
+
+def test_the_sample_has_gold_links_of_its_first_pairs():
+    bitext, gold = alignkit.sample()
+    assert (len(bitext), len(gold)) == (1040, 100)
+    lengths = np.array([bitext.target.lengths[:100], bitext.source.lengths[:100]]).T
+    assert (gold.possible.pairs[:, ::-1] < lengths[gold.possible.sentences]).all()
+
+
+def test_a_plot_has_words_and_shades():
+    matplotlib = pytest.importorskip("matplotlib", reason="matplotlib, of the extra plot, is not installed")
+    matplotlib.use("agg")
+    bitext = alignkit.Bitext.from_sentences([["das"], ["ein", "Buch"]], [["the"], ["a", "book", "."]])
+    scores = alignkit.Scores.from_matrices([[[1]], [[0.25, 0.5], [-1, 0], [4, 0]]])
+    axes = scores.plot(1, bitext)
+    shown = [[label.get_text() for label in each] for each in (axes.get_xticklabels(), axes.get_yticklabels())]
+    assert shown == [["ein", "Buch"], ["a", "book", "."]]
+    assert axes.images[0].get_array().tolist() == [[0.5, 1], [0, 0], [1, 0]]
+    assert scores.plot(axes=axes) is axes
+
+
+def test_aligners_are_compared_in_one_call(aligned):
+    ibm1 = alignkit.fit_ibm1(aligned.bitext)
+    wanted = {"ibm1.beta": ibm1.score(aligned.bitext, "beta"), "both": aligned.score("alpha")}
+    given = {"ibm1.beta": ibm1, "both": aligned.aligner}
+    assert alignkit.compare(given, text=aligned.bitext).equals(alignkit.compare(wanted))
+
+
 def test_lists_are_links(aligned):
     strings, pairs = ["0-0 1-1", "0p1"], [[(0, 0), (1, 1)], np.array([[0, 1]])]
     links = alignkit.Links.from_strings(strings)
@@ -189,6 +237,22 @@ def test_lists_are_links(aligned):
             lambda a: alignkit.align(["a \ud83d"], ["b"]),
             "sentence at index 0 has half a character and is not text",
         ),
+        (lambda a: alignkit.align([("das", "Haus")]), "two single words may be pairs of them or sentences"),
+        (lambda a: alignkit.align([SOURCE, TARGET]), r"a list of tuples \(source, target\) has both"),
+        (
+            lambda a: alignkit.align(pd.DataFrame({"id": [1], "de": ["a"], "en": ["b"]})),
+            "two columns.* not 3: id,",
+        ),
+        (lambda a: alignkit.align(pd.DataFrame({"a": ["b"]}), ["c"]), "must be a list, not a DataFrame"),
+        (lambda a: alignkit.align({"das Haus": 1}, ["c"]), "source sentences must be a list, not a dict"),
+        (lambda a: alignkit.evaluate(["0-0", "x"], a.links), r"^gold\[1\]: 'x' is not a link"),
+        (lambda a: alignkit.remap_links(["", "", "0-9"], a.bitext, a.bitext), r"^links\[2\]: link 0-9 points"),
+        (lambda a: alignkit.compare({"a": a.aligner}), "a is an aligner; give the Bitext"),
+        (lambda a: a.score().plot(0, a[:1].bitext), "scores are of another text"),
+        (
+            lambda a: alignkit.train(SOURCE, TARGET, output="r", preset="large"),
+            "'large'; choose from paper, small",
+        ),
         (lambda a: alignkit.fit_ibm1(SOURCE), "a text must be a Bitext"),
         (lambda a: alignkit.fit_hmm((SOURCE, TARGET)), "a text must be a Bitext"),
         (lambda a: a.aligner.links(SOURCE), "a text must be a Bitext"),
@@ -232,7 +296,7 @@ def test_links_to_strings_and_back(sentences):
 
 
 def test_strings_that_are_no_links():
-    with pytest.raises(alignkit.AlignkitError, match="line 2: 'x' is not a link"):
+    with pytest.raises(alignkit.AlignkitError, match=r"^links\[1\]: 'x' is not a link"):
         alignkit.Links.from_strings(["0-0", "x"])
     with pytest.raises(alignkit.AlignkitError, match=r"as \['0-0'\]"):
         alignkit.Links.from_strings("0-0")

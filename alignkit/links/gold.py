@@ -6,12 +6,15 @@ import logging
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from alignkit.errors import AlignkitError, InputError, check_known, counted, shown_path
 from alignkit.links.formats import GOLD_BASES, GOLD_FORMATS
 from alignkit.links.links import GoldLinks, Links, check_range, links_of_keys, parse_links, parse_probabilities
+from alignkit.text.bitext import Bitext
+from alignkit.text.pairs import read_bitext
 from alignkit.text.reading import read_lines, read_utf8, split_lines
 from alignkit.types import PathLike
 
@@ -289,3 +292,22 @@ def read_gold(
     if known.warning:  # an error would be the only line
         log.warning(known.warning)
     return known.gold
+
+
+class Sample(NamedTuple):
+    """Sentence pairs, and gold links of the first of them."""
+
+    bitext: Bitext
+    gold: GoldLinks
+
+
+def sample() -> Sample:
+    """The German-English sample that comes with alignkit: 1,040 sentence pairs, the first 100 with gold links.
+
+    >>> bitext, gold = sample()
+    >>> len(bitext), len(gold)
+    (1040, 100)
+    """
+    from alignkit_data import path
+
+    return Sample(read_bitext(path("sample.de"), path("sample.en")), read_gold(path("test.gold"), base=0))

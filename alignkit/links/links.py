@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from alignkit.errors import AlignkitError, InputError, abbreviated, check_list, check_type, counted
+from alignkit.errors import AlignkitError, InputError, abbreviated, check_list, check_type, counted, of_list
 from alignkit.scores import heat_map
 from alignkit.support.arrays import Ragged, equal_fields, offsets_of, places_of
 from alignkit.types import PathLike
@@ -89,7 +89,8 @@ class Links(Ragged):
         """
         if isinstance(lines, str):
             raise AlignkitError(f"give a list with a string per sentence pair, as [{lines.strip()!r}]")
-        return parse_links("links", lines).possible
+        with of_list("links"):
+            return parse_links("links", lines).possible
 
     def to_strings(self) -> list[str]:
         """One string ``"s-t s-t"`` per sentence pair; :meth:`from_strings` reads them."""
@@ -228,7 +229,8 @@ def as_gold(gold: GoldLinks | LinksLike) -> GoldLinks:
     if isinstance(gold, GoldLinks):
         return gold
     if isinstance(gold, list | tuple) and any(isinstance(line, str) for line in gold):
-        return parse_links("gold links", gold)
+        with of_list("gold"):
+            return parse_links("gold", gold)
     links = as_links(gold)
     return GoldLinks(links, links)
 

@@ -9,7 +9,8 @@ not proposed has none.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -38,13 +39,27 @@ COLUMNS = ("by", "class", "aer", "precision", "recall", "links", "sure", "wrong"
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The measures of one alignment, as fractions; NaN where the divisor is 0. ``links`` counts the hypothesis."""
+    """The measures of one alignment, as fractions; NaN where the divisor is 0.
+
+    Attributes:
+        links, sure, possible: the numbers of links of the hypothesis and of gold links, the sure ones among the
+            possible ones.
+        counts: of each sentence pair.
+    """
 
     aer: float
     precision: float
     recall: float
     f1: float
     links: int
+    sure: int
+    possible: int
+    counts: LinkCounts = field(repr=False, compare=False)
+
+    @cached_property
+    def intervals(self) -> dict[str, tuple[float, float]]:
+        """Measure -> (low, high), as of :meth:`LinkCounts.intervals`; computed when first asked for."""
+        return self.counts.intervals()
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,12 +85,14 @@ class LinkCounts:
 
     def total(self) -> Evaluation:
         """The measures over all sentence pairs together."""
-        return Evaluation(**AER.total(self))
+        gold = {"sure": int(self.sure.sum()), "possible": int(self.possible.sum())}
+        return Evaluation(**AER.total(self), **gold, counts=self)
 
     def each(self) -> list[Evaluation]:
         """The measures of every sentence pair by itself."""
-        values = {name: column.tolist() for name, column in AER.values(self).items()}
-        return [Evaluation(*row) for row in zip(*values.values(), strict=True)]
+        values = [*AER.values(self).values(), self.sure, self.possible]
+        own = [LinkCounts(*(part[m : m + 1] for part in vars(self).values())) for m in range(len(self))]
+        return [Evaluation(*row) for row in zip(*(column.tolist() for column in values), own, strict=True)]
 
     def intervals(self, seed: int = 0) -> dict[str, tuple[float, float]]:
         """Measure -> (low, high): 95 % bootstrap percentile interval over sentence pairs.

@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from itertools import permutations
 from typing import TYPE_CHECKING, Literal, Unpack
 
+from alignkit.aligner import Aligner
 from alignkit.errors import check_type, find_known
 from alignkit.metrics.aer import AER
 from alignkit.metrics.agreement import AGREEMENT
 from alignkit.metrics.kendall import TAU
 from alignkit.metrics.protocol import Metric, MetricOptions, MetricSettings
-from alignkit.scores import Scores, ScoresLike, as_scores
+from alignkit.scores import SCORE_KINDS, Scores, ScoresLike, as_scores
 from alignkit.support.settings import with_options
+from alignkit.text.bitext import Bitext
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,18 +39,22 @@ def find_metric(name: str) -> Metric:
 
 
 def compare(
-    scores: Mapping[str, ScoresLike],
+    scores: Mapping[str, ScoresLike | Aligner],
     metric: Metric | str = MAIN,
     settings: MetricSettings | None = None,
+    *,
+    text: Bitext | None = None,
     **options: Unpack[MetricOptions],
 ) -> pd.DataFrame:
     """A metric of every ordered pair of different score sets.
 
     Args:
         scores: name (as ``ibm1.beta``) -> scores, or arrays (see :func:`alignkit.scores.as_scores`), all of
-            the same sentence pairs.
+            the same sentence pairs; or an aligner, which scores ``text``: by the kind in which its name ends after
+            a dot, else by alpha.
         metric: one that compares scores with scores, or its name: ``agreement`` or ``tau``.
         settings: of the metric.
+        text: which aligners score.
         **options: fields of :class:`MetricSettings`, which replace those of ``settings``.
 
     Returns:
@@ -62,7 +68,13 @@ def compare(
     settings = with_options(settings or MetricSettings(), options)
     check_type(scores, Mapping, "scores must be a dict of names and scores")
     chosen = find_metric(metric) if isinstance(metric, str) else metric
-    sets = {name: as_scores(each) for name, each in scores.items()}
+    sets = {}
+    for name, each in scores.items():
+        if isinstance(each, Aligner):
+            check_type(text, Bitext, f"{name} is an aligner; give the Bitext that it is to score as text=")
+            kind = name.rpartition(".")[2]
+            each = each.score(text, kind if kind in SCORE_KINDS else "alpha")
+        sets[name] = as_scores(each)
     pairs = list(permutations(sets, 2))
     found = [chosen.measure(sets[u], sets[v], settings) for u, v in pairs]
     rows = [{"u": u, "v": v, **values} for (u, v), values in zip(pairs, found, strict=True)]

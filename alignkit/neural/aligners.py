@@ -40,9 +40,18 @@ from alignkit.neural.settings import (
 )
 from alignkit.scores import Scores, flat_offsets, tokens_of_elements
 from alignkit.support.files import Record, atomic_write, check_kind, check_regular
-from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.bitext import Bitext, Corpus, check_bitext, lines_of
 from alignkit.text.labelled import LabelledText
-from alignkit.text.tokenization import Tokenizer, reencode, tokenizer_from_state
+from alignkit.text.tokenization import (
+    EOS,
+    SPECIALS,
+    UNK,
+    Tokenizer,
+    check_shared,
+    encode_bitext,
+    reencode,
+    tokenizer_from_state,
+)
 from alignkit.text.vocabulary import UNKNOWN, Vocabulary
 from alignkit.types import PathLike
 
@@ -249,12 +258,16 @@ class NeuralAligner(TrainedAligner):
         return ("alpha", "beta", "delta", "loo", *(["ov"] if self.network.has_ov_circuits else []))
 
     def score(self, bitext: Bitext, kind: str) -> Scores:
-        """The (T, L) matrix of every pair; tokens that the network does not know count as unk.
+        """The (T, L) matrix of every pair, between the words of a bitext of words (alpha and beta, see
+        :class:`alignkit.aligner.WordLevel`), or between the tokens of one that :func:`encode_bitext` made.
 
         Raises:
             AlignkitError: there is no such kind, or the tokens come from a different tokenizer.
         """
         self.check_kind(kind)
+        if not self._is_encoded(bitext):
+            self._own(bitext)  # raises if it knows no word
+            return self.on_words().score(bitext, kind)
         return network_scores(self.network, self._own(bitext), kind, self.settings.network.reading)
 
     def with_reading(self, reading: Reading) -> NeuralAligner:
@@ -265,8 +278,19 @@ class NeuralAligner(TrainedAligner):
         """float64 (M,): log p(target | source) of each pair under teacher forcing, EOS included."""
         return translation_log_probabilities(self.network, self._own(bitext))
 
+    def _is_encoded(self, bitext: Bitext) -> bool:
+        """Whether a bitext is of subwords, with EOS, and not of words."""
+        words = bitext.target.vocabulary
+        return words == self.tokenizer.vocabulary or SPECIALS[EOS] in words
+
     def _own(self, bitext: Bitext) -> Bitext:
         """The bitext in the network's vocabulary."""
+        check_bitext(bitext)
+        if not self._is_encoded(bitext):
+            for side in (bitext.source, bitext.target):
+                words = side.vocabulary
+                check_shared(sum(UNK not in self.tokenizer.encode(word) for word in words), len(words))
+            return encode_bitext(self.tokenizer, *lines_of(bitext))
         vocabulary = self.tokenizer.vocabulary
         return Bitext(reencode(bitext.source, vocabulary), reencode(bitext.target, vocabulary))
 

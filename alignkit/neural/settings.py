@@ -361,6 +361,8 @@ class RunSettings(Settings):
         return replace(self, **new)
 
 
+#: The names of :data:`PRESETS`, for type checkers.
+Preset = Literal["paper", "small"]
 PRESETS: dict[str, RunSettings] = {
     "paper": RunSettings(),
     # For about a thousand sentence pairs on a laptop: chosen by benchmarks on such a text.
@@ -571,6 +573,8 @@ CLASSIFIER_PRESETS: dict[str, ClassifierRunSettings] = {
 #: the bag-of-words proxy as the paper trains it on labelled text, where W has one row for each of the two labels
 CLASSIFIER_PROXY = ProxySettings(learning_rate=2e-4)
 
+#: The names of :data:`NETWORKS`, for type checkers.
+Architecture = Literal["lstm", "transformer"]
 #: the translation networks; to add one, write a file with its class and a line here
 NETWORKS: dict[str, type[NetworkSettings]] = {"lstm": LstmSettings, "transformer": TransformerSettings}
 

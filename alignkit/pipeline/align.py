@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from io import TextIOBase
 from itertools import chain
-from typing import IO, Unpack, cast
+from typing import IO, TYPE_CHECKING, Unpack, cast
 
 import numpy as np
 
@@ -36,6 +36,9 @@ from alignkit.text.raw_text import warn_of_raw_text
 from alignkit.text.reading import read_chunks
 from alignkit.types import PathLike, Progress
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 log = logging.getLogger("alignkit.pipeline")
 
 _SAMPLE_SIZE = re.compile(r"(\d+)|(\d+(?:\.\d+)?)\s*%")
@@ -60,7 +63,7 @@ class AlignedBlocks:
 
 
 def align(
-    source: Bitext | Side,
+    source: Bitext | Side | pd.DataFrame,
     target: Side | None = None,
     *,
     settings: AlignSettings | None = None,
@@ -76,7 +79,8 @@ def align(
     Args:
         source, target: a bitext; two files, or one file with lines ``source ||| target`` or source TAB target,
             JSON lines, CSV or Parquet ("-" is standard input); or two equally long sequences of sentences, each a
-            string with spaces between its words or a list of words; open files are sequences of strings.
+            string with spaces between its words or a list of words; open files are sequences of strings. A frame
+            with two columns, or a list of tuples (source, target), has both.
         settings: None: the defaults.
         model: a fitted aligner of any kind, or its file, checkpoint or run directory; or a pair of these, which is
             symmetrized. None: fit one. With a model, settings of a fit are refused.

@@ -235,6 +235,14 @@ class Bitext:
         return f"Bitext({self.source!r} -> {self.target!r})"
 
 
+def lines_of(bitext: Bitext) -> tuple[list[str], list[str]]:
+    """The lines of both sides, words with spaces between them."""
+    source, target = (
+        [" ".join(side.words(m)) for m in range(len(side))] for side in (bitext.source, bitext.target)
+    )
+    return source, target
+
+
 def check_bitext(text: object) -> None:
     """Raise AlignkitError unless a text is a bitext."""
     check_type(text, Bitext, "a text must be a Bitext, which read_bitext and Bitext.from_sentences make")

@@ -5,18 +5,21 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from alignkit.errors import AlignkitError, InputError, check_list, check_type, counted, of_file
+from alignkit.errors import AlignkitError, InputError, abbreviated, check_list, check_type, counted, of_file
 from alignkit.support.stages import Stage
-from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.bitext import Bitext, Corpus, lines_of
 from alignkit.text.pair_formats import TAB, json_fields, record_lines, separator_of, split_fields
 from alignkit.text.raw_text import tokenized_text, warn_of_raw_text
 from alignkit.text.reading import BOM, encode_text, file_parts, split_lines, valid_text
 from alignkit.text.tokenization import split_words
 from alignkit.types import PathLike
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 log = logging.getLogger(__name__)
 
@@ -131,9 +134,15 @@ def read_bitext(
 
 
 def read_line_pairs(
-    source: PathLike, target: PathLike | None = None, *, encoding_errors: str = "strict", lowercase: bool = False
+    source: Bitext | Side | pd.DataFrame,
+    target: Side | None = None,
+    *,
+    encoding_errors: str = "strict",
+    lowercase: bool = False,
 ) -> LinePairs:
-    """The lines of both sides of a bitext, equal in number; arguments and errors as :class:`PairFiles`."""
+    """The lines of both sides of a text, equal in number; arguments and errors as :func:`read_text`."""
+    if not isinstance(source, str | os.PathLike) or not isinstance(target, str | os.PathLike | None):
+        return LinePairs(*lines_of(read_text(source, target, lowercase=lowercase)))
     files = PairFiles(source, target, encoding_errors, lowercase)
     texts = files.both_sides() if target is None else map(files.side, files.paths)
     lines = LinePairs(*map(split_lines, texts))
@@ -141,8 +150,32 @@ def read_line_pairs(
     return lines
 
 
+def sides_of(pairs: Any) -> tuple[Iterable[Any], Iterable[Any]]:
+    """The source and the target sentences of a frame with two columns, or of a list of pairs (source, target).
+
+    Raises:
+        AlignkitError: it is neither; or its pairs have two single words each, as sentences of two words have.
+    """
+    columns = getattr(pairs, "columns", None)
+    if columns is not None:
+        if len(set(columns)) != 2 or len(columns) != 2:
+            names = abbreviated(", ".join(map(str, columns)))
+            raise AlignkitError(f"a frame must have two columns, source and target, not {len(columns)}: {names}")
+        first, second = (pairs[name] for name in columns)
+        return first, second
+    items = list(pairs) if isinstance(pairs, Iterable) and not isinstance(pairs, str | bytes | Mapping) else []
+    if not items or not all(isinstance(each, tuple) and len(each) == 2 for each in items):
+        wanted = "give two files, one file with both sides, or two sequences of sentences"
+        raise AlignkitError(f"{wanted}; a frame of two columns or a list of tuples (source, target) has both")
+    if not any(" " in side if isinstance(side, str) else side is not None for each in items for side in each):
+        problem = "tuples of two single words may be pairs of them or sentences"
+        raise AlignkitError(f"{problem}; give the source and the target as two lists")
+    source, target = zip(*items, strict=True)
+    return source, target
+
+
 def read_text(
-    source: Bitext | Side,
+    source: Bitext | Side | pd.DataFrame,
     target: Side | None = None,
     *,
     encoding_errors: str = "strict",
@@ -154,8 +187,9 @@ def read_text(
 
     Args:
         source, target: a bitext; files, as :class:`PairFiles` has them; or two equally long sequences of
-            sentences, strings of words with spaces between them or lists of words. A line end is a space, and may
-            end a string: open files have the words of their paths.
+            sentences, strings of words with spaces between them or lists of words, which may also be the two
+            columns of a frame, or a list of tuples (source, target). A line end is a space, and may end a string:
+            open files have the words of their paths.
         encoding_errors, lowercase, tokenize, threads: as in :func:`read_bitext`. A bitext, or lists of words, are
             taken as they are.
 
@@ -183,11 +217,14 @@ def read_text(
             tokenize=tokenize,
             threads=threads,
         )
-    if target is None or isinstance(source, str | os.PathLike) or isinstance(target, str | os.PathLike):
+    if isinstance(source, str | os.PathLike) or isinstance(target, str | os.PathLike):
         raise AlignkitError("give two files, one file with both sides, or two sequences of sentences")
+    given: tuple[Any, Any] = sides_of(source) if target is None else (source, target)
     sides = []
-    for name, side in (("source", source), ("target", target)):
+    for name, side in zip(("source", "target"), given, strict=True):
         check_list(side, f"{name} sentences must be a list")
+        if isinstance(side, Mapping | set | frozenset) or hasattr(side, "columns"):  # whose items are no sentences
+            raise AlignkitError(f"{name} sentences must be a list, not a {type(side).__name__}")
         sentences: list[Any] = list(side)
         if not sentences and hasattr(side, "read"):
             raise InputError(getattr(side, "name", name), "has no lines: it is empty, or was read before")
@@ -223,14 +260,14 @@ def read_text(
 
 
 def read_training_pairs(
-    text: Files, valid: Files | None, *, encoding_errors: str = "strict", lowercase: bool = False
+    text: Files | tuple[Any, Any], valid: Any, *, encoding_errors: str = "strict", lowercase: bool = False
 ) -> tuple[LinePairs, LinePairs]:
     """Read a training and a validation text.
 
     Args:
-        text: source and target file; or one file with both sides, and None.
-        valid: the same of a validation text. None: the last 1,000 pairs of the text, or one in twenty if that is
-            fewer, are held out.
+        text: source and target, as of :func:`read_text`; or what has both sides, and None.
+        valid: the same of a validation text, or what has both its sides. None: the last 1,000 pairs of the text,
+            or one in twenty if that is fewer, are held out.
         encoding_errors, lowercase: as in :func:`read_line_pairs`.
 
     Raises:
@@ -238,7 +275,8 @@ def read_training_pairs(
     """
     lines = read_line_pairs(*text, encoding_errors=encoding_errors, lowercase=lowercase)
     if valid is not None:
-        held = read_line_pairs(*valid, encoding_errors=encoding_errors, lowercase=lowercase)
+        given = valid if isinstance(valid, tuple) else (valid, None)
+        held = read_line_pairs(*given, encoding_errors=encoding_errors, lowercase=lowercase)
     else:
         size = max(1, min(MOST_HELD_OUT, len(lines.source) // HELD_OUT_SHARE))
         held = LinePairs(lines.source[-size:], lines.target[-size:])

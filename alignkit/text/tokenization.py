@@ -266,6 +266,16 @@ def encode_bitext(tokenizer: Tokenizer, source: Sequence[str], target: Sequence[
     return Bitext(encode_lines(tokenizer, source, bos=True, eos=True), encode_lines(tokenizer, target, eos=True))
 
 
+def check_shared(known: int, count: int) -> None:
+    """Raise AlignkitError if a network knows less than a tenth of the distinct tokens of a text."""
+    # A sentence or two of rare words is no evidence; a text of which nothing is known is.
+    if count >= 20 and known * 10 < count:
+        raise AlignkitError(
+            f"the network's vocabulary has {known} of the {count} distinct tokens of this text: "
+            "give a bitext of words, in the languages of the text that the network was trained on"
+        )
+
+
 def reencode(corpus: Corpus, vocabulary: Vocabulary) -> Corpus:
     """The corpus with the ids of another vocabulary; tokens that it lacks become unk.
 
@@ -278,13 +288,7 @@ def reencode(corpus: Corpus, vocabulary: Vocabulary) -> Corpus:
     used = np.unique(corpus.tokens)
     special = {corpus.vocabulary.id(token) for token in SPECIALS}
     words = used[~np.isin(used, list(special))]
-    known = int((table[words] != UNKNOWN).sum())
-    # A sentence or two of rare words is no evidence; a text of which nothing is known is.
-    if len(words) >= 20 and known * 10 < len(words):
-        raise AlignkitError(
-            f"the network's vocabulary has {known} of the {len(words)} distinct tokens of this text: "
-            "encode the text with the network's tokenizer"
-        )
+    check_shared(int((table[words] != UNKNOWN).sum()), len(words))
     table = np.where(table == UNKNOWN, UNK, table).astype(np.int32)
     return Corpus(table[corpus.tokens], corpus.offsets, vocabulary)
 

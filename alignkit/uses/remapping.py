@@ -16,7 +16,7 @@ from itertools import product
 
 import numpy as np
 
-from alignkit.errors import AlignkitError, InputError, counted
+from alignkit.errors import AlignkitError, InputError, counted, of_list
 from alignkit.links.gold import read_links_of
 from alignkit.links.links import Links, LinksLike, as_links, check_range, links_of_keys
 from alignkit.support.arrays import brief_repr, in_runs, offsets_of, places_of
@@ -57,16 +57,15 @@ def remap_links(links: LinksLike, old: Bitext, new: Bitext) -> Links:
     links = as_links(links)
     for text in (old, new):
         check_bitext(text)
-    check_range("links", links, old.shapes)
+    with of_list("links"):
+        check_range("links", links, old.shapes)
     if not len(links) == len(old) == len(new):
         raise AlignkitError(f"{len(links)} lines of links, {len(old)} old and {len(new)} new sentence pairs")
     maps = token_map(old.source, new.source), token_map(old.target, new.target)
     found = first_differing(maps)
     if found is not None:
         side, m, problem = found
-        raise AlignkitError(
-            f"{('source', 'target')[side]} sentence {m} has other characters in the new text: {problem}"
-        )
+        raise AlignkitError(f"{('source', 'target')[side]}[{m}] has other characters in the new text: {problem}")
     return remap_through(links, *maps)
 
 

@@ -21,6 +21,7 @@ from alignkit.metrics.registry import SCORE_METRICS
 from alignkit.neural.settings import CLASSIFIER_PRESETS, NETWORKS, PRESETS, Keep
 from alignkit.pipeline.settings import FitSettings, LinkSettings, ReadSettings
 from alignkit_cli.group import cli
+from alignkit_cli.main import run
 
 #: command -> (its settings, options that have another default on purpose)
 SETTINGS = {
@@ -85,12 +86,18 @@ def test_choices_are_those_of_the_registries(name, option, choices):
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_train_changes_nothing_of_a_preset_that_is_not_asked_for(preset):
-    from alignkit_cli.train import run_settings, train_command
+def test_train_changes_nothing_of_a_preset_that_is_not_asked_for(preset, tmp_path, monkeypatch):
+    from alignkit.neural.training import translation
+
+    (tmp_path / "text").write_text("a ||| b\n" * 2)
+    monkeypatch.setattr(translation, "train_translation", lambda *given: found.append(given[3]))
 
     def settings(*more):
-        arguments = [__file__, "-o", "run", "--preset", preset, *more]
-        return run_settings(train_command.make_context("train", arguments).params)
+        with pytest.raises(AttributeError):  # there is no network to report on
+            run(["train", str(tmp_path / "text"), "-o", str(tmp_path / "run"), "--preset", preset, *more])
+        return found[-1]
+
+    found = []
 
     assert settings() == PRESETS[preset]
     asked = [word for name, value in GIVEN.items() for word in (f"--{name}", str(value))]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import alignkit
 from alignkit.aligner import load_aligner
 from alignkit.neural.training.run_directory import TranslationRun
 from alignkit_cli.main import run
@@ -36,8 +38,13 @@ def test_a_run_is_trained_and_goes_on(
     assert first.out == ""
     assert "best at step" in first.err
     aligner = load_aligner(tmp_path / "run")
-    assert len(TranslationRun(tmp_path / "run").valid) == 6
-    assert len(list(aligner.score(TranslationRun(tmp_path / "run").valid, "alpha"))) == 6
+    valid = TranslationRun(str(tmp_path / "run")).valid
+    assert len(list(aligner.score(valid, "alpha"))) == len(valid) == 6
+    texts = [Path(file).read_text().split("\n")[:-1] for file in files]
+    options = {"set": ["text.tokens=words", "training.batch=4"], "steps": 2, "device": "cpu", "threads": 1}
+    given = alignkit.read_bitext(*files[:2]), list(zip(*texts[2:], strict=True))
+    again = alignkit.train(given[0], valid=given[1], output=tmp_path / "new", preset="small", **options)
+    assert np.array_equal(again.score(valid, "beta").values, aligner.score(valid, "beta").values)
     assert run(call) == 0
     assert "this run is finished" in capsys.readouterr().err
     assert run([*call, "--seed", "5"]) == 2

@@ -97,6 +97,20 @@ def test_another_vocabulary_is_translated(aligner: NeuralAligner, bitext: Bitext
     assert np.array_equal(aligner.score(other, "beta").values, aligner.score(bitext, "beta").values)
 
 
+def test_a_text_of_words_is_encoded(aligner: NeuralAligner) -> None:
+    lines = [random_lines(8, seed) for seed in (3, 4)]
+    words = Bitext.from_sentences(*([line.split() for line in side] for side in lines))
+    encoded = encode_bitext(aligner.tokenizer, *lines)
+    for kind in ("alpha", "beta"):
+        found, whole = aligner.score(words, kind), aligner.score(encoded, kind)
+        assert np.array_equal(found.shapes, words.shapes)
+        for m, matrix in enumerate(found):  # every token is a word; BOS and EOS have none
+            assert matrix == pytest.approx(whole[m][:-1, 1:-1], rel=1e-5)
+    assert np.array_equal(aligner.log_probabilities(words), aligner.log_probabilities(encoded))
+    with pytest.raises(AlignkitError, match=r"no delta scores of words, .*encode_bitext\(aligner\.tokenizer"):
+        aligner.score(words, "delta")
+
+
 def test_unknown_words_are_unk_but_not_all_of_them(aligner: NeuralAligner) -> None:
     text = Bitext.from_sentences([["w1", "never", "w2"]], [["w3", "seen"]])
     unk = Bitext.from_sentences([["w1", "<unk>", "w2"]], [["w3", "<unk>"]])

@@ -61,6 +61,17 @@ alignkit.compare(scores, percent="5", threads=2)
 alignkit.compare(scores, percents=5)  # wrong
 alignkit.compare(scores, resamples="100")  # wrong
 
+alignkit.compare({"ibm1.beta": ibm1, "other": scores["ibm1.beta"]}, text=text)
+alignkit.compare({"ibm1.beta": ibm1}, text="das Haus")  # wrong
+low: float = alignkit.evaluate(*alignkit.sample()[1:], aligned).intervals["aer"][0]
+alignkit.train(*lines, output="run", valid=lines, preset="small", architecture="lstm", epochs=2, seed=1)
+alignkit.train(text, output="run", guide=aligned.links, keep="best", set=["text.pieces=400"], steps=None)
+alignkit.train(*lines)  # wrong
+alignkit.train(*lines, output="run", preset="large")  # wrong
+alignkit.train(*lines, output="run", epoch=2)  # wrong
+ibm1.score(text, "beta").plot(0, text)
+ibm1.score(text, "beta").plot(text)  # wrong
+
 pairs = LinePairs(*lines)
 compare_networks("runs/general", metric="tau", also=("delta",), device="cpu", percent=5)
 compare_networks("runs/general", metrics="tau")  # wrong

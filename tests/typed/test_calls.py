@@ -18,6 +18,7 @@ from alignkit.lab.translation import LabOptions, LabSettings
 from alignkit.links.heuristics import ALIASES, HEURISTICS, Symmetrization
 from alignkit.metrics.protocol import MetricOptions, MetricSettings
 from alignkit.metrics.registry import SCORE_METRICS, ScoreMetric
+from alignkit.neural.settings import NETWORKS, PRESETS, Architecture, Preset
 from alignkit.pipeline.settings import (
     METHODS,
     AlignOptions,
@@ -57,6 +58,8 @@ CLOSED = {
     "Symmetrization": (Symmetrization, [*HEURISTICS, *ALIASES]),
     "ScoreMetric": (ScoreMetric, [metric.name for metric in SCORE_METRICS]),
     "Also": (Also, ALSO),
+    "Preset": (Preset, PRESETS),
+    "Architecture": (Architecture, NETWORKS),
 }
 
 

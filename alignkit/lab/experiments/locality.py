@@ -128,7 +128,9 @@ def gammas(log_odds: np.ndarray, place: np.ndarray) -> dict[str, float]:
     }
 
 
-def train(settings: LocalitySettings, seed: int, progress: Progress = no_progress) -> list[dict[str, float]]:
+def train_keyword_network(
+    settings: LocalitySettings, seed: int, progress: Progress = no_progress
+) -> list[dict[str, float]]:
     """A row (run, step, accuracy, loss, gamma at each of :data:`PLACES`) per measured step of one network."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -169,7 +171,7 @@ def spread_steps(rows: pd.DataFrame) -> pd.DataFrame:
 def run_locality(settings: LocalitySettings, progress: Progress = no_progress) -> Result:
     """Trains under uniform attention and measures gamma."""
     parts = [named_progress(progress, "", seed, settings.seeds) for seed in range(settings.seeds)]
-    measured = [row for seed, part in enumerate(parts) for row in train(settings, seed, part)]
+    measured = [row for seed, part in enumerate(parts) for row in train_keyword_network(settings, seed, part)]
     rows = pd.DataFrame(measured).sort_values(["step", "run"], ignore_index=True)
     # When the keyword is first known, and when observation 3 first holds, in each run where they do.
     early = rows[rows.keyword >= settings.known].groupby("run", as_index=False)["step"].min()

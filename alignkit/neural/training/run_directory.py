@@ -77,6 +77,9 @@ class RunDirectory(Generic[Settings, AlignerT, Text]):
 
     path: Path
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", Path(self.path))
+
     @property
     def config(self) -> dict[str, Any]:
         """The contents of config.json; raises InputError if it is not that of such a run."""

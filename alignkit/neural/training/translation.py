@@ -253,7 +253,7 @@ def word_guide(links: Links, text: LinePairs, bitext: Bitext, tokenizer: Tokeniz
         for s, t in pairs.tolist():
             if s >= len(of_source) or t >= len(of_target):
                 shape = f"{len(of_source)} source and {len(of_target)} target words"
-                raise AlignkitError(f"the guide links {s}-{t} in sentence pair {m + 1}, which has {shape}")
+                raise AlignkitError(f"guide[{m}] has the link {s}-{t}; the pair has {shape}")
             for token in of_target[t]:
                 linked.setdefault(token, []).extend(of_source[s])
         for token, sources in linked.items():

@@ -74,7 +74,7 @@ def test_states_before_the_keyword_do_not_know_it():
 
 def test_the_loss_is_binary_cross_entropy():
     """Of the mean log-odds: measured before any step, as it is of the first weights."""
-    first = locality.train(SETTINGS, 1)[0]
+    first = locality.train_keyword_network(SETTINGS, 1)[0]
     words, _, positive = locality.draw_sequences(np.random.default_rng([1, 1]), SETTINGS.measured, SETTINGS)
     with torch.no_grad():
         z = new_network()(torch.from_numpy(words)).mean(1).double().numpy()
@@ -96,7 +96,7 @@ def test_training_is_that_of_a_plain_loop():
     with torch.no_grad():
         found = network(torch.from_numpy(words)).double().numpy()
     expected = locality.gammas(found[positive], place[positive])
-    last = locality.train(SETTINGS, 1)[-1]
+    last = locality.train_keyword_network(SETTINGS, 1)[-1]
     assert {name: last[name] for name in expected} == pytest.approx(expected, abs=1e-4)
 
 
