@@ -70,7 +70,8 @@ def read_linked_text(threads: int | None, quiet: bool, max_length: int, **option
 
     files = choose_linked_text(*map(options.pop, ("source", "target", "links", "sample")))
     with ProgressBar("fitting", quiet) as bar:
-        return PhraseText.read(*files, max_length, {"threads": threads, "progress": bar}, **options)
+        fitting = {"threads": threads, "progress": bar}
+        return PhraseText.read(*files, longest=max_length, fitting=fitting, **options)
 
 
 @alignkit_command("lexicon", "alignkit lexicon m.npz --best 3 -o lexicon.tsv")
