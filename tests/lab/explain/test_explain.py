@@ -143,7 +143,9 @@ def test_the_command_prints_the_table(runs, capsys, tmp_path, monkeypatch):
     assert error == f"alignkit: error: {runs}: is not a run; give one of those in it: {runs / '0'}, {runs / '1'}\n"
     file = runs / "0" / "config.json"
     assert run(["explain", str(file)]) == 2
-    assert capsys.readouterr().err.startswith(f"alignkit: error: {file}: has no best.pt, so it is not a run")
+    assert capsys.readouterr().err.startswith(
+        f"alignkit: error: {file}: is neither a run nor a checkpoint (.pt); give a"
+    )
 
 
 @pytest.mark.parametrize(
