@@ -268,7 +268,7 @@ def encode_text(data: bytes) -> Corpus:
     shown = np.ones(len(starts), bool)
     for v in np.flatnonzero(np.isin(letters[type_offsets[:-1]], _MAYBE_INVISIBLE)).tolist():
         shown[v] = VISIBLE.search(corpus.vocabulary.decoded(v)) is not None
-    if shown.all():
+    if shown[tokens[offsets[:-1][corpus.lengths > 0]]].all():  # the first token of each line
         return corpus
     kept = np.repeat(np.diff(offsets_of(shown[tokens])[offsets]) > 0, corpus.lengths)
     return corpus if kept.all() else kept_tokens(corpus, kept).with_own_words()
