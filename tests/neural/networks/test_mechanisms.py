@@ -133,13 +133,11 @@ def test_other_names_are_refused(name, message):
     ],
 )
 def test_networks_learn_and_have_true_saliency(name, heads, bitext, tokenizer):
-    settings = small_settings(epochs=2, learning_rate=2e-2).change(network={"attention": name, "heads": heads})
-    start = Trainer(
-        TranslationTask(bitext, bitext, settings.change(training={"steps": 0}), tokenizer, device="cpu")
-    ).run()
-    found = Trainer(TranslationTask(bitext, bitext, settings, tokenizer, device="cpu")).run()
-    assert found.metrics["valid.loss"] < start.metrics["valid.loss"]
-    before = dict(start.network.named_parameters())
+    settings = small_settings(epochs=1, learning_rate=2e-2).change(network={"attention": name, "heads": heads})
+    trainer = Trainer(TranslationTask(bitext, bitext, settings, tokenizer, device="cpu"))
+    before = {key: value.detach().clone() for key, value in trainer.network.named_parameters()}
+    found = trainer.run()
+    assert found.metrics["valid.loss"] < dict(trainer.log.series("valid.loss"))[0]
     for parameter, value in found.network.named_parameters():
         # a constant added to all scores of a row changes no weight that sums to 1
         constant = parameter in ("attention.key.bias", "attention.score.value.bias", "attention.score.keys.bias")
@@ -149,7 +147,7 @@ def test_networks_learn_and_have_true_saliency(name, heads, bitext, tokenizer):
     if not name.endswith("sigmoid"):
         np.testing.assert_allclose(sums, 1, atol=1e-5)
     for kind in ("beta", "loo"):
-        assert np.isfinite(found.score(bitext.take(np.arange(8)), kind).values).all()
+        assert np.isfinite(found.score(bitext.take(np.arange(3)), kind).values).all()
 
 
 @pytest.mark.parametrize(

@@ -100,14 +100,12 @@ def larger(network, seed=3):
     return network.eval()
 
 
-@pytest.mark.parametrize("name", ["general", "dot", "additive", "bag"])
+@pytest.mark.parametrize("name", ["additive", "bag"])
 def test_a_registered_network_learns_scores_translates_and_is_saved(name, tmp_path, bitext, tokenizer):
-    settings = settings_of(name, epochs=4, learning_rate=4e-2)
-    found = Trainer(TranslationTask(bitext, bitext, settings, tokenizer, device="cpu")).run()
-    untrained = Trainer(
-        TranslationTask(bitext, bitext, settings.change(training={"steps": 0}), tokenizer, device="cpu")
-    ).run()
-    assert found.metrics["valid.loss"] < 0.9 * untrained.metrics["valid.loss"]
+    settings = settings_of(name, epochs=3, learning_rate=4e-2)
+    trainer = Trainer(TranslationTask(bitext, bitext, settings, tokenizer, device="cpu"))
+    found = trainer.run()
+    assert found.metrics["valid.loss"] < 0.9 * dict(trainer.log.series("valid.loss"))[0]
     assert found.name == ("bag" if name == "bag" else "lstm")
     found.save(tmp_path / "x.pt")
     again = load_checkpoint(tmp_path / "x.pt", "cpu")
@@ -125,10 +123,9 @@ def test_a_registered_network_learns_scores_translates_and_is_saved(name, tmp_pa
         assert translate(again.network, few.source, beam) == translate(found.network, few.source, beam)
 
 
-@pytest.mark.parametrize("name", ["additive", "bag"])
-def test_a_run_directory_goes_on(name, tmp_path):
+def test_a_run_directory_goes_on(tmp_path):
     texts = [LinePairs(random_lines(12, seed), random_lines(12, seed + 1)) for seed in (1, 3)]
-    settings = settings_of(name, epochs=2)
+    settings = settings_of("bag", epochs=2)
 
     def stop(done, total, message):
         if done == total - 1:

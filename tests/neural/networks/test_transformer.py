@@ -154,7 +154,7 @@ def test_scores_of_a_batch_are_those_of_a_loop(bitext, changes):
     found = [network_scores(network, bitext, "alpha"), network_scores(network, bitext, "beta")]
     one = network_scores(network, bitext, "alpha", reading=Reading(layer=network.settings.layers))
     for m, (source, target) in enumerate(zip(bitext.source, bitext.target, strict=True)):
-        if m > 4 or not len(source) or not len(target):
+        if m > 2 or not len(source) or not len(target):
             continue
         alpha, _ = naive.matrices(source, target)
         np.testing.assert_allclose(found[0][m], alpha.mean(0), atol=1e-6)
@@ -184,7 +184,7 @@ def test_ov_circuits_are_those_of_a_loop(bitext, changes, reading):
 
 
 def test_only_transformers_have_ov_circuits(bitext, tokenizer):
-    found = Trainer(TranslationTask(bitext, bitext, small_settings(epochs=1), tokenizer, device="cpu")).run()
+    found = Trainer(TranslationTask(bitext, bitext, small_settings(steps=0), tokenizer, device="cpu")).run()
     assert "ov" not in found.kinds
     with pytest.raises(AlignkitError, match="no OV circuits"):
         network_scores(found.network, bitext, "ov")
@@ -245,16 +245,14 @@ def test_it_is_trained_saved_and_translates(bitext, tokenizer, tmp_path, changes
     settings = small_settings(epochs=2, learning_rate=3e-2).change(
         network={"architecture": "transformer", "embedding": 8, "hidden": 16, "heads": 2, "layers": 1, **changes}
     )
-    untrained = Trainer(
-        TranslationTask(bitext, bitext, settings.change(training={"steps": 0}), tokenizer, device="cpu")
-    ).run()
-    found = Trainer(TranslationTask(bitext, bitext, settings, tokenizer, device="cpu")).run()
-    assert found.metrics["valid.loss"] < 0.95 * untrained.metrics["valid.loss"]
+    trainer = Trainer(TranslationTask(bitext, bitext, settings, tokenizer, device="cpu"))
+    found = trainer.run()
+    assert found.metrics["valid.loss"] < 0.95 * dict(trainer.log.series("valid.loss"))[0]
     found.save(tmp_path / "x.pt")
     again = load_checkpoint(tmp_path / "x.pt", "cpu")
     assert again.name == ("uniform" if changes.get("attention") == "uniform" else "transformer")
     assert again.settings == found.settings
-    few = bitext.take(np.arange(8))
+    few = bitext.take(np.arange(4))
     for kind in found.kinds:
         assert np.array_equal(again.score(few, kind).values, found.score(few, kind).values)
     assert translate(again.network, few.source, 3) == translate(found.network, few.source, 3)

@@ -70,7 +70,7 @@ def test_delta_equals_autograd(bitext: Bitext, changes: dict[str, object]) -> No
     network = small_network(**changes).double()
     batcher = Batcher(bitext, torch.device("cpu"))
     lengths = bitext.source.lengths
-    for length in np.unique(lengths)[::2]:
+    for length in np.unique(lengths)[::3]:
         pairs = np.flatnonzero(lengths == length)
         with torch.inference_mode():
             found = lstm_saliency(network, batcher(pairs), SIZES).numpy()
@@ -99,7 +99,7 @@ def test_scores_are_those_matrices_in_float32(bitext: Bitext) -> None:
     assert scores.shapes.tolist() == bitext.shapes.tolist()
     double = small_network().double()
     for m, matrix in enumerate(scores):
-        if matrix.size:
+        if m % 4 == 0 and matrix.size:
             wanted = delta_by_autograd(double, bitext.source[m], bitext.target[m])
             np.testing.assert_allclose(matrix, wanted, rtol=1e-3, atol=1e-5)
 
@@ -166,7 +166,7 @@ def test_the_number_of_threads_changes_no_bit(tokenizer: Tokenizer) -> None:
 
 def test_derivatives_that_fade_away_become_zero(tokenizer: Tokenizer) -> None:
     """Over 200 tokens they would fall below float32's normal numbers, which are many times slower."""
-    text = encode_bitext(tokenizer, [" ".join(["w1", "w2"] * 100)], [" ".join(["w3"] * 6)])
+    text = encode_bitext(tokenizer, [" ".join(["w1", "w2"] * 100)], [" ".join(["w3"] * 2)])
     network = small_network()
     with torch.no_grad():
         for parameter in network.parameters():

@@ -112,7 +112,7 @@ def test_an_epoch_has_every_pair_once(bitext: Bitext, buckets: bool) -> None:
     assert any(len(a) != len(b) or (a != b).any() for a, b in zip(batches, other, strict=True))
 
 
-@pytest.mark.parametrize("moment", [0, 3, 10, 17])
+@pytest.mark.parametrize("moment", [0, 10, 17])
 def test_a_stopped_run_ends_in_the_same_bits(tmp_path: Path, whole: Path, moment: int) -> None:
     if moment == 0:  # before anything but the configuration was written
         with pytest.raises(Stopped):
@@ -172,11 +172,11 @@ def test_seeds_and_dropout_matter(bitext: Bitext, tokenizer: Tokenizer) -> None:
     losses = {
         Trainer(TranslationTask(bitext, bitext, settings, tokenizer, device="cpu")).run().metrics["valid.loss"]
         for settings in (
-            small_settings(epochs=1),
-            small_settings(epochs=1, seed=1),
-            small_settings(epochs=1, word_dropout=0.4),
-            small_settings(epochs=1, warmup=1),
-            small_settings(epochs=1).change(network={"dropout": 0.0}),
+            small_settings(steps=2),
+            small_settings(steps=2, seed=1),
+            small_settings(steps=2, word_dropout=0.4),
+            small_settings(steps=2, warmup=1),
+            small_settings(steps=2).change(network={"dropout": 0.0}),
         )
     }
     assert len(losses) == 5
@@ -184,7 +184,7 @@ def test_seeds_and_dropout_matter(bitext: Bitext, tokenizer: Tokenizer) -> None:
 
 def test_training_learns_to_copy(tokenizer: Tokenizer, bitext: Bitext) -> None:
     text = Bitext(bitext.target, bitext.target)
-    settings = small_settings(epochs=20, learning_rate=3e-2).change(
+    settings = small_settings(epochs=12, learning_rate=4e-2).change(
         network={"hidden": 32, "embedding": 16, "dropout": 0.0, "layers": 1}
     )
     trainer = Trainer(TranslationTask(text, text, settings, tokenizer, device="cpu"))
