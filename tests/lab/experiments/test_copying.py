@@ -189,7 +189,7 @@ def test_two_trials_of_a_head_count_as_one_run():
 
 def test_multihead_reports_every_network():
     # So small a network learns little: any bound that parts its heads will do.
-    changes = TINY | {"batch": 32, "steps": 40, "every": 20, "learning_rate": 1e-2, "learned": 0.51, "bad": 0.51}
+    changes = TINY | {"batch": 32, "steps": 20, "every": 10, "learning_rate": 2e-2, "learned": 0.51, "bad": 0.51}
     settings = multihead.MultiheadSettings(
         heads=2, samples=3, good_heads=1, bad_heads=2, candidates=8, trials=1, length=4, seed=0, **changes
     )
@@ -199,7 +199,7 @@ def test_multihead_reports_every_network():
     assert result.table.runs[0] % 4 == 0  # tried in fours
     rows = result.rows["accuracy"]
     for _, row in result.table.iterrows():
-        last = rows[(rows.heads == row.heads) & (rows.step == 40)].accuracy
+        last = rows[(rows.heads == row.heads) & (rows.step == 20)].accuracy
         assert row.failed == (last < 0.51).sum()
         assert row["mean accuracy"] == pytest.approx(last.mean(), abs=1e-4)
     assert [c.text.split(" head")[0] for c in result.claims] == ["one good", "eight random", "eight random"]

@@ -156,14 +156,14 @@ def test_ascent_follows_the_gradient_of_the_logits():
 
     assert (value(start) < value(three)).all()
     assert (value(three) < value(seven)).all()
-    assert (best - value(ascend_logits([problem], start, 1.0, (6000,))[0])).max() < 0.02
+    assert (best - value(ascend_logits([problem], start, 1.0, (2000,))[0])).max() < 0.04
 
 
 @pytest.fixture(scope="module")
 def found():
     return experiment.run_optimal_attention(
         experiment.OptimalAttentionSettings(
-            pairs=120, pieces=200, epochs=2, scored=8, tolerance=1e-3, ascent_steps=(2, 5)
+            pairs=60, pieces=120, epochs=1, scored=5, tolerance=1e-3, ascent_steps=(2, 5)
         )
     )
 
@@ -173,19 +173,26 @@ def test_run(found):
     assert verdicts[:2] == [Verdict.HOLDS, Verdict.HOLDS]
     tokens = found.rows["tokens"]
     assert tokens.gap.max() <= 1e-3
-    assert tokens.pair.nunique() == 8
+    assert tokens.pair.nunique() == 5
     assert len(tokens) == found.table["rows"][0]
     pairs = set(zip(found.table.u, found.table.v, strict=True))
     for name in ("from alpha, 2 steps", "from alpha, 5 steps", "from uniform, 2 steps", "from uniform, 5 steps"):
         assert {(name, "beta"), (name, "beta without s")} <= pairs
 
 
-def test_beta_without_the_state_sees_the_word_alone():
-    """It is the same for every row with the same word; with the state it is not."""
-    settings = experiment.OptimalAttentionSettings(pairs=60, pieces=200, epochs=1)
+@pytest.fixture(scope="module")
+def trained():
+    """Settings, a network, and held-out pairs of few words, with what was found for them."""
+    settings = experiment.OptimalAttentionSettings(pairs=60, pieces=200, epochs=1, tolerance=1e-6)
     text = encode_plan(settings)
     network, some = train_network(settings.settings(), text, no_progress), take_pairs(text.valid, 4)
-    plain = experiment.search_attention(network, some, settings)[0][experiment.PLAIN]
+    return network, some, experiment.search_attention(network, some, settings)
+
+
+def test_beta_without_the_state_sees_the_word_alone(trained):
+    """It is the same for every row with the same word; with the state it is not."""
+    network, some, (scores, _) = trained
+    plain = scores[experiment.PLAIN]
     usual = network.score(some, "beta")
     net = network.network
     same = 0
@@ -205,15 +212,12 @@ def test_beta_without_the_state_sees_the_word_alone():
     assert plain[0] == pytest.approx(expected, abs=1e-5)
 
 
-def test_nothing_serves_better_than_the_best_attention():
+def test_nothing_serves_better_than_the_best_attention(trained):
     """Neither the network's own attention nor a state alone, token by token."""
-    settings = experiment.OptimalAttentionSettings(pairs=60, pieces=200, epochs=1, tolerance=1e-6)
-    text = encode_plan(settings)
-    network, some = train_network(settings.settings(), text, no_progress), take_pairs(text.valid, 3)
-    _, rows = experiment.search_attention(network, some, settings)
+    network, some, (_, rows) = trained
     beta = network.score(some, "beta")
     own = network.log_probabilities(some)
-    for m in range(3):
+    for m in range(4):
         best = rows[rows.pair == m].value.to_numpy()
         assert (best >= np.log(beta[m].max(1)) - 1e-4).all()
         assert best.sum() > own[m]
@@ -222,7 +226,7 @@ def test_nothing_serves_better_than_the_best_attention():
 def test_a_network_that_does_not_add_is_refused():
     with pytest.raises(AlignkitError, match="output = sum"):
         experiment.run_optimal_attention(
-            experiment.OptimalAttentionSettings(output="hidden", pairs=60, pieces=200, epochs=1, scored=3)
+            experiment.OptimalAttentionSettings(output="hidden", pairs=8, pieces=120, epochs=1, scored=3)
         )
     with pytest.raises(AlignkitError, match="valid_source"):
         experiment.run_optimal_attention(experiment.OptimalAttentionSettings(source="x", target="y"))

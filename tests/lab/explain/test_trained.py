@@ -32,7 +32,7 @@ def deciding(text):
 
 
 def test_the_trained_adversary_trades_outputs_for_attention(subject_of):
-    found = rows_of(trained_adversary_rows(subject_of(adversary_weights=(0.0, 0.1))))
+    found = rows_of(trained_adversary_rows(subject_of(steps=80, adversary_weights=(0.0, 0.1))))
     assert found["lambda 0, TVD"] < 0.1
     assert found["lambda 0.1, JSD"] > found["lambda 0, JSD"] + 0.1
     assert found["lambda 0, same decision"] > 0.9
@@ -80,7 +80,7 @@ def test_guides_are_compared_with_uniform_attention(subject_of):
 
 
 def test_what_is_not_attended_to_leaks_into_neighbours(subject_of):
-    found = rows_of(inattention_rows(subject_of(steps=100, avoid=("good", "bad"), avoid_weights=(0.0, 0.1, 1.0))))
+    found = rows_of(inattention_rows(subject_of(steps=75, avoid=("good", "bad"), avoid_weights=(0.0, 0.1, 1.0))))
     for name in ("recurrent", "embeddings"):
         assert found[f"{name}, lambda 0, accuracy"] > 0.9
         assert found[f"{name}, lambda 1, mass"] < 0.1
