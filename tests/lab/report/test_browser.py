@@ -253,10 +253,10 @@ def test_labels_of_steps_have_room_and_name_the_last(browser, tmp_path, width):
     assert all(left[1] + 4 < right[0] for left, right in pairwise(found))
 
 
-def test_two_thousand_pairs_are_quick(browser, tmp_path):
-    report = make_report(2000, longest=31, sets=4)
+def test_a_thousand_pairs_are_quick(browser, tmp_path):
+    report = make_report(1000, longest=31, sets=4)
     path = tmp_path / "large.html"
-    path.write_bytes(build_page(report, 2000))
+    path.write_bytes(build_page(report, 1000))
     browser.problems.clear()
     browser.size(1280, 1000)
     start = time.monotonic()
