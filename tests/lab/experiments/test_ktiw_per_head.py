@@ -57,7 +57,17 @@ def test_the_settings_are_those_of_a_transformer():
 
 def test_a_planted_text(texts):  # noqa: F811
     small = experiment.KtiwPerHeadSettings(
-        **texts, pieces=60, epochs=20, layers=1, heads=2, embedding=16, hidden=32, batch=16, scored=20, steps=80, learning_rate=8e-3
+        **texts,
+        pieces=60,
+        epochs=20,
+        layers=1,
+        heads=2,
+        embedding=16,
+        hidden=32,
+        batch=16,
+        scored=20,
+        steps=80,
+        learning_rate=8e-3,
     )
     result = experiment.run_ktiw_per_head(small)
     assert list(result.table["head"]) == ["1.1", "1.2", "all heads"]

@@ -34,7 +34,7 @@ def deciding(text):
 def test_the_trained_adversary_trades_outputs_for_attention(subject_of):
     found = rows_of(trained_adversary_rows(subject_of(steps=80, adversary_weights=(0.0, 0.1))))
     assert found["lambda 0, TVD"] < 0.1
-    assert found["lambda 0.1, JSD"] > found["lambda 0, JSD"] + 0.1
+    assert found["lambda 0.1, JSD"] > found["lambda 0, JSD"] + 0.4
     assert found["lambda 0, same decision"] > 0.9
     assert 0 <= found["lambda 0.1, TVD"] <= 1
 
