@@ -7,7 +7,7 @@ from itertools import permutations
 from typing import TYPE_CHECKING, Literal, Unpack
 
 from alignkit.aligner import Aligner
-from alignkit.errors import check_type, find_known
+from alignkit.errors import AlignkitError, check_type, find_known
 from alignkit.metrics.aer import AER
 from alignkit.metrics.agreement import AGREEMENT
 from alignkit.metrics.kendall import TAU
@@ -71,7 +71,8 @@ def compare(
     sets = {}
     for name, each in scores.items():
         if isinstance(each, Aligner):
-            check_type(text, Bitext, f"{name} is an aligner; give the Bitext that it is to score as text=")
+            if not isinstance(text, Bitext):
+                raise AlignkitError(f"{name} is an aligner; give the Bitext that it is to score as text=")
             kind = name.rpartition(".")[2]
             each = each.score(text, kind if kind in SCORE_KINDS else "alpha")
         sets[name] = as_scores(each)
