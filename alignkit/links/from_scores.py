@@ -97,14 +97,15 @@ def with_every_word(links: Links, scores: Scores) -> Links:
     >>> with_every_word(links_above(scores, 0.5), scores).to_strings()
     ['0-0 0-1 1-2']
     """
-    linked, sentences = are_linked(links, scores.shapes), []
+    linked = are_linked(links, scores.shapes)
+    sentences: list[list[tuple[int, int]]] = []
     for m, matrix in enumerate(scores):
         own = linked[scores.offsets[m] : scores.offsets[m + 1]].reshape(matrix.shape)
         if matrix.size:
             s, t = (np.flatnonzero(~own.any(axis=axis)) for axis in (0, 1))
             own[matrix[:, s].argmax(axis=0), s] = True
             own[t, matrix[t].argmax(axis=1)] = True
-        sentences.append(np.argwhere(own.T).tolist())
+        sentences.append([(int(s), int(t)) for s, t in np.argwhere(own.T)])
     return Links.from_lists(sentences)
 
 

@@ -111,7 +111,7 @@ class Fit:
             AlignkitError: the model to start from shares no words with a side of the text.
         """
         heuristic, threshold, reverse = self.linking.symmetrization, self.linking.threshold, self.fitting.reverse
-        filled = np.count_nonzero((bitext.source.lengths > 0) & (bitext.target.lengths > 0))
+        filled = int(np.count_nonzero((bitext.source.lengths > 0) & (bitext.target.lengths > 0)))
         if 0 < filled < FEW_PAIRS and self.prior is None and self.embeddings is None and not self.start:
             log.warning(
                 "only %s to learn from: expect many wrong links; `alignkit align` does better with --model of a "

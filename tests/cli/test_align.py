@@ -110,7 +110,7 @@ def test_symmetrised_fit_has_two_scores_and_probabilities_of_both(alignkit, tmp_
     outcome = alignkit("align", *sample, "--model", model, *options)
     assert outcome.code == 0
     rows = [line.split("\t") for line in (tmp_path / "s").read_text().splitlines()]
-    assert len(rows) == len(outcome.lines) == 940
+    assert len(rows) == len(outcome.lines) == 1040
     assert all(len(row) == 2 and -30 < float(row[0]) < 0 for row in rows)
 
 

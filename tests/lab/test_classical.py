@@ -74,7 +74,11 @@ def test_options_of_networks_are_refused(tmp_path, capsys, pairs):
     for name, side in zip("st", pairs, strict=True):
         (tmp_path / name).write_text("\n".join(side) + "\n")
         paths.append(str(tmp_path / name))
-    for options, name in ((["--also", "delta"], "--also delta"), (["--uniform", paths[0]], "--uniform")):
+    (tmp_path / "best.pt").touch()
+    for options, name in (
+        (["--also", "delta"], "--also delta"),
+        (["--uniform", str(tmp_path / "best.pt")], "--uniform"),
+    ):
         assert run_program(["compare", *paths, *options]) == 2
         assert f"{name} goes only with --neural" in capsys.readouterr().err
 
