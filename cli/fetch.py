@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from alignkit.errors import find_known
+from alignkit.errors import InputError, find_known
 from alignkit_cli.options import alignkit_command, argument, note, quiet_option, write_output
 from alignkit_cli.parameter_types import OutputFolder
 from alignkit_cli.progress import ProgressBar
@@ -50,15 +50,24 @@ def fetch_command(name: str | None, folder: str | None, quiet: bool) -> None:
 
 
 def copy_sample(folder: str) -> int:
-    """Copy the files of the sample, the training text under the name that the guides use; return their number."""
+    """Copy the files of the sample, the training text under the name that the guides use; return their number.
+
+    Raises:
+        InputError: another file has the name of one of them; nothing is written then.
+    """
     import alignkit_data
     from alignkit.support.files import atomic_write
 
     Path(folder).mkdir(parents=True, exist_ok=True)
-    for name in alignkit_data.FILES:
-        with atomic_write(Path(folder, name.replace("train.", "corpus."))) as file:
-            file.write(alignkit_data.path(name).read_bytes())
-    return len(alignkit_data.FILES)
+    names = {Path(folder, name.replace("train.", "corpus.")): name for name in alignkit_data.FILES}
+    contents = {path: alignkit_data.path(name).read_bytes() for path, name in names.items()}
+    for path, content in contents.items():
+        if path.exists() and path.read_bytes() != content:
+            raise InputError(path, "is there already and is not the sample's", remedy="give another folder")
+    for path, content in contents.items():
+        with atomic_write(path) as file:
+            file.write(content)
+    return len(contents)
 
 
 def describe(data: DataSet) -> str:

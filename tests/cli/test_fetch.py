@@ -36,6 +36,13 @@ def test_the_sample_is_copied(alignkit, tmp_path):
         assert (tmp_path / "s" / copy).read_bytes() == alignkit_data.path(name).read_bytes()
 
 
+def test_the_sample_replaces_no_file_of_the_users(alignkit, failure, tmp_path):
+    (tmp_path / "corpus.en").write_text("mine\n")
+    failure(alignkit("fetch", "sample", "-o", tmp_path), "corpus.en: is there already and is not the sample's")
+    assert [path.name for path in tmp_path.iterdir()] == ["corpus.en"]
+    assert (tmp_path / "corpus.en").read_text() == "mine\n"
+
+
 def test_terms_are_shown(alignkit, server, tmp_path):
     outcome = alignkit("fetch", "tiny", "-o", tmp_path / "t")
     assert (outcome.code, outcome.out) == (0, b"")
