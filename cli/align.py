@@ -20,25 +20,7 @@ from alignkit.links.heuristics import method_names
 from alignkit.pipeline.settings import KNOWLEDGE, METHODS, QUALITIES, AlignSettings, FitSettings, LinkSettings
 from alignkit.support.settings import SCORE_ENDINGS, assigned
 from alignkit.types import Progress
-from alignkit_cli.options import (
-    Option,
-    alignkit_command,
-    choice_option,
-    choose_text,
-    give_memory_back,
-    needs,
-    note,
-    output_option,
-    quiet_option,
-    sample_option,
-    set_option,
-    setting_option,
-    text_arguments,
-    threads_option,
-    together,
-    tokenize_option,
-    write_output,
-)
+from alignkit_cli import shared
 from alignkit_cli.parameter_types import (
     PASSES,
     SHARE,
@@ -62,15 +44,15 @@ PRINTED = (
 #: Seconds from which on the number of pairs a second means something.
 LEAST_TIMED = 0.1
 
-knowledge_options = together(
-    setting_option(
+knowledge_options = shared.together(
+    shared.setting_option(
         FitSettings,
         "prior",
         type=TEXT,
         help="Use a dictionary or lexicon as a prior. `alignkit lexicon`, Moses and eflomal write lexicons. Its "
         "probabilities count like some occurrences of each word.",
     ),
-    setting_option(
+    shared.setting_option(
         FitSettings,
         "start",
         type=InputPath(),
@@ -78,7 +60,7 @@ knowledge_options = together(
         "pairs that it does not have start uniform.",
     ),
 )
-result_options = together(
+result_options = shared.together(
     click.option(
         "--fit-on",
         type=Checked("n|p%", "alignkit.pipeline.align:sample_share"),
@@ -93,7 +75,7 @@ result_options = together(
     ),
     click.option(
         "--save-scores",
-        type=OutputPath(*SCORE_ENDINGS),
+        type=OutputPath(SCORE_ENDINGS),
         help="Also write the score matrices to FILE.npz or, with pyarrow, to FILE.parquet.",
     ),
     click.option(
@@ -101,7 +83,7 @@ result_options = together(
         type=OutputPath(),
         help="Also write a table (TSV) of the iterations: log-likelihood, or score with priors, and seconds.",
     ),
-    choice_option(
+    shared.choice_option(
         "--format",
         "output_format",
         choices=OUTPUT_FORMATS,
@@ -109,15 +91,15 @@ result_options = together(
         + "; ".join(f"{name}: {one.help}" for name, one in OUTPUT_FORMATS.items())
         + ".",
     ),
-    threads_option,
-    output_option,
-    quiet_option,
+    shared.threads_option,
+    shared.output_option,
+    shared.quiet_option,
 )
 
 
-def symmetrization_option(what: str) -> Option:
+def symmetrization_option(what: str) -> shared.Option:
     """--symmetrize; ``what`` says what it does."""
-    return setting_option(
+    return shared.setting_option(
         LinkSettings,
         "symmetrization",
         "--symmetrize",
@@ -128,10 +110,9 @@ def symmetrization_option(what: str) -> Option:
     )
 
 
-@alignkit_command("align", "alignkit align corpus.de corpus.en --save-model m.npz -o links")
-@text_arguments
-@tokenize_option
-@sample_option
+@shared.command("align", "alignkit align corpus.de corpus.en --save-model m.npz -o links")
+@shared.text_arguments
+@shared.tokenize_option
 @click.option(
     "--model",
     "models",
@@ -140,7 +121,7 @@ def symmetrization_option(what: str) -> Option:
     help="Align with a saved model, or a run of `alignkit train`, instead of fitting one. A checkpoint works too. "
     "Give it twice, with models of both directions, to combine their links.",
 )
-@setting_option(
+@shared.setting_option(
     LinkSettings,
     "threshold",
     type=SHARE,
@@ -148,7 +129,7 @@ def symmetrization_option(what: str) -> Option:
     f"[default: {JOINT_THRESHOLD}, or the model's]",
 )
 @symmetrization_option("Combine the links of two saved models (--model twice).")
-@setting_option(
+@shared.setting_option(
     FitSettings,
     "quality",
     type=click.Choice(list(QUALITIES)),
@@ -156,14 +137,14 @@ def symmetrization_option(what: str) -> Option:
     "small ones. best takes seven to nine times as long on large texts and two to three times on small ones; "
     "below some 2,000 sentence pairs it equals normal.",
 )
-@setting_option(
+@shared.setting_option(
     FitSettings,
     "keep_case",
     is_flag=True,
     help="Treat words that differ only in case as different words, and use words only, not their parts.",
 )
 @knowledge_options
-@setting_option(
+@shared.setting_option(
     FitSettings,
     "embeddings",
     type=EmbeddingSource(),
@@ -173,14 +154,14 @@ def symmetrization_option(what: str) -> Option:
     "sentence pairs. FOLDER holds another encoder for Hugging Face's transformers. FILE holds word vectors of "
     "both languages in one space, in the text format of word2vec and fastText; give one file or two.",
 )
-@setting_option(
+@shared.setting_option(
     LinkSettings,
     "adapt",
     is_flag=True,
     help="With --model: adapt the joint model to each block of the text before linking it (from standard input, "
     "to each pair). Links of words that the model has not seen get far better.",
 )
-@setting_option(
+@shared.setting_option(
     LinkSettings,
     "gold",
     type=TEXT,
@@ -200,13 +181,13 @@ def symmetrization_option(what: str) -> Option:
     help="Prune the saved model to a file of at most this size, such as 100M. It keeps the word pairs with the "
     "most expected links; a message gives the share of the others.",
 )
-@choice_option(
+@shared.choice_option(
     "--on-error",
     choices=["stop", "skip"],
     help='With --model and "-" as SRC: stop at a malformed line, or skip it and print an empty line for it. At '
     "the end, standard error gives the number of skipped lines.",
 )
-@choice_option(
+@shared.choice_option(
     "--kind",
     choices=KINDS,
     help="The scores that --save-scores writes: alpha, the posterior over source words, or beta, Trans(target "
@@ -240,11 +221,13 @@ def align_command(models: tuple[str, ...], on_error: str, **options: Any) -> Non
     if len(models) > 2:
         raise click.UsageError("Give one --model, or two of opposite directions.")
     model = (models[0], models[1]) if len(models) == 2 else models[0] if models else None
-    needs("symmetrization", "two of --model; the default aligner already has both directions", len(models) == 2)
+    shared.needs(
+        "symmetrization", "two of --model; the default aligner already has both directions", len(models) == 2
+    )
     for name in ("save_model", "fit_on", "trace", *(field.name for field in fields(FitSettings))):
-        needs(name, "a fit, not with --model", model is None)
-    needs("adapt", "--model", model is not None)
-    needs(
+        shared.needs(name, "a fit, not with --model", model is None)
+    shared.needs("adapt", "--model", model is not None)
+    shared.needs(
         "model_size", "--save-model without --gold", options["save_model"] is not None and options["gold"] is None
     )
     settings = align_settings(options)
@@ -277,30 +260,29 @@ def fit_command(method: str, what: str) -> click.Command:
 
     run.__doc__ = f"{what}\n\n{PRINTED}"
     values = {each.name: getattr(estimation, each.name) for each in fields(estimation)}
-    model = [setting_option(estimation, "iterations", type=PASSES, help="Number of EM iterations.")]
+    model = [shared.setting_option(estimation, "iterations", type=PASSES, help="Number of EM iterations.")]
     if "null" in values:
         null = "Whether a target word may come from NULL, an empty word that every source sentence gets."
-        model.append(setting_option(estimation, "null", "--null/--no-null", help=null))
+        model.append(shared.setting_option(estimation, "null", "--null/--no-null", help=null))
     others = ", ".join(f"{name} ({json.dumps(value)})" for name, value in values.items() if name not in OWN)
     model.append(
-        set_option(
+        shared.set_option(
             f"Another setting of the model; may be given several times. The settings are {others}; "
             f"`{type(estimation).__name__}` in docs/api.md explains them."
         )
     )
     if METHODS[method].takes >= KNOWLEDGE:
         model.append(knowledge_options)
-    reverse = setting_option(
+    reverse = shared.setting_option(
         FitSettings,
         "reverse",
         is_flag=True,
         show_default=False,
         help="Fit p(source | target); links are still printed with the source first.",
     )
-    options = together(
-        text_arguments,
-        tokenize_option,
-        sample_option,
+    options = shared.together(
+        shared.text_arguments,
+        shared.tokenize_option,
         *model,
         reverse,
         symmetrization_option(
@@ -310,7 +292,7 @@ def fit_command(method: str, what: str) -> click.Command:
         result_options,
     )
     example = f"alignkit {method} corpus.de corpus.en --symmetrize gdfa -o links"
-    return alignkit_command(method, example)(options(run))
+    return shared.command(method, example)(options(run))
 
 
 ibm1_command = fit_command(
@@ -350,15 +332,15 @@ def align_and_write(
         model: a saved aligner, or one of each direction; None: one is fitted.
         skip: go on after malformed lines of a stream.
     """
-    source, target = choose_text(options["source"], options["target"], options["sample"])
+    source, target = shared.choose_text(options)
     threads, quiet, scores = options["threads"], options["quiet"], options["save_scores"]
     fit_on, shard = options["fit_on"], options.get("shard")
     streamed = model is not None and source == "-" and target is None
     gold = settings.linking.gold
     in_blocks = streamed or shard is not None or fit_on is not None or settings.linking.adapt
-    needs("shard", "--model and files", model is not None and not streamed)
-    needs("on_error", '--model and "-" as SRC', streamed)
-    needs("kind", "--save-scores", scores is not None)
+    shared.needs("shard", "--model and files", model is not None and not streamed)
+    shared.needs("on_error", '--model and "-" as SRC', streamed)
+    shared.needs("kind", "--save-scores", scores is not None)
     if scores is not None and (in_blocks or settings.fitting.reverse):
         refused = 'with none of --fit-on, --adapt, --shard and "-"' if in_blocks else "not with --reverse"
         raise click.UsageError(
@@ -381,7 +363,7 @@ def align_and_write(
         whole = scores is not None or gold is not None
         in_blocks |= model is not None and not whole and path_read_once(PairFiles(source, target)) is None
         if model is None:
-            give_memory_back()
+            shared.give_memory_back()
         label = "fitting" if model is None else "aligning"
         with ProgressBar(label, quiet, 1 if settings.linking.symmetrization is None else 2) as bar:
             trace = None if options["trace"] is None else FitTrace(bar)
@@ -394,16 +376,16 @@ def align_and_write(
                 aligned = align(source, target, **how)
                 aligner, blocks = aligned.aligner, iter([aligned])
         if options["lowercase"] and getattr(aligner, "folds_case", False) and settings.fitting.embeddings is None:
-            note("--lowercase does not change the links: this model ignores case", quiet)
+            shared.note("--lowercase does not change the links: this model ignores case", quiet)
         if trace is not None:
-            write_output("\n".join(trace.rows), options["trace"])
+            shared.write_output("\n".join(trace.rows), options["trace"])
         if options["save_model"] is not None:
             if options.get("model_size") is not None:
                 from alignkit.classical.hmm.joint import JointHMM, pruned
 
                 assert isinstance(aligner, JointHMM)  # of `align`, which fits no other
                 aligner, lost = pruned(aligner, options["model_size"])
-                note(f"{options['save_model']}: {lost}", quiet)
+                shared.note(f"{options['save_model']}: {lost}", quiet)
             aligner.save(options["save_model"])
         if scores is not None:
             aligned.score(options.get("kind", "alpha")).save(scores)
@@ -415,7 +397,7 @@ def align_and_write(
     names = [options.get(name) for name in ("output", "save_model", "save_scores", "sentence_scores", "trace")]
     made = "".join(f"; {name}" for name in names if name not in (None, "-"))
     rate = f" ({written.pairs / seconds:,.0f} pairs/s)" if seconds >= LEAST_TIMED else ""
-    note(f"{written}, {seconds:.1f} s{rate}{made}", quiet and not written.malformed)
+    shared.note(f"{written}, {seconds:.1f} s{rate}{made}", quiet and not written.malformed)
 
 
 class FitTrace:

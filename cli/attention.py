@@ -10,24 +10,15 @@ import click
 from alignkit.errors import AlignkitError, counted
 from alignkit.lab.interop.heads import QUANTITIES
 from alignkit.text.pairs import check_has_words
-from alignkit_cli.options import (
-    alignkit_command,
-    argument,
-    device_option,
-    note,
-    reading_of,
-    reading_options,
-    side_arguments,
-    work_options,
-)
+from alignkit_cli import shared
 from alignkit_cli.parameter_types import NATURAL, Checked, OutputPath
 from alignkit_cli.progress import ProgressBar
 
 
-@alignkit_command("attention", "alignkit attention Helsinki-NLP/opus-mt-de-en corpus.de corpus.en -o heads.npz")
-@argument("model", metavar="MODEL", help="A folder with the model, or a name that transformers downloads.")
-@side_arguments(required=True)
-@click.option("-o", "--output", required=True, type=OutputPath(".npz"), help="The attention file to write.")
+@shared.command("attention", "alignkit attention Helsinki-NLP/opus-mt-de-en corpus.de corpus.en -o heads.npz")
+@shared.argument("model", metavar="MODEL", help="A folder with the model, or a name that transformers downloads.")
+@shared.side_arguments(required=True)
+@click.option("-o", "--output", required=True, type=OutputPath((".npz",)), help="The attention file to write.")
 @click.option(
     "--layer",
     "layers",
@@ -59,9 +50,9 @@ from alignkit_cli.progress import ProgressBar
     "--source-language", metavar="CODE", help="The source language code of a multilingual model, such as deu_Latn."
 )
 @click.option("--target-language", metavar="CODE", help="The target language code of a multilingual model.")
-@device_option
-@reading_options
-@work_options
+@shared.device_option
+@shared.reading_options
+@shared.work_options
 def attention_command(model: str, output: str, quiet: bool, **options: Any) -> None:
     """Save a Hugging Face model's attention to the source, for every layer and head.
 
@@ -86,7 +77,7 @@ def attention_command(model: str, output: str, quiet: bool, **options: Any) -> N
     from alignkit.neural.devices import set_threads
     from alignkit.text.pairs import read_line_pairs
 
-    pairs = read_line_pairs(options["source"], options["target"], **reading_of(options))
+    pairs = read_line_pairs(options["source"], options["target"], **shared.reading_of(options))
     check_has_words(pairs, "score")
     set_threads(options["threads"])
     languages = {name: options[name] for name in ("source_language", "target_language")}
@@ -115,4 +106,4 @@ def attention_command(model: str, output: str, quiet: bool, **options: Any) -> N
     made |= {"prefix": options["prefix"], "quantity": quantity if quantity != QUANTITIES[0] else None}
     heads = replace(heads, made={name: value for name, value in made.items() if value})
     heads.save(output)
-    note(f"{output}: {counted(len(heads), 'sentence pair')}, {heads.described}", quiet)
+    shared.note(f"{output}: {counted(len(heads), 'sentence pair')}, {heads.described}", quiet)

@@ -13,19 +13,7 @@ from alignkit.metrics.registry import MAIN, SCORE_METRICS
 from alignkit.neural.settings import CLASSIFIER_PRESETS
 from alignkit.support.packages import missing, need
 from alignkit.support.settings import assigned
-from alignkit_cli.options import (
-    alignkit_command,
-    argument,
-    device_option,
-    encoding_option,
-    json_option,
-    note,
-    preset_option,
-    seed_option,
-    set_option,
-    work_options,
-    write_output,
-)
+from alignkit_cli import shared
 from alignkit_cli.parameter_types import TEXT, InputPath, OutputFolder
 from alignkit_cli.progress import ProgressBar
 
@@ -46,8 +34,8 @@ class TwoLabels(click.ParamType):
         return labels[0], labels[1]
 
 
-@alignkit_command("classify", "alignkit classify reviews.tsv -o runs/reviews")
-@argument(
+@shared.command("classify", "alignkit classify reviews.tsv -o runs/reviews")
+@shared.argument(
     "data",
     metavar="DATA",
     type=InputPath(stdin=True, folder=True),
@@ -71,18 +59,18 @@ class TwoLabels(click.ParamType):
 @click.option("--labels", type=TwoLabels(), help="Keep only the texts with these two labels.")
 @click.option("--lowercase", is_flag=True, help="Lower-case the texts while reading.")
 @click.option("--split-punctuation", is_flag=True, help="Make every punctuation mark a word.")
-@encoding_option
-@preset_option(CLASSIFIER_PRESETS, "Sizes and training: paper, as published; small, for trying it out.")
+@shared.encoding_option
+@shared.preset_option(CLASSIFIER_PRESETS, "Sizes and training: paper, as published; small, for trying it out.")
 @click.option("--vectors", type=TEXT, help="Word vectors in GloVe's text format, from which the embeddings start.")
-@set_option(
+@shared.set_option(
     "Any other setting, such as training.steps=500 or network.attention=feed-forward+entmax15; a name that does "
     "not exist lists them all. May be given several times."
 )
-@seed_option("The seed of the first run and the bootstrap; the other runs have the next seeds.")
+@shared.seed_option("The seed of the first run and the bootstrap; the other runs have the next seeds.")
 @click.option("--leave-one-out", "loo", is_flag=True, help="Also score by leaving out each word in turn.")
-@device_option
-@json_option("Print JSON, with the time course of training.")
-@work_options
+@shared.device_option
+@shared.json_option("Print JSON, with the time course of training.")
+@shared.work_options
 def classify_command(data: str, folder: str, quiet: bool, **options: Any) -> None:
     """Train classifiers on labelled text and show what their attention has learned.
 
@@ -108,10 +96,10 @@ def classify_command(data: str, folder: str, quiet: bool, **options: Any) -> Non
     with ProgressBar("classify", quiet) as bar:
         found = classify(folder, text, held, names, settings, progress=bar, **more)
     if found.logistic is None:
-        note(str(missing("sklearn")), quiet)
+        shared.note(str(missing("sklearn")), quiet)
     facts = {"labels": list(names), "training_texts": len(text), "validation_texts": len(held)}
     render = classification_json if options["as_json"] else classification_text
-    write_output(render(found, settings, facts))
+    shared.write_output(render(found, settings, facts))
 
 
 def classification_text(found: Classification, settings: ClassifySettings, facts: dict[str, Any]) -> str:

@@ -13,26 +13,7 @@ from alignkit.lab.report.tables import metric_matrix, to_json
 from alignkit.metrics.registry import METRICS, SCORE_METRICS
 from alignkit.support.packages import need
 from alignkit.text.pairs import check_has_words
-from alignkit_cli.options import (
-    alignkit_command,
-    choose_text,
-    device_option,
-    files_option,
-    json_option,
-    needs,
-    note,
-    percent_option,
-    reading_of,
-    reading_options,
-    run_option,
-    sample_option,
-    scores_option,
-    setting_option,
-    side_arguments,
-    with_given,
-    work_options,
-    write_output,
-)
+from alignkit_cli import shared
 from alignkit_cli.parameter_types import PASSES
 from alignkit_cli.progress import ProgressBar
 from alignkit_cli.show import beside, chosen_pairs, draw, picture
@@ -45,17 +26,17 @@ PICTURES = 2  #: pairs of the sample that are drawn
 FAINTEST = 0.1  #: weights below this are not drawn
 
 
-@alignkit_command("compare", "alignkit compare --neural runs/general --uniform runs/uniform")
-@side_arguments("[SRC]", more="  [default with --neural: the validation text of the run]")
-@run_option("--neural", "A network: a run directory of `alignkit train`, or one of its checkpoints (.pt).")
-@run_option("--uniform", "A second network, trained with --attention uniform, for uniform.beta.")
-@files_option(
+@shared.command("compare", "alignkit compare --neural runs/general --uniform runs/uniform")
+@shared.side_arguments("[SRC]", more="  [default with --neural: the validation text of the run]")
+@shared.run_option("--neural", "A network: a run directory of `alignkit train`, or one of its checkpoints (.pt).")
+@shared.run_option("--uniform", "A second network, trained with --attention uniform, for uniform.beta.")
+@shared.files_option(
     "--train",
     "training",
     help="The text to fit on, instead of SRC and TGT; with --neural, the text that the network was trained on, "
     "if the run directory has lost it.",
 )
-@setting_option(
+@shared.setting_option(
     CompareSettings,
     "metric",
     type=click.Choice([metric.name for metric in SCORE_METRICS]),
@@ -63,7 +44,7 @@ FAINTEST = 0.1  #: weights below this are not drawn
     + "; ".join(f"{one.name}: {one.describe(CompareSettings())}" for one in SCORE_METRICS)
     + ".",
 )
-@setting_option(
+@shared.setting_option(
     CompareSettings,
     "also",
     multiple=True,
@@ -72,14 +53,14 @@ FAINTEST = 0.1  #: weights below this are not drawn
     help=f"Also compare these scores: {'; '.join(f'{name}, {what}' for name, what in ALSO.items())}. May be given "
     "several times.",
 )
-@setting_option(CompareSettings, "iterations", type=PASSES, help="Number of EM iterations of IBM Model 1.")
-@percent_option()
-@scores_option("Also compare the alpha scores of another system on the scored pairs")
-@device_option
-@json_option("Print JSON with counts and intervals.")
-@sample_option
-@reading_options
-@work_options
+@shared.setting_option(CompareSettings, "iterations", type=PASSES, help="Number of EM iterations of IBM Model 1.")
+@shared.percent_option()
+@shared.scores_option("Also compare the alpha scores of another system on the scored pairs")
+@shared.device_option
+@shared.json_option("Print JSON with counts and intervals.")
+@shared.sample_option
+@shared.reading_options
+@shared.work_options
 def compare_command(**options: Any) -> None:
     """Compare classical aligners, a network's attention and other systems.
 
@@ -96,13 +77,13 @@ def compare_command(**options: Any) -> None:
     (about a minute), and some sentence pairs are drawn above the table.
     """
     if options["sample"]:
-        options["source"], options["target"] = choose_text(options["source"], options["target"], True)
+        options["source"], options["target"] = shared.choose_text(options)
     neural, quiet = options["neural"], options["quiet"]
-    settings = with_given(CompareSettings(), options)
+    settings = shared.with_given(CompareSettings(), options)
     is_neural = neural is not None or options["source"] is None
     if not is_neural:
         for name in ("uniform", "device"):
-            needs(name, "--neural", there=False)
+            shared.needs(name, "--neural", there=False)
         for name in set(settings.also) - {"ibm1.alpha"}:
             raise click.UsageError(f"--also {name} goes only with --neural.")
     elif neural is None and any(options[name] is not None for name in ("uniform", "training")):
@@ -118,43 +99,36 @@ def compare_command(**options: Any) -> None:
 
     training, pairs = None, None
     if options["training"] is not None:
-        training = read_line_pairs(*options["training"], **reading_of(options))
+        training = read_line_pairs(*options["training"], **shared.reading_of(options))
         check_has_words(training, "fit on (--train)")
     if options["source"] is not None:
-        pairs = read_line_pairs(options["source"], options["target"], **reading_of(options))
+        pairs = read_line_pairs(options["source"], options["target"], **shared.reading_of(options))
         check_has_words(pairs, "score")
 
     if pairs is not None and not is_neural:
         with ProgressBar("align", quiet) as bar:
             found = compare_classical(pairs, options["scores"], training=training, settings=settings, progress=bar)
     else:
-        with tempfile.TemporaryDirectory(prefix="alignkit-") as folder, ProgressBar("proxy", quiet) as bar:
-            found = compare_networks(
-                neural or train_on_sample(folder, settings.seed, settings.device, quiet),
-                options["uniform"],
-                pairs=pairs,
-                training=training,
-                others=options["scores"],
-                settings=settings,
-                progress=bar,
-            )
+        with tempfile.TemporaryDirectory(prefix="alignkit-") as folder:
+            if neural is None:
+                train_on_sample(folder, settings, quiet)
+            more = {"pairs": pairs, "training": training, "others": options["scores"], "settings": settings}
+            with ProgressBar("proxy", quiet) as bar:
+                found = compare_networks(neural or folder, options["uniform"], progress=bar, **more)
     if found.network is not None and neural is None and not options["as_json"]:
         draw(sample_pictures(found.network))
-    write_output(render_comparison(found, settings, options["as_json"]))
+    shared.write_output(render_comparison(found, settings, options["as_json"]))
 
 
-def train_on_sample(folder: str, seed: int, device: str, quiet: bool) -> str:
-    """Train the small preset on the embedded sample; returns the run directory."""
-    from alignkit.neural.settings import PRESETS
-    from alignkit.neural.training.translation import train_translation
-    from alignkit.text.pairs import read_line_pairs
+def train_on_sample(folder: str, settings: CompareSettings, quiet: bool) -> None:
+    """Train the small preset on the embedded sample."""
+    from alignkit.pipeline.training import train
 
-    texts = [read_line_pairs(*choose_text(None, None, True, part)) for part in ("train", "test")]
-    note("training a small network on the bundled sample (it is not kept; see `alignkit train`) ...", quiet)
+    shared.note("training a small network on the bundled sample (it is not kept; see `alignkit train`) ...", quiet)
+    how = {"seed": settings.seed, "device": settings.device, "threads": settings.threads or 1}
+    texts = {"valid": shared.sample_files("test"), "output": folder}
     with ProgressBar("network", quiet) as bar:
-        settings = PRESETS["small"].change(training={"seed": seed})
-        train_translation(folder, texts[0], texts[1], settings, bar, device)
-    return folder
+        train(*shared.sample_files("train"), **texts, preset="small", **how, progress=bar)
 
 
 def sample_pictures(network: Aligner) -> list[str]:
@@ -162,8 +136,8 @@ def sample_pictures(network: Aligner) -> list[str]:
     from alignkit.pipeline.align import align
     from alignkit.text.pairs import read_text
 
-    counting = align(*choose_text(None, None, True, "train"), method="ibm1", threads=1).aligner
-    bitext = read_text(*choose_text(None, None, True, "test"))
+    counting = align(*shared.sample_files("train"), method="ibm1", threads=1).aligner
+    bitext = read_text(*shared.sample_files("test"))
     counts, attention = counting.score(bitext, "alpha"), network.on_words().score(bitext, "alpha")
     lines = []
     for m in chosen_pairs(bitext.shapes.tolist(), (0, PICTURES)):

@@ -10,21 +10,8 @@ import click
 from alignkit.errors import InputError, counted
 from alignkit.lab.report.tables import align_columns, class_tables, finite, percent, records, to_json
 from alignkit.pipeline.settings import ReadSettings
-from alignkit_cli.options import (
-    alignkit_command,
-    are_links,
-    argument,
-    choose_linked_text,
-    json_option,
-    reading_options,
-    sample_option,
-    side_arguments,
-    tokenize_option,
-    with_given,
-    work_options,
-    write_output,
-)
-from alignkit_cli.parameter_types import TEXT, EmbeddingSource, OutputPath
+from alignkit_cli import shared
+from alignkit_cli.parameter_types import EmbeddingSource, OutputPath
 from alignkit_cli.progress import ProgressBar
 
 if TYPE_CHECKING:
@@ -38,15 +25,11 @@ OTHER_EVIDENCE = (
 )
 
 
-@alignkit_command("diagnose", "alignkit diagnose corpus.de corpus.en links")
-@side_arguments()
-@argument(
-    "links",
-    metavar="LINKS",
-    required=False,
-    type=TEXT,
-    help="The links of the text, or of its first lines, with or without probabilities; the views learn from the "
-    "whole text.",
+@shared.command("diagnose", "alignkit diagnose corpus.de corpus.en links")
+@shared.linked_text_arguments(
+    "The links of the text, or of its first lines, with or without probabilities; the views learn from the whole "
+    "text.",
+    "LINKS",
 )
 @click.option(
     "--per-sentence", type=OutputPath(), help="Also write the estimates and counts of every pair as CSV."
@@ -58,12 +41,9 @@ OTHER_EVIDENCE = (
     help="Embeddings as evidence, as for `alignkit align`; without them, links that were made with embeddings are "
     "judged too severely.",
 )
-@json_option("Print one JSON object; figures are fractions.")
-@sample_option
-@reading_options
-@tokenize_option
-@work_options
-def diagnose_command(source: str | None, target: str | None, links: str | None, **options: Any) -> None:
+@shared.json_option("Print one JSON object; figures are fractions.")
+@shared.tokenize_option
+def diagnose_command(**options: Any) -> None:
     """Estimate how good an alignment is, and show where it is bad, without gold links.
 
     Several views of the text (its words, their first letters, subwords) are aligned, which takes as long as
@@ -74,7 +54,7 @@ def diagnose_command(source: str | None, target: str | None, links: str | None, 
     nine of ten cases, but only in about half of them if the links come from evidence that the views lack, such as
     embeddings.
     """
-    source, target, links = choose_linked_text(source, target, links, options["sample"])
+    source, target, links = shared.choose_linked_text(options)
     if links is None and not options["sample"]:  # they are malformed, or missing
         links, target = target, None
     if links is None:
@@ -85,23 +65,23 @@ def diagnose_command(source: str | None, target: str | None, links: str | None, 
     try:
         with ProgressBar("views", options["quiet"]) as bar:
             found = diagnose_links(
-                source, target, links, settings=with_given(ReadSettings(), options), progress=bar, **more
+                source, target, links, settings=shared.with_given(ReadSettings(), options), progress=bar, **more
             )
     except InputError as error:
-        if target is None and links != "-" and error.path != links and not are_links(links):
+        if target is None and links != "-" and error.path != links and not shared.are_links(links):
             raise click.UsageError(
                 "Missing argument LINKS (without TGT, SRC must be one file of both sides)."
             ) from error
         raise
     if options["per_sentence"] is not None:
         table = found.pairs.to_csv(index=False, lineterminator="\n", float_format="%.6g")
-        write_output(table.encode(), options["per_sentence"])
+        shared.write_output(table.encode(), options["per_sentence"])
     if options["as_json"]:
         facts = {"estimate": finite(asdict(found.expected) | found.facts), "findings": records(found.findings)}
         text = to_json(found.classes, "classes", facts)
     else:
         text = diagnosis_text(found, options["embeddings"] is not None)
-    write_output(text)
+    shared.write_output(text)
 
 
 def diagnosis_text(found: LinkDiagnosis, with_embeddings: bool) -> str:

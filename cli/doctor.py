@@ -10,12 +10,12 @@ from typing import Any
 
 import click
 
-from alignkit_cli.options import alignkit_command, quiet_option, write_output
+from alignkit_cli import shared
 
 
-@alignkit_command("doctor", "alignkit doctor")
+@shared.command("doctor", "alignkit doctor")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-@quiet_option
+@shared.quiet_option
 def doctor_command(as_json: bool, quiet: bool) -> None:
     """Show what alignkit finds on this machine, and how to install what is missing.
 
@@ -67,6 +67,6 @@ def doctor_command(as_json: bool, quiet: bool) -> None:
         *([f"problem: {problem}" for problem in problems] or ["no problems found"]),
     ]
     text = json.dumps(facts, indent=1) if as_json else "\n".join(lines)
-    write_output(text)
+    shared.write_output(text)
     if problems:
         click.get_current_context().exit(1)

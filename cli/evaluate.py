@@ -12,16 +12,7 @@ import click
 from alignkit.lab.report.tables import class_tables, finite, records
 from alignkit.links.formats import GOLD_BASES, GOLD_FORMATS
 from alignkit.links.gold import FEWEST_LINES
-from alignkit_cli.options import (
-    alignkit_command,
-    argument,
-    choice_option,
-    choose_text,
-    files_option,
-    json_option,
-    quiet_option,
-    write_output,
-)
+from alignkit_cli import shared
 from alignkit_cli.parameter_types import InputPath, OutputPath
 
 if TYPE_CHECKING:
@@ -33,15 +24,15 @@ LINKS = InputPath(stdin=True, scores=True)
 NAMES = {"AER": "aer", "precision": "precision", "recall": "recall", "F1": "f1"}
 
 
-@alignkit_command("evaluate", "alignkit evaluate gold links --by-class")
-@argument(
+@shared.command("evaluate", "alignkit evaluate gold links --by-class")
+@shared.argument(
     "gold",
     metavar="GOLD",
     required=False,
     type=LINKS,
     help='Gold links: sure ones as "s-t", possible ones as "spt" or "s?t". With --sample, give HYP alone.',
 )
-@argument(
+@shared.argument(
     "hypothesis",
     metavar="HYP",
     required=False,
@@ -49,25 +40,25 @@ NAMES = {"AER": "aer", "precision": "precision", "recall": "recall", "F1": "f1"}
     help="The links to score. Lines beyond those of GOLD are not compared. It may also be a head of an attention "
     "file, FILE:LAYER.HEAD (see `alignkit heads`), which links each target word to its best source word.",
 )
-@choice_option(
+@shared.choice_option(
     "--gold-format",
     choices=GOLD_FORMATS,
     help='pharaoh: a line of links per sentence pair; naacl: a line "sentence s t [S|P]" per link, all counted '
     "from 1. auto decides by the first line, here and in HYP.",
 )
-@choice_option(
+@shared.choice_option(
     "--gold-base",
     choices=GOLD_BASES,
     help="The first token index in GOLD. auto takes 1 for naacl; for pharaoh it takes 1, with a warning, if "
     f"index 0 never occurs and the sentence lengths (--text) or at least {FEWEST_LINES} lines confirm it.",
 )
-@choice_option("--hyp-base", "hypothesis_base", choices=GOLD_BASES, help="The same of HYP.")
+@shared.choice_option("--hyp-base", "hypothesis_base", choices=GOLD_BASES, help="The same of HYP.")
 @click.option(
     "--sample",
     is_flag=True,
     help="Score links of the sample's text (`alignkit align --sample`) against its gold links.",
 )
-@files_option(
+@shared.files_option(
     "--text",
     help="The text, to find the index base and links outside their sentence pair, which are errors. It may "
     "continue after the last gold pair, as HYP may; --by-class counts words in all of it.",
@@ -79,8 +70,8 @@ NAMES = {"AER": "aer", "precision": "precision", "recall": "recall", "F1": "f1"}
     "--text also word frequency, punctuation and sentence length.",
 )
 @click.option("--per-sentence", type=OutputPath(), help="Also write counts and measures of every pair as CSV.")
-@json_option("Print one JSON object; figures are fractions.")
-@quiet_option
+@shared.json_option("Print one JSON object; figures are fractions.")
+@shared.quiet_option
 def evaluate_command(
     gold: str | None, hypothesis: str | None, per_sentence: str | None, by_class: bool, **options: Any
 ) -> None:
@@ -96,7 +87,7 @@ def evaluate_command(
         if hypothesis is not None:
             raise click.UsageError("Give GOLD or --sample, not both.")
         gold, hypothesis = os.fspath(alignkit_data.path("test.gold")), gold
-        options["text"] = options["text"] or choose_text(None, None, True)
+        options["text"] = options["text"] or shared.sample_files()
     if gold is None or hypothesis is None:
         raise click.UsageError(f"Missing argument {'HYP' if gold else 'GOLD'}.")
     from alignkit.uses.evaluation import read_evaluated
@@ -105,9 +96,9 @@ def evaluate_command(
     found = read_evaluated(gold, hypothesis, **reading)
     counts = found.counts()
     if per_sentence is not None:
-        write_output(pairs_csv(counts), per_sentence)
+        shared.write_output(pairs_csv(counts).encode(), per_sentence)
     errors = found.errors() if by_class else None
-    write_output(as_text(counts, errors, options["as_json"]))
+    shared.write_output(as_text(counts, errors, options["as_json"]))
 
 
 def as_text(counts: LinkCounts, errors: pd.DataFrame | None, as_json: bool) -> str:
@@ -134,13 +125,14 @@ def as_text(counts: LinkCounts, errors: pd.DataFrame | None, as_json: bool) -> s
     return "\n\n".join([line, class_tables(errors, ("links", "sure", "wrong", "missed")), note])
 
 
-def pairs_csv(counts: LinkCounts) -> bytes:
+def pairs_csv(counts: LinkCounts) -> str:
     """CSV with a row per sentence pair; empty where a measure is not defined."""
-    rows = ["line,links,sure,possible,links_in_sure,links_in_possible,aer,precision,recall,f1"]
-    columns = (counts.found, counts.sure, counts.possible, counts.in_sure, counts.in_possible)
-    numbers = zip(*(column.tolist() for column in columns), strict=True)
-    for line, (integers, result) in enumerate(zip(numbers, counts.each(), strict=True), 1):
-        shares = (getattr(result, field) for field in NAMES.values())
-        cells = [*map(str, integers), *("" if math.isnan(x) else f"{x:.6g}" for x in shares)]
-        rows.append(",".join([str(line), *cells]))
-    return "".join(f"{row}\n" for row in rows).encode()
+    import pandas as pd
+
+    from alignkit.metrics.aer import AER
+
+    names = ("links", "sure", "possible", "links_in_sure", "links_in_possible")
+    columns, measures = dict(zip(names, vars(counts).values(), strict=True)), AER.values(counts)
+    columns |= {name: measures[name] for name in NAMES.values()}
+    table = pd.DataFrame(columns, index=pd.RangeIndex(1, len(counts) + 1, name="line"))
+    return str(table.to_csv(float_format="%.6g", lineterminator="\n"))

@@ -9,7 +9,7 @@ import click
 
 from alignkit.errors import find_known
 from alignkit.support.packages import is_here, missing, need
-from alignkit_cli.options import alignkit_command, argument, note, quiet_option, set_option, write_output
+from alignkit_cli import shared
 from alignkit_cli.parameter_types import THREADS, OutputFolder
 from alignkit_cli.progress import ProgressBar
 
@@ -21,22 +21,22 @@ def list_experiments(context: click.Context, _: click.Parameter, listing: bool) 
 
         if context.params["as_json"]:
             rows = [{"name": e.name, "summary": e.summary, "source": e.source} for e in EXPERIMENTS.values()]
-            write_output((json.dumps(rows, indent=1) + "\n").encode(), None)
+            shared.write_output((json.dumps(rows, indent=1) + "\n").encode(), None)
             context.exit()
         width = max(map(len, EXPERIMENTS), default=0)
         lines = [f"{e.name:<{width}}  {e.summary} ({e.source})" for e in EXPERIMENTS.values()]
-        write_output(("\n".join(lines) + "\n").encode(), None)
+        shared.write_output(("\n".join(lines) + "\n").encode(), None)
         context.exit()
 
 
-@alignkit_command("experiment", "alignkit experiment toy-classifier -o results")
-@argument("name", metavar="NAME", required=False, help="One of the experiments that --list shows.")
+@shared.command("experiment", "alignkit experiment toy-classifier -o results")
+@shared.argument("name", metavar="NAME", required=False, help="One of the experiments that --list shows.")
 @click.option(
     "--list", is_flag=True, expose_value=False, callback=list_experiments, help="List all experiments and exit."
 )
 @click.option("--quick", is_flag=True, help="Run at a small size, not the paper's, in less than two minutes.")
 @click.option("--settings", "show", is_flag=True, help="List the settings of NAME with their values and exit.")
-@set_option("Change a setting; may be given several times.")
+@shared.set_option("Change a setting; may be given several times.")
 @click.option(
     "-o",
     "--output",
@@ -46,7 +46,7 @@ def list_experiments(context: click.Context, _: click.Parameter, listing: bool) 
 )
 @click.option("--json", "as_json", is_flag=True, is_eager=True, help="Print JSON instead of text.")
 @click.option("--threads", type=THREADS, help="Number of threads.  [default: all cores]")
-@quiet_option
+@shared.quiet_option
 def experiment_command(
     name: str | None,
     quick: bool,
@@ -72,7 +72,7 @@ def experiment_command(
     settings = experiment.settings(quick, assignments)
     if show:
         values = dataclasses.asdict(settings).items()
-        write_output("".join(f"{key}={text(value)}\n" for key, value in values).encode(), None)
+        shared.write_output("".join(f"{key}={text(value)}\n" for key, value in values).encode(), None)
         return
     need("torch", "sacrebleu")
     if folder is not None and not is_here("matplotlib"):
@@ -80,7 +80,7 @@ def experiment_command(
     size = "quick size" if quick else experiment.size_of(dataclasses.asdict(settings))
     if assignments:
         size += f", with {', '.join(assignments)}"
-    note(f"{name}: {size}", quiet)
+    shared.note(f"{name}: {size}", quiet)
     with ProgressBar(name, quiet) as bar:
         from alignkit.neural.devices import set_threads
 
@@ -88,9 +88,9 @@ def experiment_command(
         result = experiment.run(settings, bar, quick)
     paths = [] if folder is None else save_result(Path(folder), experiment, settings, result, size)
     rendered = result_json(experiment, settings, result, size) if as_json else None
-    write_output(rendered or result_text(experiment, result, size))
+    shared.write_output(rendered or result_text(experiment, result, size))
     for path in paths:
-        note(f"wrote {path}", quiet)
+        shared.note(f"wrote {path}", quiet)
 
 
 def text(value: object) -> str:

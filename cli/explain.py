@@ -8,17 +8,7 @@ import click
 
 from alignkit.lab.explain.registry import EXPLANATION_TESTS, UNTRAINED, ExplanationSettings
 from alignkit.lab.report.tables import NONE, align_columns, to_json
-from alignkit_cli.options import (
-    alignkit_command,
-    argument,
-    device_option,
-    json_option,
-    needs,
-    setting_option,
-    with_given,
-    work_options,
-    write_output,
-)
+from alignkit_cli import shared
 from alignkit_cli.parameter_types import COUNT, RunPath
 from alignkit_cli.progress import ProgressBar
 
@@ -29,8 +19,8 @@ TRAINED = tuple(name for name in EXPLANATION_TESTS if name not in UNTRAINED)
 ALL = "all"
 
 
-@alignkit_command("explain", "alignkit explain runs/reviews/standard")
-@argument(
+@shared.command("explain", "alignkit explain runs/reviews/standard")
+@shared.argument(
     "run_dir",
     metavar="RUN",
     type=RunPath("classify"),
@@ -53,8 +43,10 @@ ALL = "all"
     help=f"A test to run; may be given several times. {', '.join(TRAINED)} train networks.  "
     "[default: those that train none]",
 )
-@setting_option(ExplanationSettings, "limit", type=COUNT, help="Test only the first N texts.  [default: all]")
-@setting_option(
+@shared.setting_option(
+    ExplanationSettings, "limit", type=COUNT, help="Test only the first N texts.  [default: all]"
+)
+@shared.setting_option(
     ExplanationSettings,
     "avoid",
     multiple=True,
@@ -62,9 +54,9 @@ ALL = "all"
     help="A word that networks are trained not to attend to (inattention); may be given several times.  "
     f"[default: the {ExplanationSettings.avoided} words most indicative of the label]",
 )
-@json_option("Print JSON.")
-@device_option
-@work_options
+@shared.json_option("Print JSON.")
+@shared.device_option
+@shared.work_options
 def explain_command(**options: Any) -> None:
     """Test a classifier's attention as an explanation of its decisions, on the run's validation text.
 
@@ -79,17 +71,17 @@ def explain_command(**options: Any) -> None:
 
     named = options["tests"]
     tests = tuple(EXPLANATION_TESTS) if ALL in named else named or UNTRAINED
-    needs("avoid", "the test inattention", "inattention" in tests)
+    shared.needs("avoid", "the test inattention", "inattention" in tests)
     if "seeds" in named and not options["others"]:
         raise click.UsageError("--test seeds needs --other RUN, a run of another seed.")
     set_threads(options["threads"])
-    settings = with_given(ExplanationSettings(), options, tests=tests)
+    settings = shared.with_given(ExplanationSettings(), options, tests=tests)
     with ProgressBar("network", options["quiet"]) as bar:
         subject = subject_of_run(
             options["run_dir"], options["others"], settings, progress=bar, device=options["device"]
         )
         table = explanation_table(subject)
-    write_output(explanation_text(table, options["as_json"]))
+    shared.write_output(explanation_text(table, options["as_json"]))
 
 
 def explanation_text(table: pd.DataFrame, as_json: bool) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from alignkit.errors import InputError, find_known
-from alignkit_cli.options import alignkit_command, argument, note, quiet_option, write_output
+from alignkit_cli import shared
 from alignkit_cli.parameter_types import OutputFolder
 from alignkit_cli.progress import ProgressBar
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from alignkit.support.datasets import DataSet
 
 
-@alignkit_command("fetch", "alignkit fetch multi30k -o data")
-@argument("name", metavar="[NAME]", required=False, help="The data set; without it, all names are printed.")
+@shared.command("fetch", "alignkit fetch multi30k -o data")
+@shared.argument("name", metavar="[NAME]", required=False, help="The data set; without it, all names are printed.")
 @click.option("-o", "--output", "folder", type=OutputFolder(), help="The folder for the files.  [default: NAME]")
-@quiet_option
+@shared.quiet_option
 def fetch_command(name: str | None, folder: str | None, quiet: bool) -> None:
     """Download a public data set, and show its addresses, sizes, checksums and licence.
 
@@ -37,16 +37,18 @@ def fetch_command(name: str | None, folder: str | None, quiet: bool) -> None:
         width = max(map(len, DATA_SETS))
         titles = {"sample": "the German-English sentences that come with alignkit, with gold links for 100 pairs"}
         titles |= {each.name: each.title for each in DATA_SETS.values()}
-        write_output("".join(f"{each:<{width}}  {title}\n" for each, title in titles.items()).encode(), None)
+        shared.write_output(
+            "".join(f"{each:<{width}}  {title}\n" for each, title in titles.items()).encode(), None
+        )
         return
     if name == "sample":
-        note(f"{copy_sample(folder or name)} files in {folder or name}", quiet)
+        shared.note(f"{copy_sample(folder or name)} files in {folder or name}", quiet)
         return
     data, place = find_known(name, DATA_SETS, "data set"), folder if folder is not None else name
-    note(describe(data), quiet)
+    shared.note(describe(data), quiet)
     with ProgressBar(name, quiet) as bar:
         paths = fetch(data, place, bar)
-    note(f"{place}: {len(paths)} files, their SHA-256 in {SUMS}", quiet)
+    shared.note(f"{place}: {len(paths)} files, their SHA-256 in {SUMS}", quiet)
 
 
 def copy_sample(folder: str) -> int:

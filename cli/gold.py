@@ -8,49 +8,28 @@ import click
 
 from alignkit.errors import counted
 from alignkit.pipeline.settings import AlignSettings, ReadSettings
-from alignkit_cli.options import (
-    alignkit_command,
-    argument,
-    choose_linked_text,
-    note,
-    output_option,
-    reading_options,
-    sample_option,
-    side_arguments,
-    tokenize_option,
-    with_given,
-    work_options,
-    write_output,
-)
-from alignkit_cli.parameter_types import COUNT, TEXT
+from alignkit_cli import shared
+from alignkit_cli.parameter_types import COUNT
 from alignkit_cli.progress import ProgressBar
 
 PAIRS = 50  #: pairs in a page: what two hours of work are enough for
 
 
-@alignkit_command("gold", "alignkit gold corpus.de corpus.en links -o gold.html")
-@side_arguments()
-@argument(
-    "links",
-    metavar="[LINKS]",
-    required=False,
-    type=TEXT,
-    help="The links of the text, or of its first lines, as a draft.  [default: the text is aligned]",
+@shared.command("gold", "alignkit gold corpus.de corpus.en links -o gold.html")
+@shared.linked_text_arguments(
+    "The links of the text, or of its first lines, as a draft.  [default: the text is aligned]"
 )
 @click.option("--pairs", type=COUNT, default=PAIRS, show_default=True, help="The number of sentence pairs.")
-@output_option
-@sample_option
-@reading_options
-@tokenize_option
-@work_options
-def gold_command(source: str | None, target: str | None, links: str | None, **options: Any) -> None:
+@shared.output_option
+@shared.tokenize_option
+def gold_command(**options: Any) -> None:
     """Draw sentence pairs at random, and write a page on which to correct their links.
 
     The page is one HTML file. Its button saves gold links for `alignkit align SRC TGT --gold FILE`: a line for
     each pair of the text, blank for pairs that were not corrected. Pairs have 4 to 40 words a side.
     """
-    source, target, links = choose_linked_text(source, target, links, options["sample"])
-    reading = with_given(ReadSettings(), options)
+    source, target, links = shared.choose_linked_text(options)
+    reading = shared.with_given(ReadSettings(), options)
     from alignkit.links.gold import note_first, read_links_of
     from alignkit.pipeline.align import align
     from alignkit.text.pairs import read_text
@@ -67,6 +46,6 @@ def gold_command(source: str | None, target: str | None, links: str | None, **op
             note_first(links, draft, bitext.shapes)
             bitext = bitext.block(0, len(draft))
     chosen = pairs_to_annotate(bitext, options["pairs"])
-    write_output(annotation_page(bitext, draft, chosen), options["output"])
+    shared.write_output(annotation_page(bitext, draft, chosen), options["output"])
     links_of_page = sum(len(draft[int(m)]) for m in chosen)
-    note(f"{counted(len(chosen), 'pair')}, {counted(links_of_page, 'link')}", options["quiet"])
+    shared.note(f"{counted(len(chosen), 'pair')}, {counted(links_of_page, 'link')}", options["quiet"])

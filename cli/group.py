@@ -105,9 +105,9 @@ class LazyGroup(click.Group):
 def _help_all(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     """Print the help of the program and of all commands, with every option, and exit."""
     if asked and not ctx.resilient_parsing:
-        from alignkit_cli.options import IN_FULL
+        from alignkit_cli import shared
 
-        ctx.meta[IN_FULL] = True
+        ctx.meta[shared.IN_FULL] = True
         texts = [ctx.get_help()]
         for name in COMMANDS:
             command = cli.get_command(ctx, name)

@@ -11,16 +11,7 @@ from alignkit.lab.heads.exports import EXPORTS
 from alignkit.lab.report.tables import align_columns, finite, percent, records, to_json
 from alignkit.metrics.protocol import MetricSettings
 from alignkit.pipeline.settings import ReadSettings
-from alignkit_cli.options import (
-    alignkit_command,
-    argument,
-    json_option,
-    reading_options,
-    side_arguments,
-    with_given,
-    work_options,
-    write_output,
-)
+from alignkit_cli import shared
 from alignkit_cli.parameter_types import TEXT, InputPath, OutputPath
 from alignkit_cli.progress import ProgressBar
 
@@ -31,14 +22,14 @@ SHIFTS = ("", "+1")
 TOP = 10  #: rows of the printed table
 
 
-@alignkit_command("heads", "alignkit heads heads.npz corpus.de corpus.en --gold gold")
-@argument(
+@shared.command("heads", "alignkit heads heads.npz corpus.de corpus.en --gold gold")
+@shared.argument(
     "scores",
     metavar="SCORES",
     type=InputPath(),
     help="A file with several layers and heads, as `alignkit attention` writes it.",
 )
-@side_arguments(required=True)
+@shared.side_arguments(required=True)
 @click.option("--gold", type=TEXT, help="Gold links of these pairs to compare with.")
 @click.option(
     "--model",
@@ -71,7 +62,7 @@ TOP = 10  #: rows of the printed table
 )
 @click.option(
     "--save-model",
-    type=OutputPath(".npz"),
+    type=OutputPath((".npz",)),
     help="Also combine heads into an aligner for `alignkit align --model`; it runs new text through the model "
     "that made SCORES.",
 )
@@ -81,9 +72,9 @@ TOP = 10  #: rows of the printed table
     help="For speech: a JSON list of the [start, end] of every word, in seconds, on each line; heads are ranked "
     "by these times.",
 )
-@json_option("Print JSON with all heads and everything that was measured.")
-@reading_options
-@work_options
+@shared.json_option("Print JSON with all heads and everything that was measured.")
+@shared.reading_options
+@shared.work_options
 def heads_command(
     scores: str,
     source: str,
@@ -110,7 +101,7 @@ def heads_command(
             raise AlignkitError(
                 "--times goes with none of --gold, --model, --beta, --other, --export and --save-model"
             )
-        write_output(speech_text(scores, options["times"], options["as_json"]))
+        shared.write_output(speech_text(scores, options["times"], options["as_json"]))
         return
     from alignkit.lab.heads.exports import export_heads
     from alignkit.lab.heads.ranking import compare_rankings, rank_heads_of_file
@@ -124,8 +115,8 @@ def heads_command(
             model=options["model"],
             beta=options["beta"],
             combine=options["save_model"] is not None,
-            reading=with_given(ReadSettings(), options),
-            settings=with_given(MetricSettings(), options),
+            reading=shared.with_given(ReadSettings(), options),
+            settings=shared.with_given(MetricSettings(), options),
             progress=bar,
         )
     elsewhere = {path: compare_rankings(found, path) for path in others}
@@ -134,7 +125,7 @@ def heads_command(
     for form, path in exports:
         export_heads(found, form, path)
     text = ranking_json(found, scores, elsewhere) if options["as_json"] else ranking_text(found, elsewhere)
-    write_output(text)
+    shared.write_output(text)
 
 
 def speech_text(scores: str, times: str, as_json: bool) -> str:

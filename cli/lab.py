@@ -17,26 +17,7 @@ from alignkit.metrics.registry import MAIN, SCORE_METRICS
 from alignkit.neural.settings import PRESETS, check_run
 from alignkit.support.packages import need
 from alignkit.support.settings import assigned
-from alignkit_cli.options import (
-    alignkit_command,
-    argument,
-    device_option,
-    files_option,
-    json_option,
-    needs,
-    note,
-    percent_option,
-    preset_option,
-    reading_of,
-    reading_options,
-    run_option,
-    seed_option,
-    set_option,
-    setting_option,
-    with_given,
-    work_options,
-    write_output,
-)
+from alignkit_cli import shared
 from alignkit_cli.parameter_types import COUNT, InputPath, OutputFolder, OutputPath
 from alignkit_cli.progress import ProgressBar
 
@@ -44,24 +25,24 @@ if TYPE_CHECKING:
     from alignkit.lab.translation import Lab
 
 
-@alignkit_command("lab", "alignkit lab runs/general --uniform runs/uniform")
-@argument(
+@shared.command("lab", "alignkit lab runs/general --uniform runs/uniform")
+@shared.argument(
     "run_dir",
     metavar="[RUN]",
     required=False,
     type=InputPath(folder=True),
     help="A run directory of `alignkit train` with attention, or the FOLDER of an earlier --train.",
 )
-@run_option("--other", "A run of another seed on the same text, needed for xi.")
-@run_option("--uniform", "A run with --attention uniform on the same text, for uniform.beta.")
-@files_option("--train", "training", help="Train all three runs on this text first.")
-@files_option("--valid", help="With --train: the held-out text.")
+@shared.run_option("--other", "A run of another seed on the same text, needed for xi.")
+@shared.run_option("--uniform", "A run with --attention uniform on the same text, for uniform.beta.")
+@shared.files_option("--train", "training", help="Train all three runs on this text first.")
+@shared.files_option("--valid", help="With --train: the held-out text.")
 @click.option("-o", "--output", "folder", type=OutputFolder(), help="With --train: the folder for the three runs.")
-@preset_option(PRESETS, "With --train: the sizes of the networks, and how they are trained.")
-@set_option(
+@shared.preset_option(PRESETS, "With --train: the sizes of the networks, and how they are trained.")
+@shared.set_option(
     "With --train: any setting, such as training.epochs=5, as in `alignkit train`. May be given several times."
 )
-@setting_option(
+@shared.setting_option(
     LabSettings,
     "on",
     type=click.Choice(get_args(Part)),
@@ -84,17 +65,17 @@ if TYPE_CHECKING:
     "and other.beta at the step where each row is largest; rows with uniform.beta in both directions; a proxy "
     "trained with a bias, which its beta omits.",
 )
-@percent_option()
-@seed_option("The seed of the drawn pairs, the proxy and the bootstrap; with --train, of the networks.")
-@device_option
-@json_option("Print JSON with counts and intervals.")
+@shared.percent_option()
+@shared.seed_option("The seed of the drawn pairs, the proxy and the bootstrap; with --train, of the networks.")
+@shared.device_option
+@shared.json_option("Print JSON with counts and intervals.")
 @click.option(
     "--csv-steps",
     type=OutputPath(),
     help="Also write agreement, tau and performance at every logged step of every run as CSV.",
 )
-@reading_options
-@work_options
+@shared.reading_options
+@shared.work_options
 def lab_command(**options: Any) -> None:
     """Measure how far a network's attention agrees with other scores.
 
@@ -111,7 +92,7 @@ def lab_command(**options: Any) -> None:
         if any(options[name] is not None for name in ("valid", "folder")):
             raise click.UsageError("--valid and -o belong to --train SRC TGT.")
         for name in ("preset", "assignments"):
-            needs(name, "--train", False)
+            shared.needs(name, "--train", False)
         if options["run_dir"] is None:
             raise click.UsageError("Give RUN, or --train SRC TGT -o FOLDER.")
     elif any(options[name] is not None for name in ("run_dir", "other", "uniform")):
@@ -126,15 +107,15 @@ def lab_command(**options: Any) -> None:
     from alignkit.neural.devices import set_threads
     from alignkit.text.pairs import read_training_pairs
 
-    settings = with_given(LabSettings(), options, **(AUTHORS if options["authors"] else {}))
+    settings = shared.with_given(LabSettings(), options, **(AUTHORS if options["authors"] else {}))
     set_threads(settings.threads)
     if options["training"] is not None:
         training = PRESETS[options["preset"]].change(training={"seed": settings.seed})
         training = assigned(training, options["assignments"])
-        texts = read_training_pairs(options["training"], options["valid"], **reading_of(options))
+        texts = read_training_pairs(options["training"], options["valid"], **shared.reading_of(options))
         with ProgressBar("training", options["quiet"]) as bar:
             train_lab_runs(options["folder"], *texts, training, bar, options["device"])
-        note(f"{options['folder']}: the three runs are trained", options["quiet"])
+        shared.note(f"{options['folder']}: the three runs are trained", options["quiet"])
     kept = find_lab_runs(place)
     with ProgressBar("lab", options["quiet"]) as bar:
         found = lab(
@@ -147,8 +128,10 @@ def lab_command(**options: Any) -> None:
             all_steps=options["csv_steps"] is not None,
         )
     if options["csv_steps"] is not None:
-        write_output(found.time_courses.to_csv(index=False, lineterminator="\n").encode(), options["csv_steps"])
-    write_output(render_lab(found, settings, options["as_json"]))
+        shared.write_output(
+            found.time_courses.to_csv(index=False, lineterminator="\n").encode(), options["csv_steps"]
+        )
+    shared.write_output(render_lab(found, settings, options["as_json"]))
 
 
 def render_lab(found: Lab, settings: LabSettings, as_json: bool) -> str:

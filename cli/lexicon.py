@@ -11,48 +11,20 @@ from alignkit.classical.settings import SHORTLIST, TABLE_ENDINGS, LexiconFormat,
 from alignkit.errors import InputError, counted
 from alignkit.lab.report.tables import to_json
 from alignkit.uses.phrases import FUNCTION_WORDS, LEAST_COUNT, LONGEST, PHRASE_LENGTH, TERM_LENGTH
-from alignkit_cli.options import (
-    Option,
-    alignkit_command,
-    argument,
-    choice_option,
-    choose_linked_text,
-    choose_text,
-    give_memory_back,
-    json_option,
-    note,
-    output_option,
-    quiet_option,
-    reading_options,
-    sample_option,
-    side_arguments,
-    text_arguments,
-    together,
-    work_options,
-    write_output,
-)
-from alignkit_cli.parameter_types import COUNT, SHARE, TEXT, InputPath, OutputPath
+from alignkit_cli import shared
+from alignkit_cli.parameter_types import COUNT, SHARE, InputPath, OutputPath
 from alignkit_cli.progress import ProgressBar
 
 if TYPE_CHECKING:
     from alignkit.classical.lexical_model import LexicalModel
     from alignkit.uses.phrases.extraction import PhraseText
 
-linked_text_arguments = together(
-    side_arguments(),
-    argument(
-        "links",
-        metavar="[LINKS]",
-        required=False,
-        type=TEXT,
-        help="Links of SRC and TGT, a line per pair. Without them, the text is aligned as `alignkit align` does "
-        "it.",
-    ),
-    sample_option,
+linked_text_arguments = shared.linked_text_arguments(
+    "Links of SRC and TGT, a line per pair. Without them, the text is aligned as `alignkit align` does it."
 )
 
 
-def length_option(default: int) -> Option:
+def length_option(default: int) -> shared.Option:
     """--max-length."""
     return click.option(
         "--max-length",
@@ -68,17 +40,23 @@ def read_linked_text(threads: int | None, quiet: bool, max_length: int, **option
     """The text of the arguments with its links."""
     from alignkit.uses.phrases.extraction import PhraseText
 
-    files = choose_linked_text(*map(options.pop, ("source", "target", "links", "sample")))
+    files, reading = shared.choose_linked_text(options), shared.reading_of(options)
     with ProgressBar("fitting", quiet) as bar:
         fitting = {"threads": threads, "progress": bar}
-        return PhraseText.read(*files, longest=max_length, fitting=fitting, **options)
+        return PhraseText.read(*files, longest=max_length, fitting=fitting, **reading)
 
 
-@alignkit_command("lexicon", "alignkit lexicon m.npz --best 3 -o lexicon.tsv")
-@argument("first", metavar="MODEL|SRC", type=InputPath(), help="A saved model; or the source text of LINKS.")
-@argument("second", metavar="[REVERSE|TGT]", required=False, type=InputPath(), help="A reverse model; or TGT.")
-@argument("links", metavar="[LINKS]", required=False, type=InputPath(), help="Links of SRC and TGT to count.")
-@choice_option(
+@shared.command("lexicon", "alignkit lexicon m.npz --best 3 -o lexicon.tsv")
+@shared.argument(
+    "first", metavar="MODEL|SRC", type=InputPath(), help="A saved model; or the source text of LINKS."
+)
+@shared.argument(
+    "second", metavar="[REVERSE|TGT]", required=False, type=InputPath(), help="A reverse model; or TGT."
+)
+@shared.argument(
+    "links", metavar="[LINKS]", required=False, type=InputPath(), help="Links of SRC and TGT to count."
+)
+@shared.choice_option(
     "--format",
     "file_format",
     choices=get_args(LexiconFormat),
@@ -97,8 +75,8 @@ def read_linked_text(threads: int | None, quiet: bool, max_length: int, **option
     is_flag=True,
     help="Take both directions from MODEL, a model of both (`align`, or --symmetrize), in place of REVERSE.",
 )
-@output_option
-@quiet_option
+@shared.output_option
+@shared.quiet_option
 def lexicon_command(
     first: str,
     second: str | None,
@@ -142,15 +120,14 @@ def lexicon_command(
         elif other is not None:
             reverse = lexicon_of(other)
         if isinstance(aligner, Reversed):
-            note(f"{first}: a model of target to source (--reverse), and so is its lexicon", quiet)
+            shared.note(f"{first}: a model of target to source (--reverse), and so is its lexicon", quiet)
     for suffix, parts in lexicon_files(forward, reverse, file_format, best, counts).items():
-        write_output(parts, f"{output}{suffix}" if suffix else output)
+        shared.write_output(parts, f"{output}{suffix}" if suffix else output)
 
 
-@alignkit_command("cooc", "alignkit cooc corpus.de corpus.en -o counts.tsv")
-@text_arguments
-@sample_option
-@choice_option(
+@shared.command("cooc", "alignkit cooc corpus.de corpus.en -o counts.tsv")
+@shared.text_arguments
+@shared.choice_option(
     "--weighting",
     choices=get_args(Weighting),
     help="The count of a source and a target token in the same sentence pair: 1 / the length of the source "
@@ -160,11 +137,11 @@ def lexicon_command(
 @click.option(
     "-o",
     "--output",
-    type=OutputPath(*TABLE_ENDINGS),
+    type=OutputPath(TABLE_ENDINGS),
     required=True,
     help="The table: FILE.tsv with words, or FILE.npz with arrays.",
 )
-@work_options
+@shared.work_options
 def cooc_command(weighting: Weighting, output: str, threads: int | None, quiet: bool, **options: Any) -> None:
     """Count how often each source word occurs with each target word in a sentence pair.
 
@@ -173,15 +150,15 @@ def cooc_command(weighting: Weighting, output: str, threads: int | None, quiet: 
     from alignkit.classical.cooccurrence import cooccurrence, save_table
     from alignkit.text.pairs import read_bitext
 
-    files = choose_text(options["source"], options["target"], options["sample"])
-    give_memory_back()
+    files = shared.choose_text(options)
+    shared.give_memory_back()
     bitext = read_bitext(*files, encoding_errors=options["encoding_errors"], lowercase=options["lowercase"])
     table = cooccurrence(bitext, weighting, threads)
     save_table(output, table, bitext.source.vocabulary, bitext.target.vocabulary, weighting)
-    note(f"{counted(len(table.values), 'word pair')} of {counted(len(bitext), 'sentence pair')}", quiet)
+    shared.note(f"{counted(len(table.values), 'word pair')} of {counted(len(bitext), 'sentence pair')}", quiet)
 
 
-@alignkit_command("phrases", "alignkit phrases corpus.de corpus.en links -o phrase-table.gz")
+@shared.command("phrases", "alignkit phrases corpus.de corpus.en links -o phrase-table.gz")
 @linked_text_arguments
 @length_option(PHRASE_LENGTH)
 @click.option(
@@ -190,8 +167,6 @@ def cooc_command(weighting: Weighting, output: str, threads: int | None, quiet: 
     type=OutputPath(result=True, gzip=True),
     help="Write the table to FILE once it is complete; compressed if the name ends in .gz.",
 )
-@reading_options
-@work_options
 def phrases_command(output: str | None, **options: Any) -> None:
     """Write the phrase table of a text, as Moses does.
 
@@ -204,10 +179,10 @@ def phrases_command(output: str | None, **options: Any) -> None:
     from alignkit.uses.phrases.tables import gzipped, phrase_table
 
     table = phrase_table(read_linked_text(**options))
-    write_output(gzipped(table) if output is not None and output.endswith(".gz") else table, output)
+    shared.write_output(gzipped(table) if output is not None and output.endswith(".gz") else table, output)
 
 
-@alignkit_command("terms", "alignkit terms corpus.de corpus.en links -o terms.tsv")
+@shared.command("terms", "alignkit terms corpus.de corpus.en links -o terms.tsv")
 @linked_text_arguments
 @click.option("--min-count", type=COUNT, default=LEAST_COUNT, show_default=True, help="The least count of a term.")
 @length_option(TERM_LENGTH)
@@ -220,10 +195,8 @@ def phrases_command(output: str | None, **options: Any) -> None:
     "term begins or ends with one, or with punctuation.",
 )
 @click.option("--best", type=COUNT, help="The largest number of terms.  [default: all]")
-@output_option
-@json_option("Print one JSON object.")
-@reading_options
-@work_options
+@shared.output_option
+@shared.json_option("Print one JSON object.")
 def terms_command(
     min_count: int, function_words: float, best: int | None, output: str | None, as_json: bool, **options: Any
 ) -> None:
@@ -243,4 +216,4 @@ def terms_command(
         if as_json
         else table.to_csv(sep="\t", index=False, float_format="%.6g", quoting=csv.QUOTE_NONE, lineterminator="\n")
     )
-    write_output(text.encode(), output)
+    shared.write_output(text.encode(), output)

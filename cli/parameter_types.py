@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from dataclasses import dataclass
 from errno import EACCES, EISDIR
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,7 @@ class HeuristicName(click.Choice):
         return str(super().convert(ALIASES.get(value, value), param, ctx))
 
 
+@dataclass(eq=False, repr=False)
 class InputPath(click.ParamType):
     """A file that is there and can be read.
 
@@ -112,10 +114,9 @@ class InputPath(click.ParamType):
 
     name = "file"
 
-    def __init__(self, *, stdin: bool = False, folder: bool = False, scores: bool = False) -> None:
-        self.stdin = stdin
-        self.folder = folder
-        self.scores = scores
+    stdin: bool = False
+    folder: bool = False
+    scores: bool = False
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         path = os.fspath(value)
@@ -187,6 +188,7 @@ class EmbeddingSource(click.ParamType):
         return str(value)
 
 
+@dataclass(eq=False, repr=False)
 class OutputPath(click.ParamType):
     """A file that can be written.
 
@@ -200,26 +202,18 @@ class OutputPath(click.ParamType):
 
     name = "file"
 
-    def __init__(
-        self,
-        *endings: str,
-        result: bool = False,
-        stdout: bool = False,
-        gzip: bool = False,
-        replaces: str | None = None,
-    ) -> None:
-        self.endings = endings
-        self.result = result
-        self.stdout = stdout or result
-        self.gzip = gzip
-        self.replaces = replaces
+    endings: tuple[str, ...] = ()
+    result: bool = False
+    stdout: bool = False
+    gzip: bool = False
+    replaces: str | None = None
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         from alignkit.support.files import check_ending, check_writable
 
         path = os.fspath(value)
         if path == "-":
-            if not self.stdout:
+            if not (self.stdout or self.result):
                 self.fail("standard output has the result itself; give a file.", param, ctx)
             _keep_path(OUTPUTS, path, None, ctx)
             return path

@@ -8,22 +8,17 @@ import click
 
 from alignkit.uses.projection import RULES
 from alignkit.uses.projection_files import FORMATS
-from alignkit_cli.options import (
-    alignkit_command,
-    argument,
-    choice_option,
-    output_option,
-    work_options,
-    write_output,
-)
+from alignkit_cli import shared
 from alignkit_cli.parameter_types import SHARE, TEXT
 from alignkit_cli.progress import ProgressBar
 
 
-@alignkit_command("project", "alignkit project tagged.de plain.en links -o tagged.en")
-@argument("source", metavar="SRC", type=TEXT, help="The source text with tags, labels or spans, as --format says.")
-@argument("target", metavar="TGT", type=TEXT, help="Its translation without them, a sentence per line.")
-@argument(
+@shared.command("project", "alignkit project tagged.de plain.en links -o tagged.en")
+@shared.argument(
+    "source", metavar="SRC", type=TEXT, help="The source text with tags, labels or spans, as --format says."
+)
+@shared.argument("target", metavar="TGT", type=TEXT, help="Its translation without them, a sentence per line.")
+@shared.argument(
     "links",
     metavar="[LINKS]",
     required=False,
@@ -31,7 +26,7 @@ from alignkit_cli.progress import ProgressBar
     help="Links between the words of both, not counting SRC's tags, with or without probabilities. Without LINKS, "
     "the text is aligned.",
 )
-@choice_option(
+@shared.choice_option(
     "--format",
     "file_format",
     choices=FORMATS,
@@ -39,7 +34,7 @@ from alignkit_cli.progress import ProgressBar
     "<b>this</b>, <br/> and {0}. conll: a word and its label on each line, a blank line after a sentence. json: "
     "objects with text or tokens, and spans with start and end.",
 )
-@choice_option(
+@shared.choice_option(
     "--rule",
     choices=RULES,
     help="Where a span goes. hull: from the first to the last word that is linked to it. contiguous: to the range "
@@ -59,8 +54,8 @@ from alignkit_cli.progress import ProgressBar
     help="Split raw text into words and punctuation marks. LINKS are then those of `alignkit align --tokenize`. "
     "Needs the extra text; `alignkit doctor` says how to install it.",
 )
-@output_option
-@work_options
+@shared.output_option
+@shared.work_options
 def project_command(
     source: str, target: str, links: str | None, output: str | None, quiet: bool, **options: Any
 ) -> None:
@@ -75,4 +70,4 @@ def project_command(
     with ProgressBar("aligning", quiet) as bar:
         parts = project_files(source, target, links, progress=bar, **options)
     # Half a character, as "\\ud83d", is legal in JSON, and is written as it is there.
-    write_output((part.encode("utf-8", "backslashreplace") for part in parts), output)
+    shared.write_output((part.encode("utf-8", "backslashreplace") for part in parts), output)

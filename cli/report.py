@@ -7,27 +7,13 @@ from typing import Any
 import click
 
 from alignkit.lab.report.build import ReportInputs
-from alignkit_cli.options import (
-    alignkit_command,
-    argument,
-    choose_text,
-    device_option,
-    files_option,
-    note,
-    reading_of,
-    reading_options,
-    sample_option,
-    scores_option,
-    with_given,
-    work_options,
-    write_output,
-)
+from alignkit_cli import shared
 from alignkit_cli.parameter_types import TEXT, InputPath, OutputPath, RunPath
 from alignkit_cli.progress import ProgressBar
 
 
-@alignkit_command("report", "alignkit report runs/general -o report.html")
-@argument(
+@shared.command("report", "alignkit report runs/general -o report.html")
+@shared.argument(
     "runs",
     metavar="[RUN]...",
     nargs=-1,
@@ -36,8 +22,8 @@ from alignkit_cli.progress import ProgressBar
     "IBM Model 1, fitted on the same training text.",
 )
 @click.option("-o", "--output", type=OutputPath(), required=True, help="The page to write, one HTML file.")
-@files_option("--text", help="The text to score.  [default: the run's validation text]")
-@files_option(
+@shared.files_option("--text", help="The text to score.  [default: the run's validation text]")
+@shared.files_option(
     "--train",
     "training",
     help="Without a run: fit IBM Model 1 on this text.  [default: on the text that is scored]",
@@ -49,7 +35,7 @@ from alignkit_cli.progress import ProgressBar
     type=InputPath(),
     help="Also show a saved aligner (`--save-model`). May be given several times.",
 )
-@scores_option("Also show the scores of another system")
+@shared.scores_option("Also show the scores of another system")
 @click.option("--gold", type=TEXT, help="Gold links between whitespace words, shown as boxes.")
 @click.option(
     "--heads",
@@ -62,10 +48,10 @@ from alignkit_cli.progress import ProgressBar
     is_flag=True,
     help="Also show the bag-of-words proxy of the run, which is trained if the run has none.",
 )
-@device_option
-@sample_option
-@reading_options
-@work_options
+@shared.device_option
+@shared.sample_option
+@shared.reading_options
+@shared.work_options
 def report_command(**options: Any) -> None:
     """Write one HTML page that shows what aligners see in a text.
 
@@ -85,15 +71,15 @@ def report_command(**options: Any) -> None:
     if options["sample"]:
         if files["text"] is not None:
             raise click.UsageError("Give --text SRC TGT or --sample, not both.")
-        files["text"] = choose_text(None, None, True, "test")
-        files["training"] = files["training"] if options["runs"] else choose_text(None, None, True, "train")
-    reading = reading_of(options)
+        files["text"] = shared.sample_files("test")
+        files["training"] = files["training"] if options["runs"] else shared.sample_files("train")
+    reading = shared.reading_of(options)
     texts = {name: read_line_pairs(*pair, **reading) if pair else None for name, pair in files.items()}
-    inputs = with_given(ReportInputs(), options, **texts)
+    inputs = shared.with_given(ReportInputs(), options, **texts)
     with ProgressBar("checkpoints", options["quiet"]) as bar:
         report = build_report(inputs, bar)
     page = build_page(report)
-    write_output(page, options["output"])
+    shared.write_output(page, options["output"])
     shown = min(SHOWN_PAIRS, len(report.bitext))
     size = f"{shown} of {len(report.bitext)} sentence pairs, {len(page) / 1e6:.1f} MB"
-    note(f"{options['output']}: {size}", options["quiet"])
+    shared.note(f"{options['output']}: {size}", options["quiet"])

@@ -14,19 +14,8 @@ import click
 
 from alignkit.errors import AlignkitError, abbreviated
 from alignkit.pipeline.settings import AlignSettings, ReadSettings
-from alignkit_cli.options import (
-    alignkit_command,
-    argument,
-    choose_linked_text,
-    reading_options,
-    sample_option,
-    side_arguments,
-    tokenize_option,
-    with_given,
-    work_options,
-    write_output,
-)
-from alignkit_cli.parameter_types import TEXT, InputPath
+from alignkit_cli import shared
+from alignkit_cli.parameter_types import InputPath
 from alignkit_cli.progress import ProgressBar
 
 if TYPE_CHECKING:
@@ -69,15 +58,9 @@ class PairChoice(click.ParamType):
         return int(match[1] or 0), int(match[2])
 
 
-@alignkit_command("show", "alignkit show corpus.de corpus.en links --pairs 10-12")
-@side_arguments()
-@argument(
-    "links",
-    metavar="[LINKS]",
-    required=False,
-    type=TEXT,
-    help="The links of the text, or of its first lines, with or without probabilities.  [default: the text is "
-    "aligned]",
+@shared.command("show", "alignkit show corpus.de corpus.en links --pairs 10-12")
+@shared.linked_text_arguments(
+    "The links of the text, or of its first lines, with or without probabilities.  [default: the text is aligned]"
 )
 @click.option(
     "--pairs",
@@ -90,20 +73,17 @@ class PairChoice(click.ParamType):
 @click.option(
     "--model", type=InputPath(folder=True), help="Align with a saved model, or a run of `alignkit train`."
 )
-@sample_option
-@reading_options
-@tokenize_option
-@work_options
-def show_command(source: str | None, target: str | None, links: str | None, **options: Any) -> None:
+@shared.tokenize_option
+def show_command(**options: Any) -> None:
     """Draw sentence pairs in the terminal, target by source words.
 
     A link is a filled square; the less probable it is, the fainter. Grids are in colour on a terminal that has it,
     unless NO_COLOR is set, and in ASCII where there are no other characters.
     """
-    source, target, links = choose_linked_text(source, target, links, options["sample"])
+    source, target, links = shared.choose_linked_text(options)
     if links is not None and options["model"] is not None:
         raise click.UsageError("Give LINKS or --model, not both.")
-    reading = with_given(ReadSettings(), options)
+    reading = shared.with_given(ReadSettings(), options)
     from alignkit.pipeline.align import align
     from alignkit.text.pairs import read_text
 
@@ -178,7 +158,7 @@ def picture(matrix: Iterable[Iterable[float]], source: Sequence[str], target: Se
 
 def draw(lines: Iterable[str]) -> None:
     """Print lines as far as standard output has the characters."""
-    write_output("".join(f"{line}\n" for line in lines).encode(encoding(), "replace"), None)
+    shared.write_output("".join(f"{line}\n" for line in lines).encode(encoding(), "replace"), None)
 
 
 def grid(

@@ -6,24 +6,18 @@ import click
 
 from alignkit.errors import of_file
 from alignkit.links.heuristics import DEFAULT_METHOD, FAST_ALIGN, method_names
-from alignkit_cli.options import (
-    alignkit_command,
-    argument,
-    choice_option,
-    note,
-    output_option,
-    quiet_option,
-    write_output,
-)
+from alignkit_cli import shared
 from alignkit_cli.parameter_types import TEXT, HeuristicName
 
 #: The commands of `atools`, which is also installed as ``atools``, the name that fast_align's users know.
 ATOOLS = sorted(["convert", "display", "fmeasure", "invert", *FAST_ALIGN])
 
 
-@alignkit_command("symmetrize", "alignkit symmetrize forward.links reverse.links -m gdfa -o links")
-@argument("forward", metavar="FORWARD", type=TEXT, help="Links of a source-to-target model, a line per pair.")
-@argument(
+@shared.command("symmetrize", "alignkit symmetrize forward.links reverse.links -m gdfa -o links")
+@shared.argument(
+    "forward", metavar="FORWARD", type=TEXT, help="Links of a source-to-target model, a line per pair."
+)
+@shared.argument(
     "reverse",
     metavar="REVERSE",
     type=TEXT,
@@ -37,7 +31,7 @@ ATOOLS = sorted(["convert", "display", "fmeasure", "invert", *FAST_ALIGN])
     show_default=True,
     help="How to combine them, as in Moses; gdfa, gdf, gd and intersect are short for some.",
 )
-@output_option
+@shared.output_option
 def symmetrize_command(forward: str, reverse: str, method: str, output: str | None) -> None:
     """Combine the alignments of both directions of a text.
 
@@ -48,13 +42,13 @@ def symmetrize_command(forward: str, reverse: str, method: str, output: str | No
 
     links = read_links(forward, base=0), read_links(reverse, base=0)  # the result counts as they do
     if find_base(forward, links[0])[0] != find_base(reverse, links[1])[0]:
-        note(f"warning: one of {forward} and {reverse} seems to count from 1 and the other from 0")
+        shared.note(f"warning: one of {forward} and {reverse} seems to count from 1 and the other from 0")
     with of_file(f"{forward} and {reverse}"):
         found = symmetrize(*links, method)
-    write_output(found.to_pharaoh(), output)
+    shared.write_output(found.to_pharaoh(), output)
 
 
-@alignkit_command("atools", "alignkit atools -i forward.links -j reverse.links -c grow-diag-final-and")
+@shared.command("atools", "alignkit atools -i forward.links -j reverse.links -c grow-diag-final-and")
 @click.option("-i", "--input_1", "first", type=TEXT, required=True, help="Links, source first.")
 @click.option(
     "-j", "--input_2", "second", type=TEXT, help="Links of the other direction, source first; or gold links."
@@ -68,24 +62,24 @@ def atools_command(first: str, second: str | None, name: str) -> None:
     """
     from alignkit.uses.atools import atools
 
-    write_output(atools(name, first, second), None)
+    shared.write_output(atools(name, first, second), None)
 
 
-@alignkit_command("remap", "alignkit remap words.de words.en links --to pieces.de pieces.en")
-@argument("source", metavar="SRC", type=TEXT, help="The source text, with spaces between its tokens.")
-@argument("target", metavar="TGT", type=TEXT, help="The target text.")
-@argument("links", metavar="LINKS", type=TEXT, help="Links between these tokens, a line per sentence pair.")
+@shared.command("remap", "alignkit remap words.de words.en links --to pieces.de pieces.en")
+@shared.argument("source", metavar="SRC", type=TEXT, help="The source text, with spaces between its tokens.")
+@shared.argument("target", metavar="TGT", type=TEXT, help="The target text.")
+@shared.argument("links", metavar="LINKS", type=TEXT, help="Links between these tokens, a line per sentence pair.")
 @click.option(
     "--to", "new", type=(TEXT, TEXT), metavar="SRC TGT", required=True, help="The same text with other tokens."
 )
-@choice_option(
+@shared.choice_option(
     "--on-error",
     choices=["stop", "skip"],
     help="Stop at a sentence whose characters in --to differ from those in SRC and TGT, or skip it and print an "
     "empty line.",
 )
-@output_option
-@quiet_option
+@shared.output_option
+@shared.quiet_option
 def remap_command(
     source: str, target: str, links: str, new: tuple[str, str], on_error: str, output: str | None, quiet: bool
 ) -> None:
@@ -97,4 +91,4 @@ def remap_command(
     """
     from alignkit.uses.remapping import remap_files
 
-    write_output(remap_files(links, (source, target), new, skip=on_error == "skip").to_pharaoh(), output)
+    shared.write_output(remap_files(links, (source, target), new, skip=on_error == "skip").to_pharaoh(), output)

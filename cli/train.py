@@ -8,27 +8,14 @@ import click
 
 from alignkit.neural.settings import NETWORKS, PRESETS, Keep
 from alignkit.pipeline.training import train
-from alignkit_cli.options import (
-    alignkit_command,
-    choose_text,
-    device_option,
-    files_option,
-    note,
-    preset_option,
-    quiet_option,
-    sample_option,
-    seed_option,
-    set_option,
-    text_arguments,
-)
+from alignkit_cli import shared
 from alignkit_cli.parameter_types import ATTENTION, NATURAL, PASSES, THREADS, InputPath, OutputFolder
 from alignkit_cli.progress import ProgressBar
 
 
-@alignkit_command("train", "alignkit train train.de train.en --valid val.de val.en -o runs/general")
-@text_arguments
-@sample_option
-@files_option(
+@shared.command("train", "alignkit train train.de train.en --valid val.de val.en -o runs/general")
+@shared.text_arguments
+@shared.files_option(
     "--valid",
     help="Validation text, which chooses the best network.  [default: the last 1,000 pairs of the text, or "
     "one in twenty if that is fewer]",
@@ -42,7 +29,7 @@ from alignkit_cli.progress import ProgressBar
     required=True,
     help="The run directory.",
 )
-@preset_option(
+@shared.preset_option(
     PRESETS,
     "Sizes and training: paper, 8.2 million parameters and 20 epochs; small, for about a thousand sentence pairs "
     "on a laptop.",
@@ -65,7 +52,7 @@ from alignkit_cli.progress import ProgressBar
     help="Links of the text (Pharaoh), such as those of `alignkit align`, towards which training pulls the "
     "attention; training.guide_weight says how strongly.",
 )
-@set_option(
+@shared.set_option(
     "Any other setting, such as text.pieces=4000, network.heads=2 or training.bleu=never; a name that does not "
     "exist lists them all. May be given several times."
 )
@@ -77,25 +64,24 @@ from alignkit_cli.progress import ProgressBar
     help="Which networks to keep: that of every logged step, for `alignkit report`, or the best.  "
     "[default: the preset's]",
 )
-@seed_option("The seed of all random choices: weights, the order of batches, dropout.")
-@device_option
+@shared.seed_option("The seed of all random choices: weights, the order of batches, dropout.")
+@shared.device_option
 @click.option(
     "--threads",
     type=THREADS,
     help="Number of threads; another number may change the last bits of the result.  [default: all cores]",
 )
-@quiet_option
+@shared.quiet_option
 def train_command(run_dir: str, quiet: bool, **options: Any) -> None:
     """Train a neural aligner, an encoder-decoder with attention, and save it in the directory RUN.
 
     The same command continues an interrupted run, and ends in the same network. Every option that takes a saved
     aligner takes RUN, too; it stands for the network with the lowest validation loss.
     """
-    source, target = choose_text(options.pop("source"), options.pop("target"), options["sample"], "train")
-    if options["valid"] is None and options["sample"]:
-        options["valid"] = choose_text(None, None, True, "test")
-    del options["sample"]
+    options["source"], options["target"] = shared.choose_text(options, "train")
+    if options.pop("sample"):
+        options["valid"] = options["valid"] or shared.sample_files("test")
     with ProgressBar("training", quiet) as bar:
-        best = train(source, target, output=run_dir, set=options.pop("assignments"), progress=bar, **options)
+        best = train(output=run_dir, set=options.pop("assignments"), progress=bar, **options)
     measured = ", ".join(f"{name} {best.metrics[name]:.3f}" for name in ("valid.loss", "valid.accuracy"))
-    note(f"{run_dir}: best at step {best.step}, {measured}", quiet)
+    shared.note(f"{run_dir}: best at step {best.step}, {measured}", quiet)

@@ -34,7 +34,6 @@ LENGTHS = (5, 10, 15, 20, 30, 50)
 FERTILITIES = ("one-to-one", "one-to-many", "many-to-one", "many-to-many", "word without sure link")
 PUNCTUATION = ("two words", "word and punctuation", "two punctuation marks")
 NOT_PROPOSED = "not proposed"
-COLUMNS = ("by", "class", "aer", "precision", "recall", "links", "sure", "wrong", "missed", "share_of_errors")
 
 
 @dataclass(frozen=True)
@@ -265,10 +264,10 @@ def error_table(
         empty: also give the classes without links.
 
     Returns:
-        columns ``COLUMNS``, a row per class: ``links`` and ``sure`` count proposed and sure gold links; ``wrong``
-        are proposed links that are not even possible ones, ``missed`` sure links that were not proposed, and
-        ``share_of_errors`` is their share of all wrong and missed ones. Shares are fractions, NaN where not
-        defined.
+        a row per class with the columns by, class, aer, precision, recall, links, sure, wrong, missed and
+        share_of_errors: ``links`` and ``sure`` count proposed and sure gold links; ``wrong`` are proposed links
+        that are not even possible ones, ``missed`` sure links that were not proposed, and ``share_of_errors`` is
+        their share of all wrong and missed ones. Shares are fractions, NaN where not defined.
 
     Raises:
         AlignkitError: the numbers of sentence pairs differ.
@@ -291,19 +290,19 @@ def error_table(
         own = np.full(len(keys), np.nan)
         own[compared.found] = probabilities
         partitions.append(probability_partition(own))
-    rows = []
+    tables = []
     for each in partitions:
         counts = compared.counts(each.of_links, len(each.classes))
         errors = {"wrong": counts.found - counts.in_possible, "missed": counts.sure - counts.in_sure}
         shown = (counts.found > 0) | (counts.possible > 0) | empty
-        rows += class_rows(each, shown, _values(counts), links=counts.found, sure=counts.sure, **errors)
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+        tables.append(class_rows(each, shown, _values(counts), links=counts.found, sure=counts.sure, **errors))
+    return pd.concat(tables, ignore_index=True)
 
 
 def class_rows(
     partition: Partition, shown: np.ndarray, measures: Mapping[str, np.ndarray], **counts: np.ndarray
-) -> list[dict[str, object]]:
-    """The rows of a table of classes.
+) -> pd.DataFrame:
+    """A table of classes, as of :func:`error_table`.
 
     Args:
         partition: of K classes.
@@ -311,17 +310,14 @@ def class_rows(
         measures: (K,) each, ``aer``, ``precision``, ``recall``, and others, which are left out.
         counts: (K,) each, the columns of numbers, ``wrong`` and ``missed`` among them.
     """
+    import pandas as pd
+
+    rates: dict[str, Any] = {name: measures[name] for name in ("aer", "precision", "recall")}
+    if not partition.comparable:
+        rates |= dict.fromkeys(("aer", "recall"), np.nan)
     errors = counts["wrong"] + counts["missed"]
-    shares = errors / max(errors.sum(), 1e-30)
-    left_out = () if partition.comparable else ("aer", "recall")
-    rows = []
-    for k in np.flatnonzero(shown).tolist():
-        row: dict[str, object] = {"by": partition.by, "class": partition.classes[k]}
-        for name in ("aer", "precision", "recall"):
-            row[name] = float("nan") if name in left_out else float(measures[name][k])
-        row |= {name: values[k].item() for name, values in counts.items()}
-        rows.append({**row, "share_of_errors": float(shares[k])})
-    return rows
+    columns = {"by": partition.by, "class": list(partition.classes), **rates, **counts}
+    return pd.DataFrame({**columns, "share_of_errors": errors / max(errors.sum(), 1e-30)})[shown]
 
 
 def linked_words(bitext: Bitext, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -13,7 +13,7 @@ import pytest
 
 from alignkit_cli import main
 from alignkit_cli.group import COMMANDS, GROUPS, cli
-from alignkit_cli.options import OPTION_GROUPS, RARE
+from alignkit_cli.shared import OPTION_GROUPS, RARE
 
 
 @pytest.mark.parametrize("name", [None, *COMMANDS])

@@ -10,7 +10,6 @@ import click
 import pytest
 
 from alignkit_cli.group import COMMANDS, cli
-from alignkit_cli.options import Command, ExplainedArgument
 from alignkit_cli.parameter_types import (
     PERCENT,
     InputPath,
@@ -19,6 +18,7 @@ from alignkit_cli.parameter_types import (
     OutputPath,
     RealNumber,
 )
+from alignkit_cli.shared import Command, ExplainedArgument
 
 #: parameters that are any text
 FREE = {"columns", "prefix", "source_language", "target_language"}

@@ -70,9 +70,10 @@ def test_errors(alignkit, failure, text, write):
 
 def test_compare_draws_counting_and_attention_side_by_side():
     from alignkit.pipeline.align import align
-    from alignkit_cli.compare import choose_text, sample_pictures
+    from alignkit_cli.compare import sample_pictures
+    from alignkit_cli.shared import sample_files
 
-    fitted = align(*choose_text(None, None, True), method="ibm1", threads=1).aligner  # in place of a network
+    fitted = align(*sample_files(), method="ibm1", threads=1).aligner  # in place of a network
     lines = sample_pictures(fitted)
     assert re.fullmatch(r"counting \(IBM Model 1\) +attention \(a small network\)", lines[0])
     assert lines.count("") == 2

@@ -23,7 +23,14 @@ from alignkit.errors import AlignkitError, counted
 from alignkit.links.from_scores import links_above
 from alignkit.links.gold import is_naacl, note_first, parse_gold
 from alignkit.links.links import GoldLinks, Links, check_range, parse_probabilities
-from alignkit.metrics.aer import Partition, WordFacts, class_rows, evaluate, probability_partition, text_partitions
+from alignkit.metrics.aer import (
+    Partition,
+    WordFacts,
+    class_rows,
+    evaluate,
+    probability_partition,
+    text_partitions,
+)
 from alignkit.pipeline.settings import ReadOptions, ReadSettings
 from alignkit.support.arrays import brief_repr, places_of
 from alignkit.support.settings import with_options
@@ -57,18 +64,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TOKEN_CLASSES = ("two numbers", "equal words", "others")
-CLASS_COLUMNS = (
-    "by",
-    "class",
-    "aer",
-    "precision",
-    "recall",
-    "links",
-    "gold",
-    "wrong",
-    "missed",
-    "share_of_errors",
-)
 #: With less trust in the views than this, the estimate is rough.
 LITTLE_TRUST = 0.5
 #: Lines that a finding names.
@@ -85,8 +80,9 @@ class LinkDiagnosis:
             ``aer_low`` and ``aer_high``, ``aer_with_possible_low`` and ``aer_with_possible_high``, where the true
             ones lie in nine of ten cases, but only in about half of them if the links come from evidence that
             the views lack, as embeddings.
-        classes: expected measures by class of links, columns ``CLASS_COLUMNS``: ``gold`` is the expected number of
-            gold links, of which ``missed`` are not proposed; ``wrong`` are proposed links that are none.
+        classes: expected measures by class of links, as of :func:`alignkit.metrics.aer.error_table`; ``gold`` is
+            the expected number of gold links, of which ``missed`` are not proposed; ``wrong`` are proposed links
+            that are none.
         findings: a row for each check: ``check``, ``count``, ``of`` (among how many), ``share``, and ``lines``,
             the numbers of the lines where there is most of it.
         pairs: a row for each sentence pair: expected measures, links, words without a link, and what the checks
@@ -178,7 +174,7 @@ def diagnose_links(
     return LinkDiagnosis(
         expected=counts.total(),
         facts=_facts(text, votes, counts, probabilities, calibration),
-        classes=_class_table(text, known, probabilities, calibration),
+        classes=_class_rows(text, known, probabilities, calibration),
         findings=pd.DataFrame(findings),
         pairs=pd.DataFrame(pairs),
     )
@@ -278,7 +274,7 @@ def _mean(values: np.ndarray) -> float:
     return float(values.mean()) if len(values) else float("nan")
 
 
-def _class_table(
+def _class_rows(
     text: LinkedText, known: WordFacts, probabilities: np.ndarray | None, calibration: Calibration
 ) -> pd.DataFrame:
     """Expected measures in each class of links."""
@@ -296,12 +292,13 @@ def _class_table(
         _, places, of = np.intersect1d(likely, text.keys, assume_unique=True, return_indices=True)
         own[places] = probabilities[of]
         parts.append(probability_partition(np.concatenate([probabilities, own])))
-    rows: list[dict[str, object]] = []
+    tables = []
     for part in parts:
         found, size = part.of_links[:count], len(part.classes)
         links, correct = np.bincount(found, minlength=size), np.bincount(found, right, size)
         gold, zeros = np.bincount(part.of_links[count:], weights, size), np.zeros(size)
         measures = ExpectedCounts(links, correct, gold, zeros, zeros, zeros).measures()
         errors = {"wrong": links - correct, "missed": np.maximum(gold - correct, 0)}
-        rows += class_rows(part, (links > 0) | (gold >= 0.5), measures, links=links, gold=gold, **errors)
-    return pd.DataFrame(rows, columns=list(CLASS_COLUMNS))
+        shown = (links > 0) | (gold >= 0.5)
+        tables.append(class_rows(part, shown, measures, links=links, gold=gold, **errors))
+    return pd.concat(tables, ignore_index=True)

@@ -162,7 +162,7 @@ def _show_all(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
         ctx.exit()
 
 
-def alignkit_command(name: str, example: str) -> Callable[[Function], Command]:
+def command(name: str, example: str) -> Callable[[Function], Command]:
     """The decorator that makes a function a command of the program."""
     help_all = click.option(
         "--help-all",
@@ -257,10 +257,10 @@ tokenize_option = setting_option(
     "spaces. Needs the extra text; `alignkit doctor` says how to install it.  [default: no, or as the model was "
     "fitted]",
 )
-text_arguments = together(side_arguments(), reading_options)
 sample_option = click.option(
     "--sample", is_flag=True, help="Use the German-English sample that comes with alignkit instead of SRC and TGT."
 )
+text_arguments = together(side_arguments(), reading_options, sample_option)
 output_option = click.option(
     "-o", "--output", type=OutputPath(result=True), help="Write the result to FILE once it is complete."
 )
@@ -275,6 +275,14 @@ quiet_option = together(
     click.option("-v", "--verbose", is_flag=True, help="Print a line for every iteration and all log messages."),
 )
 work_options = together(threads_option, quiet_option)
+
+
+def linked_text_arguments(help: str, metavar: str = "[LINKS]") -> Option:
+    """SRC [TGT] [LINKS] or --sample, how to read the text, and :data:`work_options`; ``help`` is of LINKS."""
+    links = argument("links", metavar=metavar, required=False, type=TEXT, help=help)
+    return together(side_arguments(), links, sample_option, reading_options, work_options)
+
+
 device_option = click.option(
     "--device",
     type=Device(),
@@ -349,35 +357,37 @@ def reading_of(options: Mapping[str, Any]) -> dict[str, Any]:
     return {each.name: options[each.name] for each in fields(ReadSettings) if each.name in options}
 
 
-def choose_text(
-    source: str | None, target: str | None, sample: bool, part: str = "sample"
-) -> tuple[str, str | None]:
-    """The files to read: those given, or the embedded sample's, or its ``train`` or ``test`` part.
+def sample_files(part: str = "sample") -> tuple[str, str]:
+    """The files of the embedded sample, or of its ``train`` or ``test`` part."""
+    import alignkit_data
+
+    return os.fspath(alignkit_data.path(f"{part}.de")), os.fspath(alignkit_data.path(f"{part}.en"))
+
+
+def choose_text(options: Mapping[str, Any], part: str = "sample") -> tuple[str, str | None]:
+    """The files to read: SRC and TGT, or with --sample those of :func:`sample_files`.
 
     Raises:
         click.UsageError: neither, or both.
     """
-    if sample:
-        if source is not None:
+    if options["sample"]:
+        if options["source"] is not None:
             raise click.UsageError("Give SRC and TGT or --sample, not both.")
-        import alignkit_data
-
-        return os.fspath(alignkit_data.path(f"{part}.de")), os.fspath(alignkit_data.path(f"{part}.en"))
-    if source is None:
+        return sample_files(part)
+    if options["source"] is None:
         raise click.UsageError("Missing argument SRC (try --sample for the bundled text).")
-    return source, target
+    return options["source"], options["target"]
 
 
-def choose_linked_text(
-    source: str | None, target: str | None, links: str | None, sample: bool
-) -> tuple[str, str | None, str | None]:
+def choose_linked_text(options: Mapping[str, Any]) -> tuple[str, str | None, str | None]:
     """The files to read and that of their links, which comes first with the sample, and second if the text is one
     file of both sides."""
-    if sample and target is None:
-        return *choose_text(None, None, sample), source
+    target, links = options["target"], options["links"]
+    if options["sample"] and target is None:
+        return *sample_files(), options["source"]
     if links is None and target is not None and are_links(target):
-        target, links = None, target
-    return *choose_text(source, target, sample), links
+        return *choose_text({**options, "target": None}), target
+    return *choose_text(options), links
 
 
 def are_links(path: str) -> bool:
