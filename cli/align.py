@@ -140,7 +140,6 @@ def symmetrization_option(what: str) -> shared.Option:
 @shared.setting_option(
     FitSettings,
     "keep_case",
-    is_flag=True,
     help="Treat words that differ only in case as different words, and use words only, not their parts.",
 )
 @knowledge_options
@@ -157,7 +156,6 @@ def symmetrization_option(what: str) -> shared.Option:
 @shared.setting_option(
     LinkSettings,
     "adapt",
-    is_flag=True,
     help="With --model: adapt the joint model to each block of the text before linking it (from standard input, "
     "to each pair). Links of words that the model has not seen get far better.",
 )
@@ -276,8 +274,6 @@ def fit_command(method: str, what: str) -> click.Command:
     reverse = shared.setting_option(
         FitSettings,
         "reverse",
-        is_flag=True,
-        show_default=False,
         help="Fit p(source | target); links are still printed with the source first.",
     )
     options = shared.together(

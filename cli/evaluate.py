@@ -53,20 +53,18 @@ NAMES = {"AER": "aer", "precision": "precision", "recall": "recall", "F1": "f1"}
     f"index 0 never occurs and the sentence lengths (--text) or at least {FEWEST_LINES} lines confirm it.",
 )
 @shared.choice_option("--hyp-base", "hypothesis_base", choices=GOLD_BASES, help="The same of HYP.")
-@click.option(
+@shared.flag(
     "--sample",
-    is_flag=True,
-    help="Score links of the sample's text (`alignkit align --sample`) against its gold links.",
+    "Score links of the sample's text (`alignkit align --sample`) against its gold links.",
 )
 @shared.files_option(
     "--text",
     help="The text, to find the index base and links outside their sentence pair, which are errors. It may "
     "continue after the last gold pair, as HYP may; --by-class counts words in all of it.",
 )
-@click.option(
+@shared.flag(
     "--by-class",
-    is_flag=True,
-    help="Also print errors by class: one-to-many links, and the links' probabilities if HYP has them; with "
+    "Also print errors by class: one-to-many links, and the links' probabilities if HYP has them; with "
     "--text also word frequency, punctuation and sentence length.",
 )
 @click.option("--per-sentence", type=OutputPath(), help="Also write counts and measures of every pair as CSV.")

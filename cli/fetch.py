@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @shared.command("fetch", "alignkit fetch multi30k -o data")
-@shared.argument("name", metavar="[NAME]", required=False, help="The data set; without it, all names are printed.")
+@shared.argument("name", metavar="[NAME]", help="The data set; without it, all names are printed.")
 @click.option("-o", "--output", "folder", type=OutputFolder(), help="The folder for the files.  [default: NAME]")
 @shared.quiet_option
 def fetch_command(name: str | None, folder: str | None, quiet: bool) -> None:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 @shared.argument(
     "run_dir",
     metavar="[RUN]",
-    required=False,
     type=InputPath(folder=True),
     help="A run directory of `alignkit train` with attention, or the FOLDER of an earlier --train.",
 )
@@ -53,15 +52,13 @@ if TYPE_CHECKING:
     type=COUNT,
     help="Score only N pairs, drawn at random.  [default: all for valid, 1,000 for train]",
 )
-@click.option(
+@shared.flag(
     "--bleu",
-    is_flag=True,
-    help="Also compute xi from BLEU, which takes long: --other translates at each of its checkpoints.",
+    "Also compute xi from BLEU, which takes long: --other translates at each of its checkpoints.",
 )
-@click.option(
+@shared.flag(
     "--authors",
-    is_flag=True,
-    help="Evaluate as the authors do: RUN's network at the logged step with the highest accuracy; uniform.beta "
+    "Evaluate as the authors do: RUN's network at the logged step with the highest accuracy; uniform.beta "
     "and other.beta at the step where each row is largest; rows with uniform.beta in both directions; a proxy "
     "trained with a bias, which its beta omits.",
 )

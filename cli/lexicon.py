@@ -50,12 +50,8 @@ def read_linked_text(threads: int | None, quiet: bool, max_length: int, **option
 @shared.argument(
     "first", metavar="MODEL|SRC", type=InputPath(), help="A saved model; or the source text of LINKS."
 )
-@shared.argument(
-    "second", metavar="[REVERSE|TGT]", required=False, type=InputPath(), help="A reverse model; or TGT."
-)
-@shared.argument(
-    "links", metavar="[LINKS]", required=False, type=InputPath(), help="Links of SRC and TGT to count."
-)
+@shared.argument("second", metavar="[REVERSE|TGT]", type=InputPath(), help="A reverse model; or TGT.")
+@shared.argument("links", metavar="[LINKS]", type=InputPath(), help="Links of SRC and TGT to count.")
 @shared.choice_option(
     "--format",
     "file_format",
@@ -70,10 +66,9 @@ def read_linked_text(threads: int | None, quiet: bool, max_length: int, **option
     type=COUNT,
     help=f"The largest number of translations of a source word.  [default: all; shortlist: {SHORTLIST}]",
 )
-@click.option(
+@shared.flag(
     "--both",
-    is_flag=True,
-    help="Take both directions from MODEL, a model of both (`align`, or --symmetrize), in place of REVERSE.",
+    "Take both directions from MODEL, a model of both (`align`, or --symmetrize), in place of REVERSE.",
 )
 @shared.output_option
 @shared.quiet_option

@@ -21,7 +21,6 @@ from alignkit_cli.progress import ProgressBar
 @shared.argument(
     "links",
     metavar="[LINKS]",
-    required=False,
     type=TEXT,
     help="Links between the words of both, not counting SRC's tags, with or without probabilities. Without LINKS, "
     "the text is aligned.",
@@ -48,10 +47,9 @@ from alignkit_cli.progress import ProgressBar
     show_default=True,
     help="Do not place spans whose words' links have a lower mean probability; a word without a link counts as 0.",
 )
-@click.option(
+@shared.flag(
     "--tokenize",
-    is_flag=True,
-    help="Split raw text into words and punctuation marks. LINKS are then those of `alignkit align --tokenize`. "
+    "Split raw text into words and punctuation marks. LINKS are then those of `alignkit align --tokenize`. "
     "Needs the extra text; `alignkit doctor` says how to install it.",
 )
 @shared.output_option

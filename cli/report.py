@@ -43,10 +43,9 @@ from alignkit_cli.progress import ProgressBar
     help="Also show the heads of a model, ranked on this text by `alignkit heads --json`, and the scores of the "
     "best one.",
 )
-@click.option(
+@shared.flag(
     "--proxy",
-    is_flag=True,
-    help="Also show the bag-of-words proxy of the run, which is trained if the run has none.",
+    "Also show the bag-of-words proxy of the run, which is trained if the run has none.",
 )
 @shared.device_option
 @shared.sample_option

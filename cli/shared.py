@@ -176,8 +176,17 @@ def command(name: str, example: str) -> Callable[[Function], Command]:
 
 
 def argument(name: str, *, help: str, **attributes: Any) -> Option:
-    """The decorator that gives a command an argument; ``help`` says what to give."""
+    """The decorator that gives a command an argument; ``help`` says what to give.
+
+    One whose ``metavar`` stands in brackets may be left out.
+    """
+    attributes.setdefault("required", not attributes["metavar"].startswith("["))
     return click.argument(name, cls=ExplainedArgument, explanation=help, **attributes)
+
+
+def flag(name: str, help: str) -> Option:
+    """An option that takes no value."""
+    return click.option(name, is_flag=True, help=help)
 
 
 def setting_option(settings: object, field: str, *names: str, **attributes: Any) -> Option:
@@ -190,6 +199,8 @@ def setting_option(settings: object, field: str, *names: str, **attributes: Any)
         attributes: further ones of ``click.option``.
     """
     default = getattr(settings, field)
+    if default is False and "/" not in "".join(names):
+        attributes |= {"is_flag": True, "show_default": False}
     attributes.setdefault("show_default", default is not None)
     return click.option(*(names or ("--" + field.replace("_", "-"),)), default=default, **attributes)
 
@@ -229,7 +240,7 @@ def side_arguments(metavar: str = "SRC", required: bool = False, more: str = "")
     text = "The target text: line n translates line n of SRC."
     return together(
         argument("source", metavar=metavar, required=required, type=TEXT, help=f"{SOURCE}{more}"),
-        argument("target", metavar="[TGT]", required=False, type=TEXT, help=text),
+        argument("target", metavar="[TGT]", type=TEXT, help=text),
     )
 
 
@@ -243,8 +254,6 @@ reading_options = together(
     setting_option(
         ReadSettings,
         "lowercase",
-        is_flag=True,
-        show_default=False,
         help="Lower-case both sides while reading. Links of the joint model stay the same, as it ignores case.",
     ),
     encoding_option,

@@ -189,14 +189,15 @@ def train_in_memory(
         split: held-out text is measured in training, for ``progress``.
         settings: of :func:`classifier_settings`.
         progress: of the steps.
-        prepare, loss: as in :func:`alignkit.neural.training.classification.ClassificationTask`.
+        prepare, loss: as ``prepare`` and ``criterion`` of
+            :class:`alignkit.neural.training.classification.ClassificationTask`.
         look: as in :func:`follow`.
 
     Returns:
         the classifier after the last step, which does not depend on held-out text.
     """
     task = ClassificationTask(
-        split.training, split.held, settings, split.tokenizer, prepare=prepare, loss=loss, device="cpu"
+        split.training, split.held, settings, split.tokenizer, prepare=prepare, criterion=loss, device="cpu"
     )
     trainer = Trainer(task)
     follow(trainer, look, progress)

@@ -8,7 +8,7 @@ arbitrary, a network whose states know nothing of their neighbours would gain no
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -83,20 +83,18 @@ def train_adversary(subject: Subject, weight: float, number: int) -> Classifier:
     loss = adversarial_loss(logits, classifier_scores(subject.network, training, "alpha"), weight)
     name = f"adversary, lambda {weight:g}"
     copied = copy_but_attention(subject.network)
-    return subject.train(name, subject.run_settings(number), loss=loss, prepare=copied)
+    return subject.train(name, subject.run_settings(number), criterion=loss, prepare=copied)
 
 
+@dataclass(eq=False, repr=False)
 class GuidedTask(ClassificationTask):
     """Training of a classifier with given attention.
 
-    Args:
+    Attributes:
         guides: the attention in the training text and in the held-out text.
-        *others, **more: those of :class:`ClassificationTask`.
     """
 
-    def __init__(self, *others: Any, guides: tuple[Scores, Scores], **more: Any) -> None:
-        super().__init__(*others, **more)
-        self.guides = guides
+    guides: tuple[Scores, Scores] = field(kw_only=True)
 
     def judge(self, network: Classifier, h: Tensor, mask: Tensor, batch: np.ndarray) -> tuple[Tensor, Tensor]:
         alpha = imposed(self.guides[0], batch, h)
@@ -206,7 +204,7 @@ def inattention_rows(subject: Subject) -> list[Row]:
         for weight in subject.settings.avoid_weights:
             settings = subject.run_settings(number, encoder=encoder, attention=attention)
             loss = inattention_loss(marks, weight)
-            network = subject.train(f"inattentive, {name}, lambda {weight:g}", settings, loss=loss, best=True)
+            network = subject.train(f"inattentive, {name}, lambda {weight:g}", settings, criterion=loss, best=True)
             rows += _leaks(f"{name}, lambda {weight:g}", network, subject.text, here)
             number += 1
     return rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,7 +27,6 @@ from alignkit.neural.training.run_directory import ClassifierRun, fingerprint
 from alignkit.neural.training.trainer import Task, learn_tokenizer
 from alignkit.scores import Scores
 from alignkit.text.labelled import LabelledLines, LabelledText
-from alignkit.text.tokenization import Tokenizer
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike, Progress
 
@@ -58,36 +57,29 @@ def label_loss(judged: Judged) -> Tensor:
     return binary_cross_entropy_with_logits(judged.logits, judged.labels)
 
 
+@dataclass(eq=False, repr=False)
 class ClassificationTask(Task[Classifier, ClassifierAligner]):
     """Training of a classifier; the best has the highest validation accuracy and, among equals, the lowest loss.
 
-    Args:
-        text: training text with two labels, in the tokenizer's vocabulary.
-        valid: held-out text, likewise.
-        settings: of the network and its training; the size of the vocabulary is the tokenizer's.
-        tokenizer: the one that encoded the text.
+    Attributes:
+        text, valid: with two labels, in the tokenizer's vocabulary.
         prepare: called with the initial classifier, whose weights it may change, for instance to word vectors
             (:func:`read_vectors`) or to those of another classifier.
-        loss: the loss to minimise.
-        device: as :func:`alignkit.neural.devices.pick_device`.
+        criterion: the loss to minimise.
 
     Raises:
-        AlignkitError: a text has another vocabulary, no words, or not two labels.
+        AlignkitError: a text is not in the tokenizer's vocabulary, or has no words, or not two labels.
     """
 
-    def __init__(
-        self,
-        text: LabelledText,
-        valid: LabelledText,
-        settings: ClassifierRunSettings,
-        tokenizer: Tokenizer,
-        *,
-        prepare: Callable[[Classifier], None] | None = None,
-        loss: Loss = label_loss,
-        device: str = "auto",
-    ) -> None:
+    text: LabelledText
+    valid: LabelledText
+    prepare: Callable[[Classifier], None] | None = None
+    criterion: Loss = label_loss
+
+    def __post_init__(self) -> None:
+        text, valid = self.text, self.valid
         for name, part in (("training", text), ("validation", valid)):
-            if part.corpus.vocabulary != tokenizer.vocabulary:
+            if part.corpus.vocabulary != self.tokenizer.vocabulary:
                 raise AlignkitError(f"the {name} text is not encoded with the tokenizer's vocabulary")
             if len(part.names) != 2:
                 raise AlignkitError(f"a classifier has two labels, the {name} text has {len(part.names)}")
@@ -97,8 +89,7 @@ class ClassificationTask(Task[Classifier, ClassifierAligner]):
             raise AlignkitError("training and validation text do not have the same labels")
         if len(np.unique(text.labels[usable(text.bitext)])) != 2:
             raise AlignkitError("all training texts have the same label: there is nothing to learn")
-        super().__init__(text.bitext, valid, settings, tokenizer, device)
-        self.text, self.prepare, self.criterion = text, prepare, loss
+        super().__post_init__()
         self._corpus = DeviceCorpus(text.corpus, self.device)
 
     def new_network(self) -> Classifier:

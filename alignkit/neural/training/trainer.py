@@ -7,7 +7,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from alignkit.errors import AlignkitError, reading
 from alignkit.neural.aligners import TrainedAligner, checked_weights, weights_of
 from alignkit.neural.devices import pick_device, training_batches
-from alignkit.neural.settings import RunSettings, TextSettings, logged_steps
+from alignkit.neural.settings import TextSettings, logged_steps
 from alignkit.neural.training.loop import adam, optimise, seeded
 from alignkit.support.files import Record, atomic_write, parse_json
 from alignkit.support.stages import Stage
@@ -82,33 +82,36 @@ class TrainingLog:
         return cls(tuple(rows))
 
 
+@dataclass(eq=False, repr=False)
 class Task(ABC, Generic[Network, AlignerT]):
     """A network's text, settings, loss and measurements. A task holds nothing that training changes.
 
-    Args:
-        bitext: training text.
-        valid: held-out text.
-        settings: of the network and its training; the size of the vocabulary is the tokenizer's.
-        tokenizer: the one that encoded the text.
-        device: as :func:`alignkit.neural.devices.pick_device`.
-
     Attributes:
-        bitext, valid, tokenizer, device: as given.
-        settings: with the size of the vocabulary filled in.
+        text: training text, a bitext or labelled.
+        valid: held-out text, likewise.
+        settings: of the network and its training; the size of the vocabulary is filled in.
+        tokenizer: the one that encoded the text.
+        device: as :func:`alignkit.neural.devices.pick_device`, which it becomes.
+        bitext: of the training text.
         epoch_steps, last_step: steps of an epoch, and in all.
         logged_steps: the steps after which the network is measured and may be kept.
     """
 
     MEASURES_EPOCHS: ClassVar[bool] = False  #: measure the network after each epoch, too
 
-    def __init__(
-        self, bitext: Bitext, valid: Any, settings: RunSettings, tokenizer: Tokenizer, device: str
-    ) -> None:
-        self.bitext, self.valid, self.tokenizer, self.device = bitext, valid, tokenizer, pick_device(device)
-        self.settings: Any = settings.change(network={"vocabulary": len(tokenizer.vocabulary)})
+    text: Any
+    valid: Any
+    settings: Any
+    tokenizer: Tokenizer
+    device: Any = field(default="auto", kw_only=True)
+
+    def __post_init__(self) -> None:
+        self.device, training = pick_device(self.device), self.settings.training
+        self.bitext: Bitext = self.text if isinstance(self.text, Bitext) else self.text.bitext
+        self.settings = self.settings.change(network={"vocabulary": len(self.tokenizer.vocabulary)})
         self.epoch_steps = len(self.batches(0))
-        self.last_step: int = settings.training.last_step(self.epoch_steps)
-        self.logged_steps = frozenset(logged_steps(self.last_step, settings.training.schedule))
+        self.last_step: int = training.last_step(self.epoch_steps)
+        self.logged_steps = frozenset(logged_steps(self.last_step, training.schedule))
 
     def batches(self, epoch: int) -> list[np.ndarray]:
         """The batches of an epoch, the same number in each."""

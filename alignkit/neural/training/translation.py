@@ -34,42 +34,31 @@ BLEU = ("valid.bleu_greedy", "valid.bleu")  #: of one hypothesis, and of a beam
 SMALLEST = 1e-9  #: added to a weight before its logarithm is taken
 
 
+@dataclass(eq=False, repr=False)
 class TranslationTask(Task[TranslationNetwork, NeuralAligner]):
     """Training of a translation network on a bitext; the best network has the lowest validation loss.
 
-    Args:
-        bitext: training text; both sides in the tokenizer's vocabulary.
-        valid: held-out text, likewise.
-        settings: of the network and its training; the size of the vocabulary is the tokenizer's.
-        tokenizer: the one that encoded the text.
+    Attributes:
         references: raw target lines of ``valid``, for BLEU, which is not measured without them.
-        device: as :func:`alignkit.neural.devices.pick_device`.
         guide: links of the training text that attention is pulled towards, in ``alpha``'s reading.
 
     Raises:
-        AlignkitError: a text has another vocabulary, or no pair with tokens on both sides.
+        AlignkitError: a text is not in the tokenizer's vocabulary, or has no pair with tokens on both sides.
     """
 
     MEASURES_EPOCHS = True
 
-    def __init__(
-        self,
-        bitext: Bitext,
-        valid: Bitext,
-        settings: RunSettings,
-        tokenizer: Tokenizer,
-        references: Sequence[str] = (),
-        device: str = "auto",
-        guide: Guide | None = None,
-    ) -> None:
-        for name, text in (("training", bitext), ("validation", valid)):
-            if any(side.vocabulary != tokenizer.vocabulary for side in (text.source, text.target)):
+    references: Sequence[str] = ()
+    guide: Guide | None = None
+
+    def __post_init__(self) -> None:
+        for name, text in (("training", self.text), ("validation", self.valid)):
+            if any(side.vocabulary != self.tokenizer.vocabulary for side in (text.source, text.target)):
                 raise AlignkitError(f"the {name} text is not encoded with the tokenizer's vocabulary")
             if not len(usable(text)):
                 raise AlignkitError(f"the {name} text has no pair with tokens on both sides")
-        super().__init__(bitext, valid, settings, tokenizer, device)
-        self.references, self.guide = references, guide
-        self._batcher = Batcher(bitext, self.device)
+        super().__post_init__()
+        self._batcher = Batcher(self.bitext, self.device)
 
     def new_network(self) -> TranslationNetwork:
         return new_network(self.settings.network)
@@ -341,5 +330,5 @@ def train_translation(
             for line in valid.target:
                 stream.write(line.replace("\n", " ").encode("utf-8", "surrogatepass") + b"\n")
     own = None if guide is None else word_guide(guide, text, training, tokenizer)
-    task = TranslationTask(training, held, settings, tokenizer, valid.target, device, own)
+    task = TranslationTask(training, held, settings, tokenizer, valid.target, own, device=device)
     return run.complete(task, state, device, progress)

@@ -231,7 +231,7 @@ def test_a_loss_of_ones_own_sees_texts_and_attention() -> None:
             assert (text.labels[m], len(text.corpus[m])) == (y, mask.sum())
         return -judged.alpha[:, 0].log().mean()
 
-    trainer = Trainer(ClassificationTask(text, valid, SMALL, tokenizer, loss=first_word, device="cpu"))
+    trainer = Trainer(ClassificationTask(text, valid, SMALL, tokenizer, criterion=first_word, device="cpu"))
     trainer.run()
     assert len(seen) == 60
     alpha = trainer.snapshot().score(valid.bitext, "alpha")
