@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 import pytest
@@ -32,6 +33,12 @@ settings.load_profile("patient")
 def pytest_xdist_auto_num_workers():
     """``pytest -n auto``: a process for each core, but each takes half a gigabyte, and more than 8 gain little."""
     return min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, 8)
+
+
+def pytest_collection_finish():
+    """Leave the half million objects of tests and libraries out of garbage collections from here on."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -40,13 +41,17 @@ def modules():
 
 
 MODULES = modules()
-TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+
+
+@cache
+def tree_of(name):
+    return ast.parse(MODULES[name].read_text(encoding="utf-8"))
 
 
 def imports(name, top_only=False):
     """The modules that a module imports, within functions and for the type checker too."""
     found = set()
-    waiting = [TREES[name]]
+    waiting = [tree_of(name)]
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.Import):
@@ -157,10 +162,10 @@ def test_torch_and_matplotlib_stay_in_their_packages(name):
 
 def test_public_functions_and_classes_have_names_of_their_own():
     places = defaultdict(list)
-    for name, tree in TREES.items():
+    for name in MODULES:
         if name in INTERFACES:
             continue  # names that others gave
-        for node in tree.body:
+        for node in tree_of(name).body:
             if isinstance(node, Function | ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(name)
     assert len(places) > 500

@@ -43,10 +43,9 @@ def test_fit_on_gives_a_line_for_each_pair(alignkit, command):
     assert len(outcome.lines) == count
     assert sum(map(bool, outcome.lines)) > 0.9 * count
     assert f"a sample of 300 of {count} pairs" in outcome.err
-    assert alignkit(command, *SAMPLE, "--fit-on", "300", "-q").out == outcome.out
 
 
-@pytest.mark.parametrize("options", [[], ["--adapt", "--format", "probabilities"], ["--format", "giza"]])
+@pytest.mark.parametrize("options", [["--adapt", "--format", "probabilities"], ["--format", "giza"]])
 def test_shards_joined_are_the_whole_to_the_byte(alignkit, model, tmp_path, set_blocks, options):
 
     set_blocks(BLOCK=30, ADAPTED_ELEMENTS=4000)
@@ -64,7 +63,7 @@ def test_shards_joined_are_the_whole_to_the_byte(alignkit, model, tmp_path, set_
 
 
 def test_a_stream_is_adapted_to_pair_by_pair(alignkit, model):
-    lines = [f"{a}\t{b}\n" for a, b in zip(*(path.read_text().splitlines() for path in TEST), strict=True)][:8]
+    lines = [f"{a}\t{b}\n" for a, b in zip(*(path.read_text().splitlines() for path in TEST), strict=True)][:4]
     call = ["align", "--model", model / "m.npz", "--adapt", "-"]
     together = alignkit(*call, stdin="".join(lines).encode())
     assert together.lines == [alignkit(*call, stdin=line.encode()).lines[0] for line in lines]

@@ -153,6 +153,7 @@ def test_study_attention(folder):
     assert json.loads((folder / "table.json").read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", ["machine"], indirect=True)
 def test_machine(folder):
     check_links(folder, "links", "corpus.de", "corpus.en")
@@ -184,6 +185,7 @@ def test_subwords(folder):
     assert not any(row.split(" ")[1] == "NULL" for row in lines(folder, "lex.s2t"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", ["moses"], indirect=True)
 def test_moses(folder):
     check_links(folder, "model/aligned.grow-diag-final-and", "corpus.de", "corpus.en")
@@ -204,6 +206,7 @@ def test_projection(folder):
     assert [" ".join(row.split("\t")[0] for row in block.split("\n")) for block in blocks] == plain
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", ["opusfilter"], indirect=True)
 def test_opusfilter(folder, monkeypatch):
     """The filter by itself, on OpusFilter's documented base class or a stand-in for it."""

@@ -14,9 +14,11 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "benchmarks/README.md")]
 PAGES += sorted((ROOT / "docs").rglob("*.md"))
 PROMISE = re.compile(r"^print\(.*\)  # (.*)$", re.MULTILINE)
+#: examples that train networks
+TRAINED = ("classification", "lab", "mechanisms")
 #: all examples but those of guides that promise nothing, which test_guides.py runs after the blocks before them
 EXAMPLES = [
-    pytest.param(page.name, code, id=f"{page.stem}-{number}")
+    pytest.param(page.name, code, id=f"{page.stem}-{number}", marks=[pytest.mark.slow] * (page.stem in TRAINED))
     for page in PAGES
     for number, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL))
     if page.parent.name != "guides" or PROMISE.search(code)

@@ -42,7 +42,7 @@ def test_parts_joined_are_the_whole(files, adapt):
     model = fit_joint(bitext_of(random_pairs(32, pairs=90)))
     whole = joined([align(*files, model=model, adapt=adapt)])
     assert joined(align_blocks(*files, model=model, adapt=adapt).texts) == whole
-    for n in (2, 3, 11):
+    for n in (3, 11):
         shards = [
             list(align_blocks(*files, model=model, shard=(i, n), adapt=adapt).texts) for i in range(1, n + 1)
         ]
