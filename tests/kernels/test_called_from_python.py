@@ -11,6 +11,7 @@ import importlib
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 from numba.core import types
@@ -54,6 +55,7 @@ print(interrupted)
 """
 
 
+@cache
 def functions() -> dict[tuple[str, str], ast.FunctionDef]:
     """All kernels, by module and name."""
     found = {}
@@ -66,6 +68,7 @@ def functions() -> dict[tuple[str, str], ast.FunctionDef]:
     return found
 
 
+@cache
 def called_from_python() -> set[tuple[str, str]]:
     """The kernels that modules outside of alignkit.kernels use."""
     found, kernels = set(), functions()

@@ -314,15 +314,14 @@ def test_command(folder, found, capsys, tmp_path):
     assert result["lab"][0]["agreement"] == pytest.approx(found.table.agreement[0])
     steps = pd.read_csv(tmp_path / "steps.csv")
     assert np.allclose(steps.value, found.time_courses.value)
-    assert run_program([*map(str, arguments), "--limit", "8"]) == 0
+    assert run_program([*map(str, arguments), "--authors", "--limit", "8"]) == 0
     text = capsys.readouterr().out
     assert "A(lstm.alpha, uniform.beta)" in text
+    assert "A(uniform.beta, lstm.alpha)" in text
     assert "xi*: token accuracy" in text
     assert "A(lstm.alpha, alpha(step)) %" in text
     assert len(result["seeds"]) == len(found.seeds)
     assert "xi BLEU" not in text  # nothing to show in that column
-    assert run_program([*map(str, arguments), "--authors", "--limit", "8"]) == 0
-    assert "A(uniform.beta, lstm.alpha)" in capsys.readouterr().out
 
 
 def test_one_command_trains_and_measures(lines, capsys, tmp_path):

@@ -51,7 +51,7 @@ def scattered(draw, length, width):
     return anywhere | close
 
 
-@pytest.mark.parametrize("length", [1, 40, 63, 64, 65, 127, 128, 129, 200])
+@pytest.mark.parametrize("length", [1, 63, 64, 65, 128, 200])
 def test_sentences_of_any_length_equal_the_published_steps(length):
     draw = np.random.default_rng(length)
     pairs = []
