@@ -236,7 +236,7 @@ def render(facts: dict[str, Any], found: list[Classification]) -> str:
         "",
     ]
     known = set(first.row.quantity)
-    lines += [f"- {name}: {question}" for name, _, _, question in QUANTITIES if name in known]
+    lines += [f"- A({u}, {v}): {question}" for u, v, question in QUANTITIES if f"A({u}, {v})" in known]
     rows = []
     for row in first.accuracy.itertuples():
         span = f"{cent(row.low)} to {cent(row.high)}" if row.low == row.low else ""

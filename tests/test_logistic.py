@@ -43,11 +43,12 @@ def test_the_gradient_of_the_objective_vanishes(strength: float) -> None:
 def test_the_sweep_keeps_the_highest_validation_accuracy() -> None:
     text, valid = planted(400, 1), planted(200, 2)
     model = fit_logistic(text, valid)
-    assert [strength for strength, _, _ in model.sweep] == list(STRENGTHS)
-    assert len({accuracy for _, _, accuracy in model.sweep}) > 1
-    best = max(accuracy for _, _, accuracy in model.sweep)
-    chosen = {strength: (loss, accuracy) for strength, loss, accuracy in model.sweep}[model.strength]
-    assert chosen == (min(loss for _, loss, accuracy in model.sweep if accuracy == best), best)
+    sweep = model.sweep.set_index("strength")
+    assert list(sweep.index) == list(STRENGTHS)
+    assert sweep.accuracy.nunique() > 1
+    chosen = tuple(sweep.loc[model.strength])
+    best = sweep[sweep.accuracy == sweep.accuracy.max()]
+    assert chosen == (best.loss.min(), best.accuracy.max())
     assert judge_logits(model.logits(valid), valid.labels) == pytest.approx(chosen)
     assert np.corrcoef(model.weights, np.linspace(-4, 4, len(WORDS)))[0, 1] > 0.8
 

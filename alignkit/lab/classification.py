@@ -27,7 +27,7 @@ from scipy.sparse import csr_matrix
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.classical.settings import IBM1Settings
 from alignkit.errors import AlignkitError
-from alignkit.lab.time_course import Part, TimeCourseSettings, measure_steps
+from alignkit.lab.time_course import Part, TimeCourseSettings, measure_steps, row_name
 from alignkit.metrics.agreement import contextualised
 from alignkit.metrics.intervals import against_chance, bootstrap_mean, bootstrap_ratio, ratio
 from alignkit.metrics.protocol import PERCENT, Metric, MetricSettings, Percent
@@ -44,26 +44,21 @@ from alignkit.support.stages import named_progress, no_progress
 from alignkit.text.labelled import LabelledLines, LabelledText
 from alignkit.types import PathLike, Progress
 
-#: (name, u, v, the question that it answers) of the quantities of the row; those without scores are left out
+#: (u, v, the question that it answers) of the quantities A(u, v) of the row; those without scores are left out
 QUANTITIES = (
-    ("A(alpha, beta_uf)", "alpha", "beta_uf", "do word meanings learned without attention predict attention?"),
-    ("A(beta_uf, beta_px)", "beta_uf", "beta_px", "does the bag-of-words proxy give the same word meanings?"),
-    ("A(beta_px, beta_log)", "beta_px", "beta_log", "does logistic regression know what the proxy knows?"),
-    ("A(beta_uf, beta_log)", "beta_uf", "beta_log", "does logistic regression give the same word meanings?"),
-    ("A(delta, beta_uf)", "delta", "beta_uf", "do word meanings predict which words the prediction depends on?"),
-    ("A(alpha, beta)", "alpha", "beta", "does attention go to words whose states speak for the label?"),
-    (
-        "A(alpha, alpha_fr)",
-        "alpha",
-        "alpha_fr",
-        "does attention learned over frozen random states predict attention?",
-    ),
-    ("A(alpha_fr, beta_uf)", "alpha_fr", "beta_uf", "do word meanings predict the attention over frozen states?"),
-    ("A(alpha, alpha_2)", "alpha", "alpha_2", "is the same attention learned from another seed?"),
-    ("A(beta_uf, beta_count)", "beta_uf", "beta_count", "does plain counting give the same word meanings? (ours)"),
-    ("A(alpha, beta_count)", "alpha", "beta_count", "does plain counting predict attention? (ours)"),
-    ("A(alpha, beta_ibm1)", "alpha", "beta_ibm1", "does IBM Model 1 by EM predict attention? (ours)"),
-    ("A(alpha, loo)", "alpha", "loo", "does attention go to words whose absence would matter?"),
+    ("alpha", "beta_uf", "do word meanings learned without attention predict attention?"),
+    ("beta_uf", "beta_px", "does the bag-of-words proxy give the same word meanings?"),
+    ("beta_px", "beta_log", "does logistic regression know what the proxy knows?"),
+    ("beta_uf", "beta_log", "does logistic regression give the same word meanings?"),
+    ("delta", "beta_uf", "do word meanings predict which words the prediction depends on?"),
+    ("alpha", "beta", "does attention go to words whose states speak for the label?"),
+    ("alpha", "alpha_fr", "does attention learned over frozen random states predict attention?"),
+    ("alpha_fr", "beta_uf", "do word meanings predict the attention over frozen states?"),
+    ("alpha", "alpha_2", "is the same attention learned from another seed?"),
+    ("beta_uf", "beta_count", "does plain counting give the same word meanings? (ours)"),
+    ("alpha", "beta_count", "does plain counting predict attention? (ours)"),
+    ("alpha", "beta_ibm1", "does IBM Model 1 by EM predict attention? (ours)"),
+    ("alpha", "loo", "does attention go to words whose absence would matter?"),
 )
 
 
@@ -211,17 +206,10 @@ def classify(
     alpha_fr = runs["frozen"].load(strongest["frozen"], device).score(scored.bitext, "alpha")
     scores |= {"beta_uf": beta_uf, "alpha_fr": alpha_fr}
 
-    penalties = (
-        None
-        if logistic is None
-        else pd.DataFrame(
-            [
-                {"strength": strength, "loss": loss, "accuracy": accuracy}
-                | MAIN.measure(beta_uf, word_scores(weights, scored), settings)
-                for (strength, loss, accuracy), weights in zip(logistic.sweep, logistic.tried, strict=True)
-            ]
-        )
-    )
+    penalties = None
+    if logistic is not None:
+        measured = [MAIN.measure(beta_uf, word_scores(weights, scored), settings) for weights in logistic.tried]
+        penalties = logistic.sweep.join(pd.DataFrame(measured))
     return Classification(
         _row(scores, second, settings),
         accuracies(best, proxy, logistic, held, settings.seed),
@@ -264,10 +252,10 @@ def row_table(
         columns quantity, u, v, those of :meth:`alignkit.metrics.protocol.Metric.measure`, question.
     """
     rows = []
-    for quantity, u, v, question in QUANTITIES:
+    for u, v, question in QUANTITIES:
         if u in scores and v in scores:
             found = metric.measure(scores[u], scores[v], settings)
-            rows.append({"quantity": quantity, "u": u, "v": v, **found, "question": question})
+            rows.append({"quantity": row_name(MAIN.symbol, u, v), "u": u, "v": v, **found, "question": question})
     return pd.DataFrame(rows)
 
 
@@ -361,11 +349,7 @@ def rise_and_fall(
 
 
 def same_attention_course(
-    one: ClassifierRun,
-    other: ClassifierRun,
-    text: LabelledText,
-    settings: MetricSettings | None = None,
-    device: str = "auto",
+    one: ClassifierRun, other: ClassifierRun, text: LabelledText, settings: MetricSettings, device: str
 ) -> pd.DataFrame:
     """A(alpha(step), alpha_2(step)) of two runs at every step that both logged (A.9).
 
@@ -393,14 +377,14 @@ class Logistic:
         weights: float64 (V,), w.
         bias: b.
         strength: the C that was chosen.
-        sweep: (C, validation loss, validation accuracy) of all that were tried.
+        sweep: columns strength, loss and accuracy on the validation text, of all that were tried.
         tried: float64 (C values, V), the weights of all that were tried.
     """
 
     weights: np.ndarray = field(repr=False)
     bias: float
     strength: float
-    sweep: tuple[tuple[float, float, float], ...]
+    sweep: pd.DataFrame = field(repr=False)
     tried: np.ndarray = field(repr=False)
 
     def logits(self, text: LabelledText) -> np.ndarray:
@@ -457,19 +441,17 @@ def fit_logistic(text: LabelledText, valid: LabelledText, strengths: Sequence[fl
     values = 1.0 / np.repeat(corpus.lengths, corpus.lengths)
     x = csr_matrix((values, corpus.tokens, corpus.offsets), (len(used), len(corpus.vocabulary)))
     x.sum_duplicates()
-    found = []
+    sweep, tried, biases = [], [], []
     for strength in strengths:
         model: Any = LogisticRegression(C=strength, max_iter=5000, tol=1e-6)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a weak penalty may not converge; its validation loss decides
+        with warnings.catch_warnings(action="ignore"):  # a weak penalty may not converge; its loss decides
             model.fit(x, y)
-        weights, bias = model.coef_[0].astype(np.float64), float(model.intercept_[0])
-        loss, accuracy = judge_logits(mean_of_words(weights, valid) + bias, valid.labels)
-        found.append(((strength, loss, accuracy), weights, bias))
-    best = min(found, key=lambda one: (-one[0][2], one[0][1]))
-    return Logistic(
-        best[1], best[2], best[0][0], tuple(one[0] for one in found), np.stack([one[1] for one in found])
-    )
+        tried.append(model.coef_[0].astype(np.float64))
+        biases.append(float(model.intercept_[0]))
+        loss, accuracy = judge_logits(mean_of_words(tried[-1], valid) + biases[-1], valid.labels)
+        sweep.append({"strength": strength, "loss": loss, "accuracy": accuracy})
+    best = min(range(len(sweep)), key=lambda k: (-sweep[k]["accuracy"], sweep[k]["loss"]))
+    return Logistic(tried[best], biases[best], strengths[best], pd.DataFrame(sweep), np.stack(tried))
 
 
 def word_weights(proxy: ProxyAligner) -> np.ndarray:

@@ -146,9 +146,8 @@ def compare_networks(
     elif run is not None:
         text = run.train
     else:
-        raise AlignkitError(
-            f"{neural} lies in no run directory, so its training text is unknown; give it with --train SRC TGT"
-        )
+        remedy = "so its training text is unknown; give it with --train SRC TGT"
+        raise AlignkitError(f"{neural} lies in no run directory, {remedy}")
     if text.fingerprint() != network.fingerprint:
         raise AlignkitError(f"{neural} was not trained on this training text; give the one it was trained on")
     scored = encode_bitext(network.tokenizer, pairs.source, pairs.target) if pairs is not None else valid
@@ -158,21 +157,13 @@ def compare_networks(
     names = ["ibm1.beta", *(["ibm1.alpha"] if "ibm1.alpha" in settings.also else []), "proxy.beta"]
     names += [*(f"{network.name}.{kind}" for kind in kinds), *(["uniform.beta"] if other is not None else [])]
     read, on_words = read_others(others or {}, names, scored)
-    proxy = proxy_of(
-        run.path if run is not None and training is None else None,
-        text,
-        scored if valid is None else valid,
-        ProxySettings(seed=settings.seed),
-        progress,
-        settings.device,
-    )
+    place = run.path if run is not None and training is None else None
+    held = scored if valid is None else valid
+    plan = ProxySettings(seed=settings.seed)
+    proxy = proxy_of(place, text, held, plan, progress, settings.device)
     ibm1 = fit_ibm1(text, iterations=settings.iterations, null=False, threads=settings.threads)
-    aligners: dict[str, Aligner] = {
-        "ibm1": ibm1,
-        "proxy": proxy,
-        "uniform": other or network,
-        network.name: network,
-    }
+    aligners: dict[str, Aligner] = {"ibm1": ibm1, "proxy": proxy, "uniform": other or network}
+    aligners[network.name] = network
     scores = {}
     for done, name in enumerate(names):
         progress(done, len(names), f"scoring by {name}")

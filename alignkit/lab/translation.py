@@ -165,7 +165,7 @@ def lab(
     if limit < len(pairs):
         drawn = np.random.default_rng(settings.seed).choice(len(pairs), limit, replace=False)
         pairs = pairs.take(np.sort(drawn))
-    scores = _fixed_scores(runs, training, pairs, settings, device, progress or no_progress, score)
+    scores = _fixed_scores(runs, pairs, settings, device, progress or no_progress, score)
 
     def follow(run: TranslationRun, label: str) -> list[pd.DataFrame]:
         """The time course of a run; none, with a note, if it keeps no checkpoints."""
@@ -175,16 +175,15 @@ def lab(
         wanted = [alpha, *(["proxy.beta", delta] if settings.largest and label == "uniform" else [])]
         kinds = ("alpha", "beta") if settings.largest and label == "other" else None
         references = scores if settings.all_steps else {name: scores[name] for name in wanted}
-        plan = TimeCourseSettings(
-            **settings.metric_options(), kinds=kinds, bleu=settings.bleu and label == "other"
-        )
+        translate = settings.bleu and label == "other"
+        plan = TimeCourseSettings(**settings.metric_options(), kinds=kinds, bleu=translate)
         more: dict[str, Any] = {"label": label, "device": device, "progress": progress, "score": score}
         return [time_course(run, pairs, references, plan, **more)]
 
     # The runs whose beta is compared, while they learn; and from the second, what xi is read from.
     moving = {name: run for name, run in ((OTHER, runs.other), (UNIFORM, runs.uniform)) if run is not None}
     courses = {name: follow(run, name.partition(".")[0]) for name, run in moving.items()}
-    seeds, likeness, performance = _second_run(courses.get(OTHER, []), alpha)
+    second = _second_run(courses[OTHER][0], alpha) if courses.get(OTHER) else None
     # The rows; those with a moving beta at the step where they are largest, if that is asked for. A(alpha,
     # beta_uf) is the largest in any case (appendix A.7). Without logged steps, beta is the best network's.
     quantities = []
@@ -206,7 +205,7 @@ def lab(
                     shown = row_name(MAIN.symbol, u, v)
                     notes.append(f"{shown} is at step {beta_step} of the uniform run, where it is largest")
                 chosen = {**scores, own: score(moving[own].load(beta_step, device), pairs, "beta")}
-        rows.append({**_row(u, v, chosen, settings, likeness, performance), "beta_step": beta_step})
+        rows.append({**_row(u, v, chosen, settings, second), "beta_step": beta_step})
     tables = [table for found in courses.values() for table in found]
     tables += follow(runs.main, network.name) if settings.all_steps else []
     log = runs.main.log
@@ -221,7 +220,7 @@ def lab(
     }
     return Lab(
         pd.DataFrame(rows),
-        seeds,
+        None if second is None else second[["step", MAIN.name, *PERFORMANCES]],
         {name: log.best(key, largest=True)[1] for name, key in PERFORMANCES.items() if log.series(key)},
         pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=list(COLUMNS)),
         tuple(notes),
@@ -230,20 +229,14 @@ def lab(
 
 
 def _fixed_scores(
-    runs: LabRuns,
-    training: Bitext,
-    pairs: Bitext,
-    settings: LabSettings,
-    device: str,
-    progress: Progress,
-    score: Scorer,
+    runs: LabRuns, pairs: Bitext, settings: LabSettings, device: str, progress: Progress, score: Scorer
 ) -> dict[str, Scores]:
     """The scores that are compared with each other, by name."""
     from alignkit.classical.ibm1 import fit_ibm1
     from alignkit.neural.proxy import proxy_of
     from alignkit.neural.settings import ProxySettings
 
-    scores, name = {}, runs.network.name
+    scores, name, training = {}, runs.network.name, runs.main.train
     for done, kind in enumerate(("alpha", "beta", "delta")):
         progress(done, 3, f"{name}.{kind}")
         scores[f"{name}.{kind}"] = score(runs.network, pairs, kind)
@@ -260,39 +253,23 @@ def _fixed_scores(
     return scores
 
 
-def _second_run(
-    course: list[pd.DataFrame], alpha: str
-) -> tuple[pd.DataFrame | None, dict[str, list[float]], dict[str, list[float]]]:
-    """What the time course of the second run says.
-
-    Returns:
-        the table ``seeds`` of :class:`Lab`; at the logged steps, metric -> likeness to the first run's attention,
-        and name in ``PERFORMANCES`` -> performance, if it was measured at all of them.
-    """
+def _second_run(course: pd.DataFrame, alpha: str) -> pd.DataFrame:
+    """What a time course of the second run says of its logged steps: step, by every metric its likeness to the
+    first run's attention, and performance by the names in ``PERFORMANCES``, NaN where it was not measured."""
     import pandas as pd
 
-    if not course:
-        return None, {}, {}
-    found = {m.name: series(course[0], row_name(m.symbol, alpha, at_step("alpha"))) for m in SCORE_METRICS}
-    seeds = dict(zip(("step", MAIN.name), found[MAIN.name], strict=True))
-    performance = {}
-    for name, logged in PERFORMANCES.items():
-        known = dict(zip(*(part.tolist() for part in series(course[0], logged)), strict=True))
-        seeds[name] = np.array([known.get(step, math.nan) for step in seeds["step"].tolist()])
-        if not np.isnan(seeds[name]).any():  # otherwise a step between those measured might be the one
-            performance[name] = seeds[name].tolist()
-    return pd.DataFrame(seeds), {name: values.tolist() for name, (_, values) in found.items()}, performance
+    names = {metric.name: row_name(metric.symbol, alpha, at_step("alpha")) for metric in SCORE_METRICS}
+    columns = {}
+    for column, name in {**names, **PERFORMANCES}.items():
+        steps, values = series(course, name)
+        columns[column] = pd.Series(values, steps)
+    return pd.DataFrame(columns).loc[columns[MAIN.name].index].rename_axis("step").reset_index()
 
 
 def _row(
-    u: str,
-    v: str,
-    scores: Mapping[str, Scores],
-    settings: LabSettings,
-    likeness: Mapping[str, list[float]],
-    performance: Mapping[str, list[float]],
+    u: str, v: str, scores: Mapping[str, Scores], settings: LabSettings, second: pd.DataFrame | None
 ) -> dict[str, Any]:
-    """Every metric, and xi by it, of one pair of scores; the last two as :func:`_second_run` gives them."""
+    """Every metric, and xi by it, of one pair of scores; ``second`` is what :func:`_second_run` gives."""
     row: dict[str, Any] = {"u": u, "v": v}
     never = []
     for metric in SCORE_METRICS:
@@ -306,8 +283,10 @@ def _row(
         for name in PERFORMANCES:
             column = f"xi_{name}" if metric is MAIN else f"{metric.name}_xi_{name}"
             row[column] = math.nan
-            if name in performance and not math.isnan(found[metric.name]):
-                xi = contextualised(performance[name], likeness[metric.name], found[metric.name])
+            # Where a step was not measured, it might be the one.
+            if second is not None and second[name].notna().all() and not math.isnan(found[metric.name]):
+                courses = (second[each].tolist() for each in (name, metric.name))
+                xi = contextualised(*courses, found[metric.name])
                 if xi is None:
                     never.append(column)
                 else:
@@ -361,12 +340,8 @@ def best_network(run: TranslationRun, by: BestBy, device: str) -> NeuralAligner:
     known = dict(run.log.series(PERFORMANCES[by]))
     steps = [step for step in run.checkpoints if step in known]
     if not steps:
-        how = (
-            "; train with --set training.bleu=logged"
-            if by == "bleu" and run.checkpoints
-            else "; train with --keep logged"
-        )
-        raise AlignkitError(f"{run.path} has no logged step with {by} whose network was kept{how}")
+        how = "--set training.bleu=logged" if by == "bleu" and run.checkpoints else "--keep logged"
+        raise AlignkitError(f"{run.path} has no logged step with {by} whose network was kept; train with {how}")
     return run.load(max(steps, key=lambda step: known[step]), device)
 
 
@@ -435,11 +410,10 @@ def train_lab_runs(
 
     paths = {name: Path(folder) / name for name in RUNS}
     for name, (attention, more) in RUNS.items():
-        own = settings.change(
-            network={"attention": attention}, training={"seed": settings.training.seed + more, "keep": "logged"}
-        )
+        own = {"seed": settings.training.seed + more, "keep": "logged"}
+        plan = settings.change(network={"attention": attention}, training=own)
         report = named_progress(progress, name) if progress is not None else None
-        train_translation(paths[name], training, valid, own, report, device)
+        train_translation(paths[name], training, valid, plan, report, device)
     return paths
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
+from itertools import count
 from threading import Event, Thread
 from typing import ClassVar
 
@@ -24,6 +26,12 @@ def named_progress(progress: Progress, name: str, number: int = 0, parts: int = 
     return lambda done, total, message: progress(
         number * total + done, parts * total, ": ".join(filter(None, (name, message)))
     )
+
+
+def progress_of_parts(progress: Progress, parts: int) -> Callable[[str], Progress]:
+    """What gives the :func:`named_progress` of one part after another of so many."""
+    numbers = count()
+    return lambda name: named_progress(progress, name, next(numbers), parts)
 
 
 class Stage:

@@ -51,7 +51,7 @@ from scipy.special import expit
 from alignkit.classical.cooccurrence import cooccurrence
 from alignkit.errors import AlignkitError
 from alignkit.lab.experiments import Claim, ExperimentSettings, Figure, Result, averaged, claim
-from alignkit.lab.experiments.networks import bitext_lines, follow, half_way_rows
+from alignkit.lab.experiments.networks import EncodedText, bitext_lines, follow, half_way_rows
 from alignkit.lab.explain.subject import jensen_shannon
 from alignkit.metrics.agreement import agreement
 from alignkit.metrics.intervals import ratio
@@ -69,10 +69,10 @@ from alignkit.neural.training.classification import (
 )
 from alignkit.neural.training.trainer import Trainer
 from alignkit.scores import Scores
-from alignkit.support.stages import named_progress, no_progress
+from alignkit.support.stages import no_progress, progress_of_parts
 from alignkit.text.bitext import Bitext
 from alignkit.text.labelled import LabelledLines, LabelledText, read_labelled, two_labels
-from alignkit.text.tokenization import Tokenizer, learn_words, split_words
+from alignkit.text.tokenization import learn_words, split_words
 from alignkit.types import Progress
 
 PLACE_WORDS = frozenset({"in", "on", "at"})  #: prepositions by which the sentences of the sample are labelled
@@ -103,10 +103,9 @@ def labelled_lines(path: str, sentences: int = 0, longest: int = 0) -> LabelledL
     order = np.random.default_rng([0, 11]).permutation(len(with_words))[: sentences or None]
     lines = lines.take(with_words[order])
     if len(lines.names) < 2 or len(lines) < FEWEST:
-        raise AlignkitError(
-            f"{path or 'the sample'}: at least {FEWEST} sentences and two labels are needed, not {len(lines)} "
-            f"with {', '.join(lines.names) or 'none'}"
-        )
+        have = f"{len(lines)} with {', '.join(lines.names) or 'none'}"
+        wanted = f"at least {FEWEST} sentences and two labels are needed"
+        raise AlignkitError(f"{path or 'the sample'}: {wanted}, not {have}")
     return lines.cut(longest) if longest else lines
 
 
@@ -139,13 +138,7 @@ class ClassifierPlan(ExperimentSettings):
     seeds: int = 3
 
 
-@dataclass(frozen=True, eq=False)
-class Split:
-    """Labelled text for training and held-out text, in the vocabulary of one tokenizer."""
-
-    training: LabelledText
-    held: LabelledText
-    tokenizer: Tokenizer
+Split = EncodedText[LabelledText]
 
 
 def read_split(plan: ClassifierPlan) -> Split:
@@ -159,7 +152,7 @@ def read_split(plan: ClassifierPlan) -> Split:
     cut = len(lines) * 9 // 10
     training = lines.take(np.arange(cut)).encode(tokenizer, names)
     held = lines.take(np.arange(cut, len(lines))[: plan.held]).encode(tokenizer, names)
-    return Split(training, held, tokenizer)
+    return EncodedText(training, held, tokenizer)
 
 
 def classifier_settings(
@@ -197,7 +190,7 @@ def train_in_memory(
         the classifier after the last step, which does not depend on held-out text.
     """
     task = ClassificationTask(
-        split.training, split.held, settings, split.tokenizer, prepare=prepare, criterion=loss, device="cpu"
+        split.training, split.valid, settings, split.tokenizer, prepare=prepare, criterion=loss, device="cpu"
     )
     trainer = Trainer(task)
     follow(trainer, look, progress)
@@ -243,7 +236,7 @@ def relevance_and_attention(
     seen: list[tuple[int, float, Scores, Scores]] = []
 
     def look(network: ClassifierAligner) -> None:
-        alpha, relevance = (classifier_scores(network.network, split.held, k) for k in ("alpha", "relevance"))
+        alpha, relevance = (classifier_scores(network.network, split.valid, k) for k in ("alpha", "relevance"))
         seen.append((network.step, network.metrics["valid.accuracy"], alpha, relevance))
 
     train_in_memory(split, plan, progress, look=look)
@@ -259,17 +252,16 @@ def relevance_and_attention(
 def run_gated_classifier(settings: GatedClassifierSettings, progress: Progress = no_progress) -> Result:
     """Follows attention and relevance of every seed."""
     split = read_split(settings)
-    frames = []
-    for seed in range(settings.seeds):
-        part = named_progress(progress, f"seed {seed}", seed, settings.seeds)
-        frames.append(relevance_and_attention(split, settings, seed, part))
+    part = progress_of_parts(progress, settings.seeds)
+    seeds = range(settings.seeds)
+    frames = [relevance_and_attention(split, settings, seed, part(f"seed {seed}")) for seed in seeds]
     raw = pd.concat(frames, ignore_index=True)
     halves = half_way_rows(raw, ["seed"], CURVES)
     remarks = (
         "attention, relevance: A(u, v), u being that of the last step and v that of the step; from uniform: total "
         "variation distance of attention from 1/L.",
         "Half-way steps:\n" + halves.round(1).to_string(index=False),
-        f"{len(split.training)} texts for training, {len(split.held)} scored.",
+        f"{len(split.training)} texts for training, {len(split.valid)} scored.",
     )
 
     def draw(figure: Figure) -> None:
@@ -281,13 +273,9 @@ def run_gated_classifier(settings: GatedClassifierSettings, progress: Progress =
         axes.set_ylabel("agreement with the last step; distance from uniform")
         axes.legend()
 
-    return Result(
-        raw.drop(columns="seed").groupby("step", as_index=False).mean(),
-        tuple(gated_classifier_claims(raw, halves)),
-        {"steps": raw.round(5), "halves": halves.round(3)},
-        draw,
-        remarks,
-    )
+    table = raw.drop(columns="seed").groupby("step", as_index=False).mean()
+    claims = tuple(gated_classifier_claims(raw, halves))
+    return Result(table, claims, {"steps": raw.round(5), "halves": halves.round(3)}, draw, remarks)
 
 
 def gated_classifier_claims(raw: pd.DataFrame, halves: pd.DataFrame) -> Iterator[Claim]:
@@ -325,24 +313,20 @@ QUICK_OUTPUT_RELEVANCE = ClassifierPlan(embedding=32, hidden=24, epochs=8, held=
 def count_tables() -> pd.DataFrame:
     """The 5 x 5 co-occurrence counts of the example, a row per input word and a column per output word."""
     bitext = Bitext.from_sentences(*([line.split() for line in side] for side in zip(*EXAMPLE, strict=True)))
-    table = cooccurrence(bitext, "one")
-    rows = []
-    for word in INPUTS:
-        i = bitext.source.vocabulary.ids[word]
-        counts = [table.value(i, bitext.target.vocabulary.ids[output]) for output in OUTPUTS]
-        rows.append({"input": word, **dict(zip(OUTPUTS, counts, strict=True))})
-    return pd.DataFrame(rows)
+    words = (list(side.vocabulary.tokens) for side in (bitext.source, bitext.target))
+    table = pd.DataFrame(cooccurrence(bitext, "one").to_dense(), *words)
+    return table.loc[list(INPUTS), list(OUTPUTS)].rename_axis("input").reset_index()
 
 
 def held_out_scores(usual: Classifier, uniform: Classifier, split: Split) -> dict[str, Scores]:
     """Scores of the words of the held-out text, from the usual network and from that with uniform attention."""
-    plain = classifier_scores(uniform, split.held, "relevance")
+    plain = classifier_scores(uniform, split.valid, "relevance")
     return {
-        "alpha": classifier_scores(usual, split.held, "alpha"),
-        "r": classifier_scores(usual, split.held, "relevance"),
+        "alpha": classifier_scores(usual, split.valid, "alpha"),
+        "r": classifier_scores(usual, split.valid, "relevance"),
         "r uniform": plain,
         "|r| uniform": Scores(np.abs(plain.values), plain.offsets, plain.shapes),
-        "influence": classifier_scores(usual, split.held, "loo"),
+        "influence": classifier_scores(usual, split.valid, "loo"),
     }
 
 
@@ -355,15 +339,15 @@ def per_sentence(raw: pd.DataFrame, u: str, v: str) -> np.ndarray:
 def run_output_relevance(settings: ClassifierPlan, progress: Progress = no_progress) -> Result:
     """Trains a classifier with and one without attention for every seed, and compares the scores of words."""
     split = read_split(settings)
+    part = progress_of_parts(progress, 2 * settings.seeds)
     frames, tables, accuracies = [], [], []
     for seed in range(settings.seeds):
         networks = []
-        for place, (number, attention) in enumerate(((seed, "feed-forward"), (seed + 1000, "uniform"))):
+        for number, attention in ((seed, "feed-forward"), (seed + 1000, "uniform")):
             plan = classifier_settings(settings, split, number, settings.epochs, attention)
-            part = named_progress(progress, attention, 2 * seed + place, 2 * settings.seeds)
-            networks.append(train_in_memory(split, plan, part))
-        logits = [classifier_logits(network, split.held) for network in networks]
-        accuracies.append([judge_logits(z, split.held.labels)[1] for z in logits])
+            networks.append(train_in_memory(split, plan, part(attention)))
+        logits = [classifier_logits(network, split.valid) for network in networks]
+        accuracies.append([judge_logits(z, split.valid.labels)[1] for z in logits])
         scores = held_out_scores(networks[0], networks[1], split)
         for u, v in PAIRS:
             taus = sentence_taus(scores[u], scores[v])
@@ -376,7 +360,7 @@ def run_output_relevance(settings: ClassifierPlan, progress: Progress = no_progr
     counts = count_tables()
     with_attention, without = np.mean(accuracies, axis=0)
     remarks = (
-        f"{len(split.training)} sentences for training, {len(split.held)} scored; accuracy {with_attention:.3f} "
+        f"{len(split.training)} sentences for training, {len(split.valid)} scored; accuracy {with_attention:.3f} "
         f"with attention, {without:.3f} with uniform attention.",
         "r uniform: relevance in the network with uniform attention; all other scores are of the network with "
         "attention, trained from another seed. tau: mean of Kendall's tau-b within a sentence. agreement: of the "
@@ -458,19 +442,19 @@ class Measured(NamedTuple):
     influence: Scores
 
 
-def _measure(network: Classifier, split: Split) -> Measured:
-    alpha, influence = (classifier_scores(network, split.held, kind) for kind in ("alpha", "loo"))
-    return Measured(classifier_logits(network, split.held), alpha, influence)
+def _measure(network: Classifier, text: LabelledText) -> Measured:
+    alpha, influence = (classifier_scores(network, text, kind) for kind in ("alpha", "loo"))
+    return Measured(classifier_logits(network, text), alpha, influence)
 
 
-def _compare(name: str, seed: int, split: Split, now: Measured, own: Measured) -> pd.DataFrame:
-    """A row per held-out sentence: a network's prediction and attention against P's and against influence."""
+def _compare(name: str, seed: int, text: LabelledText, now: Measured, own: Measured) -> pd.DataFrame:
+    """A row per sentence: a network's prediction and attention against P's and against influence."""
     return pd.DataFrame(
         {
             "lambda": name,
             "seed": seed,
-            "sentence": range(len(split.held)),
-            "right": ((now.logits > 0) == (split.held.labels == 1)).astype(float),
+            "sentence": range(len(text)),
+            "right": ((now.logits > 0) == (text.labels == 1)).astype(float),
             "same": ((now.logits > 0) == (own.logits > 0)).astype(float),
             "TVD": np.abs(expit(own.logits) - expit(now.logits)),
             "JSD": [jensen_shannon(p[0], q[0]) for p, q in zip(own.alpha, now.alpha, strict=True)],
@@ -483,25 +467,22 @@ def _compare(name: str, seed: int, split: Split, now: Measured, own: Measured) -
 def run_deceptive_attention(settings: DeceptiveAttentionSettings, progress: Progress = no_progress) -> Result:
     """Trains P, and a Q for every lambda, for every seed; compares them on held-out sentences."""
     split = read_split(settings)
-    parts = settings.seeds * (2 + len(settings.weights))
-    trained = []
-    for seed in range(settings.seeds):
-        usual = classifier_settings(settings, split, seed, settings.epochs)
-        trained.append(train_in_memory(split, usual, named_progress(progress, "P", seed, parts)))
-    own = [_measure(P, split) for P in trained]
-    frames = [_compare("P", seed, split, own[seed], own[seed]) for seed in range(settings.seeds)]
+    held = split.valid
+    part = progress_of_parts(progress, settings.seeds * (2 + len(settings.weights)))
+    usual = [classifier_settings(settings, split, seed, settings.epochs) for seed in range(settings.seeds)]
+    trained = [train_in_memory(split, each, part("P")) for each in usual]
+    own = [_measure(P, held) for P in trained]
+    frames = [_compare("P", seed, held, each, each) for seed, each in enumerate(own)]
     for seed, other in permutations(range(settings.seeds), 2):
-        frames.append(_compare(OTHER, seed, split, own[other], own[seed]))
+        frames.append(_compare(OTHER, seed, held, own[other], own[seed]))
     for seed, P in enumerate(trained):
         teacher = classifier_logits(P, split.training), classifier_scores(P, split.training, "alpha")
         copying = classifier_settings(settings, split, seed + 1000, settings.copy_epochs)
         objectives = {f"{weight:g}": adversarial_loss(*teacher, weight) for weight in settings.weights}
-        for number, (name, loss) in enumerate(({ANEW: label_loss} | objectives).items()):
-            place = settings.seeds + seed * (1 + len(settings.weights)) + number
-            part = named_progress(progress, name, place, parts)
+        for name, loss in ({ANEW: label_loss} | objectives).items():
             prepare = None if settings.fresh and loss is not label_loss else copy_but_attention(P)
-            Q = train_in_memory(split, copying, part, prepare=prepare, loss=loss)
-            frames.append(_compare(name, seed, split, _measure(Q, split), own[seed]))
+            Q = train_in_memory(split, copying, part(name), prepare=prepare, loss=loss)
+            frames.append(_compare(name, seed, held, _measure(Q, held), own[seed]))
     raw = pd.concat(frames, ignore_index=True)
     table = raw.drop(columns=["seed", "sentence"]).groupby("lambda", sort=False).mean().reset_index()
     remarks = (
@@ -509,7 +490,7 @@ def run_deceptive_attention(settings: DeceptiveAttentionSettings, progress: Prog
         "trained on as usual. right: accuracy; same: share of P's predictions kept; TVD and JSD (nats, at most "
         "0.693): distances from P's prediction and attention; tau influence: Kendall's tau of the network's own "
         "attention and leave-one-out influence.",
-        f"{len(split.training)} sentences for training, {len(split.held)} scored.",
+        f"{len(split.training)} sentences for training, {len(split.valid)} scored.",
     )
 
     def draw(figure: Figure) -> None:

@@ -47,8 +47,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import dataclass, field
-from itertools import permutations
-from typing import get_args
+from itertools import permutations, product
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -60,13 +60,13 @@ from alignkit.classical.cooccurrence import cooccurrence
 from alignkit.errors import AlignkitError, check_known
 from alignkit.lab.experiments import Claim, ExperimentSettings, Figure, Result, averaged, claim, share_claim
 from alignkit.metrics.intervals import share_difference
-from alignkit.neural.devices import Batch, Products, one_thread, rounded
+from alignkit.neural.devices import Batch, Batcher, Products, one_thread, rounded
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.neural.scoring.translation import network_scores
 from alignkit.neural.settings import SOFTMAX, LstmSettings, parse_attention
 from alignkit.neural.training.loop import CPU, adam, optimise
-from alignkit.neural.training.translation import TokenLoss, batch_loss
-from alignkit.support.stages import Stage, named_progress, no_progress
+from alignkit.neural.training.translation import batch_loss
+from alignkit.support.stages import Stage, no_progress, progress_of_parts
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.tokenization import BOS, EOS
 from alignkit.text.vocabulary import Vocabulary
@@ -241,15 +241,8 @@ def random_network(vocabulary: int, hidden: int, seed: int, attention: str = "ge
 
     Its initial weights are drawn from the seed.
     """
-    settings = LstmSettings(
-        vocabulary=vocabulary,
-        embedding=hidden,
-        hidden=hidden,
-        layers=1,
-        bidirectional=False,
-        attention=attention,
-        dropout=0.0,
-    )
+    sizes: dict[str, Any] = {"vocabulary": vocabulary, "embedding": hidden, "hidden": hidden, "layers": 1}
+    settings = LstmSettings(**sizes, bidirectional=False, attention=attention, dropout=0.0)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return EncoderDecoder(settings)
@@ -272,6 +265,9 @@ class SequenceRun:
     loss: np.ndarray
     attention: np.ndarray = field(default_factory=lambda: np.empty(0))
     network: EncoderDecoder = field(default=None)  # type: ignore[assignment]
+
+
+Groups = Mapping[str, Sequence[SequenceRun]]  #: of networks, by what they have in common
 
 
 def own_attention(weights: Tensor, source: Tensor, target: Tensor) -> float:
@@ -424,18 +420,11 @@ def failure_claim(text: str, runs: Sequence[SequenceRun], plan: SequencePlan, **
 
 
 def failure_difference(
-    text: str,
-    groups: Mapping[str, Sequence[SequenceRun]],
-    one: str,
-    other: str,
-    plan: SequencePlan,
-    **bounds: float,
+    text: str, groups: Groups, one: str, other: str, plan: SequencePlan, **bounds: float
 ) -> Claim:
     """A claim about the difference of the shares of failures in two groups of networks."""
-    counts = [
-        number for name in (one, other) for number in (failures(groups[name], plan.learned), len(groups[name]))
-    ]
-    value, low, high = share_difference(*counts)
+    first, second = ((failures(groups[name], plan.learned), len(groups[name])) for name in (one, other))
+    value, low, high = share_difference(*first, *second)
     statistic = f"share with an accuracy below {plan.learned} at step {plan.steps}, difference {one} - {other}"
     return claim(text, statistic, value, (low, high), **bounds)
 
@@ -484,25 +473,28 @@ def run_copying(settings: CopyingSettings, progress: Progress = no_progress) -> 
     tasks = {kind: Sequences(kind, types.get(kind, settings.length), settings.length) for kind in settings.kinds}
     runs: dict[str, list[SequenceRun]] = {}
     tables: dict[str, np.ndarray] = {}
+    part = progress_of_parts(progress, len(tasks))
     counts, table = [], []
-    for number, (kind, sequences) in enumerate(tasks.items()):
+    for kind, sequences in tasks.items():
         C = tables[kind] = sequences.counts(np.random.default_rng(0), settings.pairs) / settings.pairs
-        part = named_progress(progress, kind, number, len(tasks))
-        runs[kind] = train_networks(sequences, settings, settings.seeds, part)
+        runs[kind] = train_networks(sequences, settings, settings.seeds, part(kind))
         row = {"setting": kind, "types": sequences.types, "diagonal of C / rest": contrast(C)}
         table.append({**row, "chance": sequences.chance(), **summary(runs[kind], settings.learned)})
         source, target = np.triu_indices(len(C))  # C is symmetric
         columns = {"source": source, "target": target, "count": C[source, target].round(5)}
         counts.append(pd.DataFrame({"kind": kind, **columns}))
-    rows = [curves(part, kind=kind) for kind, part in runs.items()]
+    rows = {
+        "accuracy": pd.concat([curves(group, kind=kind) for kind, group in runs.items()], ignore_index=True),
+        "counts": pd.concat(counts, ignore_index=True),
+    }
 
     def draw(figure: Figure) -> None:
         """Accuracy of every seed above, C below, and the smallest example at the bottom."""
         axes = figure.subplots(3, max(len(runs), len(EXAMPLES)), squeeze=False, height_ratios=[2, 2, 1])
         top = max(float(C.max()) for C in tables.values())
-        for column, (kind, part) in enumerate(runs.items()):
+        for column, (kind, group) in enumerate(runs.items()):
             above, below = axes[0, column], axes[1, column]
-            for run in part:
+            for run in group:
                 above.plot(run.steps, run.accuracy, color=color_of(run, settings), lw=0.8, alpha=0.7)
                 if run.steps[-1] < settings.steps:
                     rest = [run.steps[-1], settings.steps], [run.accuracy[-1]] * 2  # after a network stopped
@@ -520,15 +512,10 @@ def run_copying(settings: CopyingSettings, progress: Progress = no_progress) -> 
             axis.imshow(exact_count_table(Sequences(kind, types, length)), vmin=0, vmax=1 / length, cmap="viridis")
             axis.set(xticks=[], yticks=[], title=f"C of {length} of {types}")
 
-    return Result(
-        pd.DataFrame(table),
-        tuple(copying_claims(runs, settings)),
-        {"accuracy": pd.concat(rows, ignore_index=True), "counts": pd.concat(counts, ignore_index=True)},
-        draw,
-    )
+    return Result(pd.DataFrame(table), tuple(copying_claims(runs, settings)), rows, draw)
 
 
-def copying_claims(runs_by_kind: Mapping[str, list[SequenceRun]], settings: CopyingSettings) -> Iterator[Claim]:
+def copying_claims(runs_by_kind: Groups, settings: CopyingSettings) -> Iterator[Claim]:
     """The claims about the kinds of sequences that were trained on."""
     length, rarely = settings.length, "judged as: for less than a fifth of the seeds"
     if runs := runs_by_kind.get("permutation"):
@@ -597,10 +584,10 @@ def run_permutation_function(settings: PermutationFunctionSettings, progress: Pr
     """Trains both tasks with learned and with uniform attention, and probes the latter."""
     distributions = tasks(settings)
     runs: Runs = {}
-    for number, (task, attention) in enumerate((task, a) for task in TASKS for a in ATTENTIONS):
-        part = named_progress(progress, f"{task}, {attention}", number, len(TASKS) * len(ATTENTIONS))
-        sequences = distributions[task]
-        runs[task, attention] = train_networks(sequences, settings, settings.seeds, part, attention=attention)
+    part = progress_of_parts(progress, len(TASKS) * len(ATTENTIONS))
+    for task, attention in product(TASKS, ATTENTIONS):
+        sequences, told = distributions[task], part(f"{task}, {attention}")
+        runs[task, attention] = train_networks(sequences, settings, settings.seeds, told, attention=attention)
     known = {}
     for task, sequences in distributions.items():  # on new pairs
         pairs = sequences.bitext(np.random.default_rng([settings.order_seed, settings.seeds]), settings.pairs)
@@ -640,12 +627,9 @@ def run_permutation_function(settings: PermutationFunctionSettings, progress: Pr
         right.set(ylabel="beta_uf largest at the translation")
         right.legend(fontsize="small")
 
-    return Result(
-        pd.DataFrame(table),
-        tuple(permutation_function_claims(runs, known, count_difference(distributions, settings), settings)),
-        {"accuracy": rows, "known": pd.concat(probes, ignore_index=True)},
-        draw,
-    )
+    claims = permutation_function_claims(runs, known, count_difference(distributions, settings), settings)
+    raw = {"accuracy": rows, "known": pd.concat(probes, ignore_index=True)}
+    return Result(pd.DataFrame(table), tuple(claims), raw, draw)
 
 
 def permutation_function_claims(
@@ -719,13 +703,9 @@ def train_mechanism(name: str, seed: int, settings: CopyingMechanismsSettings) -
     sequences = Sequences("permutation", settings.length, settings.length)
     network = random_network(sequences.vocabulary, settings.hidden, seed, f"general+{name}")
     generator, measured = np.random.default_rng(seed), []
-    lengths = np.full(settings.batch, settings.length + 1)
 
     def draw() -> Batch:
-        drawn = sequences.draw(generator, settings.batch)
-        source, previous, target = (torch.from_numpy(np.ascontiguousarray(part.T)) for part in drawn)
-        every = torch.arange(target.numel())
-        return Batch(np.arange(settings.batch), source, lengths, target, previous, lengths, every)
+        return Batcher(sequences.bitext(generator, settings.batch), CPU)(np.arange(settings.batch))
 
     batch = draw()
 
@@ -742,9 +722,9 @@ def train_mechanism(name: str, seed: int, settings: CopyingMechanismsSettings) -
         with torch.no_grad():
             encoding = network.encode(batch.source, batch.source_lengths)
             decoded = network.decode(batch.previous, encoding, encoding.start)
-            x, output = decoded.features.flatten(0, 1), network.output
-            right: Tensor = output(x).argmax(1) == batch.targets
-            nats = TokenLoss.apply(x, output.weight, output.bias, batch.targets, 0.0)
+            logits = network.output(decoded.features.flatten(0, 1))
+            right = logits.argmax(1) == batch.targets
+            nats = cross_entropy(logits, batch.targets)
         held = decoded.weights > 0  # (B, T, L); the t-th target token is the t-th source token
         outside = 1 - held.diagonal(dim1=1, dim2=2).double().mean()
         numbers = (right.double().mean(), nats, outside, held.double().sum(2).mean())
@@ -791,9 +771,7 @@ def run_copying_mechanisms(settings: CopyingMechanismsSettings, progress: Progre
     return Result(pd.DataFrame(table), claims, {"accuracy": pd.concat(rows, ignore_index=True)}, draw)
 
 
-def copying_mechanisms_claims(
-    by_mechanism: Mapping[str, Sequence[SequenceRun]], settings: CopyingMechanismsSettings
-) -> Iterator[Claim]:
+def copying_mechanisms_claims(by_mechanism: Groups, settings: CopyingMechanismsSettings) -> Iterator[Claim]:
     """That each other mechanism fails more often than softmax; none if softmax was not trained."""
     why = {
         **dict.fromkeys(SPARSE, "no gradient outside its support"),

@@ -37,7 +37,7 @@ from alignkit.lab.experiments import Claim, ExperimentSettings, Figure, Result, 
 from alignkit.lab.experiments.initial_gradient import frequent_words
 from alignkit.lab.experiments.networks import bitext_lines
 from alignkit.metrics.intervals import RESAMPLES, percentile_interval
-from alignkit.support.stages import named_progress, no_progress
+from alignkit.support.stages import no_progress, progress_of_parts
 from alignkit.types import Progress
 
 STOP = 4.0  #: training ends once the share of attention on own words is this many times uniform
@@ -176,12 +176,13 @@ def run_emergence_law(settings: EmergenceLawSettings, progress: Progress = no_pr
     raw["r"] = drift(raw.gain, raw.batch)
     raw["time"] = np.sqrt(raw.length) / (raw.rate * raw.width**1.5 * raw.r)
     kinds = [copying.Sequences("subset", cell.types, cell.length) for cell in cells.itertuples()] + sentences
+    part = progress_of_parts(progress, len(raw))
     steps = []
-    for at, (cell, sequences) in enumerate(zip(raw.itertuples(), kinds, strict=True)):
+    for at, (cell, sequences) in enumerate(zip(raw.itertuples(), kinds, strict=True), 1):
         last = round(settings.travel / (cell.rate * cell.width))
         plan = copying.SequencePlan(cell.width, cell.batch, last, 1, cell.rate, solved=2.0, attended=STOP)
-        named = named_progress(progress, f"cell {at + 1} of {len(raw)}", at, len(raw))
-        steps.append(median_steps(copying.train_networks(sequences, plan, settings.seeds, named)))
+        told = part(f"cell {at} of {len(raw)}")
+        steps.append(median_steps(copying.train_networks(sequences, plan, settings.seeds, told)))
     raw = raw.join(pd.DataFrame(steps).replace(np.inf, np.nan))
     table, remarks = [], []
     claims: list[Claim] = []
@@ -191,9 +192,8 @@ def run_emergence_law(settings: EmergenceLawSettings, progress: Progress = no_pr
         errors = np.log(predicted.div(raw[outcome], axis=0)).abs().groupby(raw.part).mean().T
         table.append(errors.rename_axis("error of").reset_index().assign(step=outcome))
         claims += law_claims(raw, outcome)
-        remarks.append(
-            f"{outcome}: T_0 = {delay:.2f}, A = {factor:.3f}; never in {raw[outcome].isna().sum()} cells."
-        )
+        never = raw[outcome].isna().sum()
+        remarks.append(f"{outcome}: T_0 = {delay:.2f}, A = {factor:.3f}; never in {never} cells.")
 
     def draw(figure: Figure) -> None:
         """Measured against predicted steps, for each outcome."""
@@ -216,9 +216,7 @@ def _ordered(text: str, cells: pd.DataFrame, outcome: str, above: float) -> Clai
     if len(pairs) > 2:
         draws = np.random.default_rng(0).integers(0, len(pairs), (RESAMPLES, len(pairs)))
         with np.errstate(invalid="ignore"):  # equal values have no ranks
-            correlations = [
-                np.corrcoef(rankdata(pairs[at], axis=0).T)[0, 1] for at in (np.arange(len(pairs)), *draws)
-            ]
+            correlations = [np.corrcoef(rankdata(pairs[at], axis=0).T)[0, 1] for at in (slice(None), *draws)]
     interval = percentile_interval(np.array(correlations[1:]))
     return claim(text, f"rank correlation with the law's, {outcome}", correlations[0], interval, above=above)
 

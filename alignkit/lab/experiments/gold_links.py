@@ -33,7 +33,7 @@ from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.settings import Tokens
 from alignkit.neural.training.trainer import learn_tokenizer
 from alignkit.scores import Scores, merge_subwords
-from alignkit.support.stages import named_progress, no_progress
+from alignkit.support.stages import no_progress, progress_of_parts
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs, read_line_pairs
 from alignkit.text.tokenization import Tokenizer, encode_bitext
@@ -144,18 +144,13 @@ def measured_run(
     each: GoldSet, unit: Tokens, settings: GoldLinksSettings, progress: Progress
 ) -> list[dict[str, Any]]:
     """A row per logged step of one network: its error rates, and that of IBM 1."""
-    plan = settings.settings().change(
-        text={"tokens": unit, "pieces": settings.pieces or None, "minimum": settings.minimum}
-    )
+    text = {"tokens": unit, "pieces": settings.pieces or None, "minimum": settings.minimum}
+    plan = settings.settings().change(text=text)
     tokenizer = learn_tokenizer([*each.lines.source, *each.lines.target], plan.text)
-    text, held = (encode_bitext(tokenizer, part.source, part.target) for part in (each.lines, each.judged))
-    ibm1 = fit_ibm1(text, iterations=settings.iterations, null=False).score(held, "alpha")
-    known = {
-        "set": each.name,
-        "unit": unit,
-        "seed": settings.seed,
-        "ibm1": error_rate(each, ibm1, held, tokenizer),
-    }
+    training, held = (encode_bitext(tokenizer, *part) for part in (each.lines, each.judged))
+    ibm1 = fit_ibm1(training, iterations=settings.iterations, null=False).score(held, "alpha")
+    known: dict[str, Any] = {"set": each.name, "unit": unit, "seed": settings.seed}
+    known["ibm1"] = error_rate(each, ibm1, held, tokenizer)
     rows: list[dict[str, Any]] = []
 
     def look(network: NeuralAligner) -> None:
@@ -163,7 +158,7 @@ def measured_run(
         accuracy = network.metrics.get("valid.accuracy", float("nan"))
         rows.append({**known, "step": network.step, "accuracy": accuracy, **errors})
 
-    train_network(plan, EncodedText(text, held, tokenizer), progress, look, "cpu")
+    train_network(plan, EncodedText(training, held, tokenizer), progress, look, "cpu")
     return rows
 
 
@@ -176,11 +171,11 @@ def half_way_errors(raw: pd.DataFrame) -> pd.DataFrame:
 def run_gold_links(settings: GoldLinksSettings, progress: Progress = no_progress) -> Result:
     """Trains networks of words and of subwords on every set, and measures their links at every logged step."""
     sets = read_sets(settings)
-    total = len(sets) * len(UNITS) * settings.seeds
+    part = progress_of_parts(progress, len(sets) * len(UNITS) * settings.seeds)
     rows: list[dict[str, Any]] = []
-    for done, (each, unit, seed) in enumerate(product(sets, UNITS, range(settings.seeds))):
-        part = named_progress(progress, f"{each.name}, {unit}, seed {seed}", done, total)
-        rows += measured_run(each, unit, replace(settings, seed=settings.seed + seed), part)
+    for each, unit, seed in product(sets, UNITS, range(settings.seeds)):
+        told = part(f"{each.name}, {unit}, seed {seed}")
+        rows += measured_run(each, unit, replace(settings, seed=settings.seed + seed), told)
     raw = pd.DataFrame(rows)
     halves = half_way_errors(raw)
     table = []
@@ -214,13 +209,9 @@ def run_gold_links(settings: GoldLinksSettings, progress: Progress = no_progress
         grid[0].set_ylabel("AER")
         grid[-1].legend(fontsize=7)
 
-    return Result(
-        pd.DataFrame(table),
-        tuple(gold_links_claims(raw, halves, settings.warmup)),
-        {"steps": raw.round(5), "halves": halves.round(3)},
-        draw,
-        remarks,
-    )
+    claims = tuple(gold_links_claims(raw, halves, settings.warmup))
+    tidy = {"steps": raw.round(5), "halves": halves.round(3)}
+    return Result(pd.DataFrame(table), claims, tidy, draw, remarks)
 
 
 def gold_links_claims(raw: pd.DataFrame, halves: pd.DataFrame, warmup: int) -> Iterator[Claim]:

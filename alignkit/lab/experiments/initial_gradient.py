@@ -187,9 +187,8 @@ def initial_gradient_claims(raw: pd.DataFrame) -> Iterator[Claim]:
     yield claim(text, statistic, *averaged(widest["logit slope"]), above=0.95, below=1.05)
     text = "... with the relative error that equation (2) of the module predicts"
     statistic = f"relative error of d logit over its prediction, {over}"
-    yield claim(
-        text, statistic, *averaged(widest["logit error"] / widest["predicted error"]), above=0.95, below=1.05
-    )
+    ratio = widest["logit error"] / widest["predicted error"]
+    yield claim(text, statistic, *averaged(ratio), above=0.95, below=1.05)
     text = f"The same statement for the probabilities: d theta = {table}"
     statistic = f"slope of d theta on {table}, {over}"
     yield claim(text, statistic, *averaged(widest["theta slope"]), above=0.95, below=1.05)

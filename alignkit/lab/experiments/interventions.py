@@ -46,7 +46,7 @@ More conditions intervene on it:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -62,7 +62,7 @@ from alignkit.errors import AlignkitError
 from alignkit.lab.experiments import Claim, Figure, Result, averaged, claim, copying, share_claim
 from alignkit.metrics.intervals import percentile_interval, ratio
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder, Encoding, State
-from alignkit.support.stages import named_progress, no_progress
+from alignkit.support.stages import no_progress, progress_of_parts
 from alignkit.text.tokenization import EOS
 from alignkit.types import Progress
 
@@ -176,15 +176,9 @@ class Bench:
     def __init__(
         self, settings: EmergenceSettings, progress: Progress, types: int, seeds: Sequence[int], parts: int
     ) -> None:
-        self.settings, self.progress, self.seeds = settings, progress, seeds
+        self.settings, self.seeds, self.part = settings, seeds, progress_of_parts(progress, parts)
         self.narrow = copying.Sequences("permutation", settings.length, settings.length)
         self.starts = [copying.random_network(copying.FIRST + types, settings.hidden, seed) for seed in seeds]
-        self.done, self.total = 0, parts
-
-    def part(self, name: str) -> Progress:
-        """The progress of the next training."""
-        self.done += 1
-        return named_progress(self.progress, name, self.done - 1, self.total)
 
     def trained_uniformly(self, sequences: copying.Sequences, steps: int) -> list[EncoderDecoder]:
         """The starts after training with uniform attention, which leaves the queries as they are."""
@@ -244,10 +238,8 @@ def rank_slopes(doses: ArrayLike, steps: np.ndarray) -> np.ndarray:
         NaN for a seed whose steps are all the same.
     """
     given = np.broadcast_to(np.transpose(doses), steps.T.shape)
-    slopes = [
-        spearmanr(*pair).statistic if np.ptp(pair[1]) else np.nan for pair in zip(given, steps.T, strict=True)
-    ]
-    return np.array(slopes, np.float64)
+    pairs = zip(given, steps.T, strict=True)
+    return np.array([spearmanr(x, y).statistic if np.ptp(y) else np.nan for x, y in pairs], np.float64)
 
 
 def gap_claim(
@@ -288,9 +280,8 @@ def run_written_lexicon(settings: WrittenLexiconSettings, progress: Progress = n
     # Sequences of ``length`` of V types, learned without writing; the dose is the contrast of C.
     graded = []
     for types in settings.contrasts:
-        sequences = copying.Sequences(
-            "permutation" if types == settings.length else "subset", types, settings.length
-        )
+        kind = "permutation" if types == settings.length else "subset"
+        sequences = copying.Sequences(kind, types, settings.length)
         starts = [copying.random_network(sequences.vocabulary, settings.hidden, seed) for seed in lab.seeds]
         share = copying.contrast(sequences.counts(np.random.default_rng(0), 2000) / 2000)
         graded.append(lab.condition(f"{settings.length} of {types}", share, starts, sequences=sequences))
@@ -318,64 +309,43 @@ def run_written_lexicon(settings: WrittenLexiconSettings, progress: Progress = n
         left.set_ylabel("step at which attention emerges (x: never)")
         right.set_xlabel("types (contrast of C rises to the right)")
 
-    return Result(
-        pd.DataFrame([each.row(settings) for each in (*conditions, *graded)]),
-        written_lexicon_claims(conditions, graded, settings),
-        {"accuracy": pd.concat(rows, ignore_index=True), "seeds": raw.round(5)},
-        draw,
-        (remark,),
-    )
+    table = pd.DataFrame([each.row(settings) for each in (*conditions, *graded)])
+    claims = tuple(written_lexicon_claims(conditions, graded, settings))
+    tidy = {"accuracy": pd.concat(rows, ignore_index=True), "seeds": raw.round(5)}
+    return Result(table, claims, tidy, draw, (remark,))
 
 
 def written_lexicon_claims(
     conditions: Sequence[Condition], graded: Sequence[Condition], settings: WrittenLexiconSettings
-) -> tuple[Claim, ...]:
+) -> Iterator[Claim]:
     """The claims; differences are within seeds, and intervals over seeds."""
     steps = {each.name: each.emergence(settings) for each in (*conditions, *graded)}
     written = [each for each in conditions if each.name.startswith("written")]
     none, most = written[0].name, written[-1].name
     flat = next(name for name in steps if name.startswith("flat"))
-    lost = {name: int((steps[name] > settings.steps).sum()) for name in steps}
-    learned = settings.seeds - lost["frozen, random"]
-    doses = [each.dose for each in written], np.stack([steps[each.name] for each in written])
-    contrasts = [each.dose for each in graded], np.stack([steps[each.name] for each in graded])
 
     def earlier(text: str, one: str, other: str) -> Claim:
         return gap_claim(text, steps, one, other, settings.steps)
 
-    return (
-        earlier("A lexicon that is written into beta makes attention emerge earlier", most, none),
-        claim(
-            "... the earlier, the more of it was written",
-            f"rank correlation of dose and {UNIT} within seeds",
-            *averaged(rank_slopes(*doses), -1.0, 1.0),
-            below=0.0,
-        ),
-        earlier("As many steps that teach no words do less", most, flat),
-        earlier("... but they make attention emerge earlier, too: a lexicon is not all it takes", flat, none),
-        earlier(
-            "A lexicon that is erased again loses the effect: attention emerges later than with it", most, "erased"
-        ),
-        earlier(
-            "Attention is learned from a written lexicon alone, frozen, earlier than without one",
-            "frozen, written",
-            none,
-        ),
-        share_claim(
-            "Attention is not learned over frozen states that know no words; judged as: for less than a fifth of "
-            "the seeds",
-            "share of seeds that learn it",
-            learned,
-            settings.seeds,
-            below=0.2,
-        ),
-        claim(
-            "The larger the contrast of the co-occurrence table, the earlier attention emerges",
-            f"rank correlation of contrast and {UNIT} within seeds",
-            *averaged(rank_slopes(*contrasts), -1.0, 1.0),
-            below=0.0,
-        ),
-    )
+    def rank_claim(text: str, name: str, groups: Sequence[Condition]) -> Claim:
+        slopes = rank_slopes([each.dose for each in groups], np.stack([steps[each.name] for each in groups]))
+        statistic = f"rank correlation of {name} and {UNIT} within seeds"
+        return claim(text, statistic, *averaged(slopes, -1.0, 1.0), below=0.0)
+
+    yield earlier("A lexicon that is written into beta makes attention emerge earlier", most, none)
+    yield rank_claim("... the earlier, the more of it was written", "dose", written)
+    yield earlier("As many steps that teach no words do less", most, flat)
+    yield earlier("... but they make attention emerge earlier, too: a lexicon is not all it takes", flat, none)
+    text = "A lexicon that is erased again loses the effect: attention emerges later than with it"
+    yield earlier(text, most, "erased")
+    text = "Attention is learned from a written lexicon alone, frozen, earlier than without one"
+    yield earlier(text, "frozen, written", none)
+    text = "Attention is not learned over frozen states that know no words"
+    text += "; judged as: for less than a fifth of the seeds"
+    learned = int((steps["frozen, random"] <= settings.steps).sum())
+    yield share_claim(text, "share of seeds that learn it", learned, settings.seeds, below=0.2)
+    text = "The larger the contrast of the co-occurrence table, the earlier attention emerges"
+    yield rank_claim(text, "contrast", graded)
 
 
 #: groups of a network's parts: all but the attention, which flat training leaves as it was drawn
@@ -523,10 +493,8 @@ def mediated_share(steps: np.ndarray, mediators: np.ndarray) -> float:
     given = np.concatenate([np.repeat(MEMBERS[..., None], steps.shape[1], 2), mediators])
     given = (given - given.mean(1, keepdims=True)).reshape(len(given), -1)
     wanted = (steps - steps.mean(0)).ravel()
-    total, direct = (
-        np.linalg.lstsq(part.T, wanted, rcond=None)[0][: len(GROUPS)].sum()
-        for part in (given[: len(GROUPS)], given)
-    )
+    fits = (np.linalg.lstsq(part.T, wanted, rcond=None)[0] for part in (given[: len(GROUPS)], given))
+    total, direct = (weights[: len(GROUPS)].sum() for weights in fits)
     return 1 - float(ratio(direct, total))
 
 
@@ -574,14 +542,12 @@ def run_attention_without_lexicon(
         rows.append(each.seeds(settings).assign(h=h, s=s, attention=last))
     raw = pd.concat(rows, ignore_index=True)
     steps = by_subset(raw, "emerged")
-    seen = group_effects(steps) | {
-        "rank correlation with known words": rank_slopes(by_subset(raw, "known"), steps)
-    }
-    effects = [
-        f"{name} {value:.2f} [{low:.2f}, {high:.2f}]"
-        for name, each in seen.items()
-        for value, (low, high) in [averaged(each)]
-    ]
+    seen = group_effects(steps)
+    seen["rank correlation with known words"] = rank_slopes(by_subset(raw, "known"), steps)
+    effects = []
+    for name, each in seen.items():
+        value, (low, high) = averaged(each)
+        effects.append(f"{name} {value:.2f} [{low:.2f}, {high:.2f}]")
     remarks = (
         "place in h, in s: R2 of a linear decoder on other sequences, before the main training. known, emerged, "
         "attention: as in written-lexicon; known is measured without the added places.",

@@ -29,15 +29,7 @@ import pandas as pd
 
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
-from alignkit.lab.experiments import Claim, Figure, Result, claim
-from alignkit.lab.experiments.networks import (
-    LEARNED,
-    NetworkPlan,
-    encode_plan,
-    half_way,
-    take_pairs,
-    train_network,
-)
+from alignkit.lab.experiments import Claim, Figure, Result, claim, networks
 from alignkit.metrics.agreement import count_agreement
 from alignkit.metrics.intervals import bootstrap_ratio, percentile_interval, ratio, resampled_sums
 from alignkit.neural.aligners import NeuralAligner
@@ -47,11 +39,12 @@ from alignkit.scores import Scores
 from alignkit.support.stages import no_progress
 from alignkit.types import Progress
 
+NOT_LEARNED = f"A curve that rises by less than {networks.LEARNED} was not learned (half-way step inf)"
 CURVES = (("alpha", "ibm1.beta"), ("beta", "ibm1.beta"), ("alpha", "beta"))
 
 
 @dataclass(frozen=True)
-class KtiwSettings(NetworkPlan):
+class KtiwSettings(networks.NetworkPlan):
     """The training runs to measure, and the pairs to score.
 
     Attributes (others are those of :class:`NetworkPlan`):
@@ -63,7 +56,7 @@ class KtiwSettings(NetworkPlan):
         iterations: of IBM 1, without NULL.
     """
 
-    least = NetworkPlan.least | {"scored": 0}
+    least = networks.NetworkPlan.least | {"scored": 0}
     warmup: int = 0
     run: str = ""
     scored: int = 300
@@ -112,7 +105,7 @@ class AgreementCurves:
         counts = np.concatenate([hits.reshape(-1, len(self.rows)), self.rows[None]]).T
         sums = np.concatenate([counts.sum(0)[None], resampled_sums(counts)])
         shares = (sums[:, :-1] / sums[:, -1:]).reshape(len(sums), *hits.shape[:2])
-        return np.array([half_way(np.array(self.steps, np.float64), curves) for curves in shares])
+        return np.array([networks.half_way(np.array(self.steps, np.float64), curves) for curves in shares])
 
 
 def half_way_row(curves: AgreementCurves) -> dict[str, object]:
@@ -147,9 +140,9 @@ def run_ktiw_drives_attention(settings: KtiwSettings, progress: Progress = no_pr
             raise AlignkitError(f"{settings.run} is not a run directory with checkpoints of its logged steps")
         train, valid = run.train, run.valid
     else:
-        text = encode_plan(settings)
+        text = networks.encode_plan(settings)
         train, valid = text.training, text.valid
-    pairs = take_pairs(valid, settings.scored)
+    pairs = networks.take_pairs(valid, settings.scored)
     ibm1 = fit_ibm1(train, iterations=settings.iterations, null=False).score(pairs, "beta")
     curves: list[AgreementCurves] = []
 
@@ -165,7 +158,7 @@ def run_ktiw_drives_attention(settings: KtiwSettings, progress: Progress = no_pr
     else:
         for seed in range(settings.seed, settings.seed + settings.runs):
             curves.append(AgreementCurves(f"seed {seed}"))
-            train_network(replace(settings, seed=seed).settings(), text, progress, look, "cpu")
+            networks.train_network(replace(settings, seed=seed).settings(), text, progress, look, "cpu")
     frames = []
     for one in curves:
         columns: dict[str, Any] = {"run": one.name, "step": one.steps, "accuracy": one.accuracy}
@@ -177,8 +170,7 @@ def run_ktiw_drives_attention(settings: KtiwSettings, progress: Progress = no_pr
     halves = pd.DataFrame(map(half_way_row, curves))
     gains = pd.DataFrame([row for one in curves for row in gains_of(one)])
     remarks = (
-        f"{len(curves[0].rows)} held-out pairs. A curve that rises by less than {LEARNED} was not learned "
-        "(half-way step inf); the first claim is about the runs that learned both.",
+        f"{len(pairs)} held-out pairs. {NOT_LEARNED}; the first claim is about the runs that learned both.",
         "Half-way steps per run, with 95 % intervals of their ratio:\n" + halves.round(3).to_string(index=False),
     )
 
@@ -196,13 +188,9 @@ def run_ktiw_drives_attention(settings: KtiwSettings, progress: Progress = no_pr
         axes.set_ylabel("top-5 % agreement")
         axes.legend()
 
-    return Result(
-        raw.drop(columns="run").groupby("step", as_index=False).mean(),
-        tuple(ktiw_drives_attention_claims(halves, gains)),
-        {"steps": raw.round(5), "halves": halves},
-        draw,
-        remarks,
-    )
+    table = raw.drop(columns="run").groupby("step", as_index=False).mean()
+    claims = tuple(ktiw_drives_attention_claims(halves, gains))
+    return Result(table, claims, {"steps": raw.round(5), "halves": halves}, draw, remarks)
 
 
 def ktiw_drives_attention_claims(halves: pd.DataFrame, gains: pd.DataFrame) -> Iterator[Claim]:
@@ -224,7 +212,7 @@ MEAN = "all heads"  #: whose alpha is the mean of all, and whose lexicon is the 
 
 
 @dataclass(frozen=True)
-class KtiwPerHeadSettings(NetworkPlan):
+class KtiwPerHeadSettings(networks.NetworkPlan):
     """The transformer, its training, and the pairs to score.
 
     Attributes (others are those of :class:`NetworkPlan`; ``output`` is not used):
@@ -236,7 +224,7 @@ class KtiwPerHeadSettings(NetworkPlan):
         iterations: of IBM 1, without NULL.
     """
 
-    least = NetworkPlan.least | dict.fromkeys(("dropout", "rate_warmup", "scored"), 0)
+    least = networks.NetworkPlan.least | dict.fromkeys(("dropout", "rate_warmup", "scored"), 0)
     warmup: int = 0
     pieces: int = 2000
     batch: int = 32
@@ -297,8 +285,8 @@ def head_half_ways(names: Sequence[str], halves: np.ndarray) -> pd.DataFrame:
 
 def run_ktiw_per_head(settings: KtiwPerHeadSettings, progress: Progress = no_progress) -> Result:
     """Trains a transformer, measures every head at its logged steps, and finds the half-way steps."""
-    text = encode_plan(settings)
-    pairs = take_pairs(text.valid, settings.scored)
+    text = networks.encode_plan(settings)
+    pairs = networks.take_pairs(text.valid, settings.scored)
     ibm1 = fit_ibm1(text.training, iterations=settings.iterations, null=False).score(pairs, "beta")
     layers, heads = range(1, settings.layers + 1), range(1, settings.heads + 1)
     readings = [Reading(layer, head) for layer in layers for head in heads]
@@ -312,25 +300,16 @@ def run_ktiw_per_head(settings: KtiwPerHeadSettings, progress: Progress = no_pro
         lexicons.append(network.score(pairs, "beta"))
         curves.add(network, [(scores, ibm1) for scores in (*alphas, *lexicons)])
 
-    train_network(settings.settings(), text, progress, look, "cpu")
+    networks.train_network(settings.settings(), text, progress, look, "cpu")
     shares = curves.shares()[0].reshape(len(curves.steps), 2, -1)
-    raw = pd.DataFrame(
-        {
-            "step": step,
-            "accuracy": round(accuracy, 4),
-            "head": name,
-            "A(alpha, ibm1.beta)": round(float(share[0, g]), 5),
-            "A(lexicon, ibm1.beta)": round(float(share[1, g]), 5),
-        }
-        for step, accuracy, share in zip(curves.steps, curves.accuracy, shares, strict=True)
-        for g, name in enumerate(names)
-    )
+    measured = pd.DataFrame({"step": curves.steps, "accuracy": curves.accuracy}).round({"accuracy": 4})
+    raw = measured.merge(pd.Series(names, name="head"), how="cross")
+    for row, kind in enumerate(("alpha", "lexicon")):
+        raw[f"A({kind}, ibm1.beta)"] = shares[:, row].ravel().round(5)
     halves = curves.half_ways()
     table = head_half_ways(names, halves)
-    remark = (
-        f"{len(pairs)} held-out pairs; token accuracy at the last step {curves.accuracy[-1]:.3f}. A curve that "
-        f"rises by less than {LEARNED} was not learned (half-way step inf)."
-    )
+    accuracy = f"token accuracy at the last step {curves.accuracy[-1]:.3f}"
+    remark = f"{len(pairs)} held-out pairs; {accuracy}. {NOT_LEARNED}."
 
     def draw(figure: Figure) -> None:
         """Both curves of every head, a panel each."""
@@ -374,16 +353,12 @@ def ktiw_per_head_claims(halves: np.ndarray) -> Iterator[Claim]:
     statistic = "half-way step of A(mean alpha, ibm1.beta) over that of A(beta, ibm1.beta)"
     yield claim(text, statistic, *head_statistic(probe[:, -1:], lambda part: part[:, 0]), above=1.0)
     each = probe[:, :-1][:, np.isfinite(probe[0, :-1])]
-    statistic = (
-        f"least of {each.shape[1]} heads: half-way step of A(head's alpha, ibm1.beta) over that of A(beta, "
-        "ibm1.beta)"
-    )
+    over = "half-way step of A(head's alpha, ibm1.beta) over that of A(beta, ibm1.beta)"
+    statistic = f"least of {each.shape[1]} heads: {over}"
     text = "It comes before the attention of every head that learns to align"
     yield claim(text, statistic, *head_statistic(each, lambda part: part.min(1)), above=1.0)
     each = own[:, :-1][:, np.isfinite(own[0, :-1])]
-    text = (
-        "A head's own lexicon (OV circuit) comes before its attention, in more than half of the heads that "
-        "learn both"
-    )
+    most = "in more than half of the heads that learn both"
+    text = f"A head's own lexicon (OV circuit) comes before its attention, {most}"
     statistic = f"share of {each.shape[1]} heads whose alpha has the later half-way step"
     yield claim(text, statistic, *head_statistic(each, lambda part: (part > 1).mean(1)), above=0.5)

@@ -29,7 +29,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from alignkit.errors import AlignkitError
 from alignkit.lab.experiments import Claim, ExperimentSettings, Figure, Result, averaged, claim, share_claim
 from alignkit.neural.training.loop import adam, optimise
-from alignkit.support.stages import Stage, named_progress, no_progress
+from alignkit.support.stages import Stage, no_progress, progress_of_parts
 from alignkit.types import Progress
 
 PLACES = ("keyword", "after", "mean", "last")
@@ -170,8 +170,8 @@ def spread_steps(rows: pd.DataFrame) -> pd.DataFrame:
 
 def run_locality(settings: LocalitySettings, progress: Progress = no_progress) -> Result:
     """Trains under uniform attention and measures gamma."""
-    parts = [named_progress(progress, "", seed, settings.seeds) for seed in range(settings.seeds)]
-    measured = [row for seed, part in enumerate(parts) for row in train_keyword_network(settings, seed, part)]
+    part = progress_of_parts(progress, settings.seeds)
+    measured = [row for seed in range(settings.seeds) for row in train_keyword_network(settings, seed, part(""))]
     rows = pd.DataFrame(measured).sort_values(["step", "run"], ignore_index=True)
     # When the keyword is first known, and when observation 3 first holds, in each run where they do.
     early = rows[rows.keyword >= settings.known].groupby("run", as_index=False)["step"].min()
@@ -213,9 +213,8 @@ def locality_claims(early: pd.DataFrame, end: pd.DataFrame, spread: int, runs: i
     def part(text: str, rows: pd.DataFrame, a: str, b: str, alike: bool = False) -> Claim:
         gap = (rows[a] - rows[b]) / rows[["keyword", "last"]].max(axis=1)
         when = "when the keyword is first known" if rows is early else "at the last step"
-        statistic = (
-            f"gamma ({a}) - gamma ({b}), as a share of the larger of keyword and last, {when}, mean over runs"
-        )
+        share = "as a share of the larger of keyword and last"
+        statistic = f"gamma ({a}) - gamma ({b}), {share}, {when}, mean over runs"
         least, most = (-ALIKE, ALIKE) if alike else (0.0, None)
         return claim(f"{text} (section 6.1)", statistic, *averaged(gap), above=least, below=most)
 

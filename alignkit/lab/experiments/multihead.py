@@ -75,23 +75,16 @@ Head = tuple[nn.Linear, nn.Linear]  #: a query, and a projection of its context
 
 
 class SeparateHeads(Attention):
-    """Heads with a query each, a_tl = h_l · (W s_t + b); their contexts stand side by side."""
+    """Heads with a query each, a_tl = h_l · (W s_t + b), whose projected contexts are added."""
 
-    def __init__(self, queries: Sequence[nn.Linear]) -> None:
+    def __init__(self, heads: Sequence[Head]) -> None:
         super().__init__()
-        self.queries = nn.ModuleList(queries)
+        self.queries, self.projections = map(nn.ModuleList, zip(*heads, strict=True))
 
     def forward(self, s: Tensor, h: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         contexts, weights = zip(*(dot_product_attention(query(s), h, mask) for query in self.queries), strict=True)
-        return torch.cat(contexts, -1), torch.stack(weights).mean(0)
-
-
-class AddedContexts(nn.ModuleList):
-    """Projections of the contexts of as many heads, which are added."""
-
-    def forward(self, contexts: Tensor) -> Tensor:
-        parts = contexts.chunk(len(self), -1)
-        return torch.stack([project(part) for project, part in zip(self, parts, strict=True)]).sum(0)
+        projected = [project(context) for project, context in zip(self.projections, contexts, strict=True)]
+        return torch.stack(projected).sum(0), torch.stack(weights).mean(0)
 
 
 def random_head(hidden: int, seed: int) -> Head:
@@ -104,8 +97,7 @@ def random_head(hidden: int, seed: int) -> Head:
 def with_heads(network: EncoderDecoder, heads: Sequence[Head]) -> EncoderDecoder:
     """The network with copies of these heads instead of its own."""
     changed = deepcopy(network)
-    queries, contexts = deepcopy(tuple(zip(*heads, strict=True)))
-    changed.attention, changed.context = SeparateHeads(queries), AddedContexts(contexts)  # type: ignore[assignment]
+    changed.attention, changed.context = SeparateHeads(deepcopy(heads)), nn.Identity()  # type: ignore[assignment]
     return changed
 
 
@@ -161,9 +153,8 @@ def run_multihead(settings: MultiheadSettings, progress: Progress = no_progress)
         """Trains a network with each of these sets of heads, on the sequences of these streams."""
         starts = [with_heads(base, heads) for heads in sets]
         seeds = [mixed_seed(settings.seed, 2, stream) for stream in streams]
-        return copying.train_on_sequences(
-            starts, seeds, sequences.draw, settings, named_progress(progress, message)
-        )
+        told = named_progress(progress, message)
+        return copying.train_on_sequences(starts, seeds, sequences.draw, settings, told)
 
     kinds: dict[str, list[Head]] = {"good": [], "bad": [], "neither": []}
     alone: list[copying.SequenceRun] = []
@@ -181,18 +172,15 @@ def run_multihead(settings: MultiheadSettings, progress: Progress = no_progress)
         alone += runs
         tried += len(heads)
     if not kinds["good"] or len(kinds["bad"]) < settings.heads:
-        raise AlignkitError(
-            f"of {tried} heads {len(kinds['good'])} are good and {len(kinds['bad'])} bad, but 1 and "
-            f"{settings.heads} are needed; raise candidates, or change steps or seed"
-        )
+        have = f"{len(kinds['good'])} are good and {len(kinds['bad'])} bad, but 1 and {settings.heads} are needed"
+        raise AlignkitError(f"of {tried} heads {have}; raise candidates, or change steps or seed")
     choose = np.random.default_rng([settings.seed, 3])
     mixes: dict[str, list[copying.SequenceRun]] = {}
     streams = range(settings.trials, settings.trials + settings.samples)  # by which no head was selected
     for mix in MIXES:
         samples = range(settings.samples)
-        mixes[mix] = train(
-            [choose_heads(mix, kinds, head, choose, sample, settings) for sample in samples], streams, mix
-        )
+        sets = [choose_heads(mix, kinds, head, choose, sample, settings) for sample in samples]
+        mixes[mix] = train(sets, streams, mix)
     groups = {"one, tried": alone, **mixes}
     half, table = settings.steps // 2 // settings.every * settings.every, []
     for name, part in groups.items():
@@ -223,9 +211,7 @@ def run_multihead(settings: MultiheadSettings, progress: Progress = no_progress)
 
 
 def multihead_claims(
-    single: Sequence[copying.SequenceRun],
-    runs: Mapping[str, Sequence[copying.SequenceRun]],
-    settings: MultiheadSettings,
+    single: Sequence[copying.SequenceRun], runs: copying.Groups, settings: MultiheadSettings
 ) -> Iterator[Claim]:
     """The claims, from all trials of single heads and the networks with each mix of heads."""
     # The trials of one head are not independent, so only the first counts.

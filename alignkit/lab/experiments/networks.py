@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -12,16 +12,15 @@ import pandas as pd
 from alignkit.errors import AlignkitError, find_known
 from alignkit.lab.experiments import ExperimentSettings
 from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.settings import (
-    PRESETS,
-    RunSettings,
-)
+from alignkit.neural.settings import PRESETS, RunSettings
 from alignkit.neural.training.trainer import AlignerT, Trainer, learn_tokenizer
 from alignkit.neural.training.translation import TranslationTask
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs, read_line_pairs
 from alignkit.text.tokenization import Tokenizer, encode_bitext
 from alignkit.types import Progress
+
+Text = TypeVar("Text")
 
 LEARNED = 0.05  #: a curve that never exceeds its start by this has no half-way step
 
@@ -121,15 +120,15 @@ class NetworkPlan(ExperimentSettings):
 
 
 @dataclass(frozen=True, eq=False)
-class EncodedText:
+class EncodedText(Generic[Text]):
     """Training and held-out text, encoded by a tokenizer."""
 
-    training: Bitext
-    valid: Bitext
+    training: Text
+    valid: Text
     tokenizer: Tokenizer
 
 
-def encode_plan(plan: NetworkPlan) -> EncodedText:
+def encode_plan(plan: NetworkPlan) -> EncodedText[Bitext]:
     """Reads the text of a plan and learns its tokenizer; errors as :meth:`NetworkPlan.lines`."""
     lines, held = plan.lines()
     tokenizer = learn_tokenizer([*lines.source, *lines.target], plan.settings().text)
@@ -139,7 +138,7 @@ def encode_plan(plan: NetworkPlan) -> EncodedText:
 
 def train_network(
     settings: RunSettings,
-    text: EncodedText,
+    text: EncodedText[Bitext],
     progress: Progress,
     look: Callable[[NeuralAligner], None] | None = None,
     device: str = "auto",
@@ -173,15 +172,13 @@ def half_way(steps: np.ndarray, curves: np.ndarray) -> np.ndarray:
     >>> half_way(np.array([0.0, 10.0, 20.0]), np.array([[0.1], [0.2], [0.7]])).round(2).tolist()
     [14.0]
     """
-    half_ways = np.full(curves.shape[1], np.inf)
-    for c, curve in enumerate(curves.T):
-        middle = (curve[0] + curve.max()) / 2
-        over = np.flatnonzero(curve > middle)
-        if len(over) and curve.max() - curve[0] >= LEARNED:
-            k = over[0]
-            share = (middle - curve[k - 1]) / (curve[k] - curve[k - 1])
-            half_ways[c] = steps[k - 1] + share * (steps[k] - steps[k - 1])
-    return half_ways
+    top = curves.max(0)
+    middle = (curves[0] + top) / 2
+    k, c = (curves > middle).argmax(0), np.arange(len(top))
+    with np.errstate(divide="ignore", invalid="ignore"):  # of curves that do not rise
+        share = (middle - curves[k - 1, c]) / (curves[k, c] - curves[k - 1, c])
+        found = steps[k - 1] + share * (steps[k] - steps[k - 1])
+    return np.where(top - curves[0] >= LEARNED, found, np.inf)
 
 
 def half_way_rows(raw: pd.DataFrame, by: Sequence[str], curves: Sequence[str]) -> pd.DataFrame:

@@ -39,6 +39,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import torch
+from entmax import sparsemax
 from torch import Tensor
 
 from alignkit.errors import AlignkitError
@@ -105,15 +106,6 @@ class Problem:
     y: Tensor
 
 
-def project(x: Tensor) -> Tensor:
-    """The points of the simplex that are nearest to the rows of x (R, L)."""
-    falling = x.sort(1, descending=True)[0]
-    places = torch.arange(1, x.shape[1] + 1, dtype=x.dtype, device=x.device)
-    excess = (falling.cumsum(1) - 1) / places
-    last = (falling > excess).sum(1, keepdim=True) - 1
-    return (x - excess.gather(1, last)).clamp_(min=0)
-
-
 def maximise_quadratic(alpha: Tensor, g: Tensor, H: Tensor, iterations: int = 150) -> Tensor:
     """The points alpha + d (R, L) of the simplex that maximise g . d - d' H d / 2, row by row.
 
@@ -128,7 +120,7 @@ def maximise_quadratic(alpha: Tensor, g: Tensor, H: Tensor, iterations: int = 15
     speed = 1.0
     for _ in range(iterations):
         slope = g - torch.bmm(H, (ahead - alpha).unsqueeze(2)).squeeze(2)
-        new = project(ahead + step * slope)
+        new = sparsemax(ahead + step * slope, 1)  # the nearest point of the simplex
         next_speed = (1 + (1 + 4 * speed * speed) ** 0.5) / 2
         ahead = new + (speed - 1) / next_speed * (new - x)
         x, speed = new, next_speed

@@ -35,11 +35,12 @@ import pandas as pd
 import torch
 from scipy.special import wrightomega
 from torch import Tensor
+from torch.nn.functional import cross_entropy, embedding_bag
 
 from alignkit.lab.experiments import Claim, ExperimentSettings, Figure, Result, averaged, claim, share_claim
 from alignkit.lab.experiments.classifiers import labelled_lines
 from alignkit.neural.devices import DeviceCorpus
-from alignkit.support.stages import named_progress, no_progress
+from alignkit.support.stages import no_progress, progress_of_parts
 from alignkit.text.labelled import LabelledText
 from alignkit.text.tokenization import learn_words
 from alignkit.types import Progress
@@ -187,26 +188,21 @@ def derivatives(model: Model, text: Sentences, query: float = 1.0) -> tuple[Mode
         model, text: S models, and their texts.
         query: |q|^2.
     """
-    width = model.v.shape[2]
-    # The places of the words in the types of all seeds one after another, (S N L,).
-    flat = (text.words + text.types * torch.arange(len(text.words)).view(-1, 1, 1)).flatten()
-    x = model.v.reshape(-1, width)[flat].view(*text.words.shape, width)
-    scores = model.s.reshape(-1)[flat].view(text.words.shape)
-    a = torch.softmax(scores.masked_fill(~text.mask, float("-inf")), 2)  # 0 at padding
-    c = torch.matmul(a.unsqueeze(2), x).squeeze(2).requires_grad_()  # (S, N, d)
-    weights = tuple(w.detach().requires_grad_(model.trained) for w in model.weights)
-    logits = c @ weights[0].transpose(1, 2)
-    if len(weights) == 2:
-        logits = torch.relu(logits) @ weights[1].transpose(1, 2)
-    losses = -torch.log_softmax(logits, 2).gather(2, text.labels.unsqueeze(2)).squeeze(2).mean(1)
-    gradients = torch.autograd.grad(losses.sum(), (c, *weights) if model.trained else (c,))
-    g, c = -gradients[0], c.detach()  # g includes the 1/N of the mean
-    dv, ds = torch.zeros_like(model.v), torch.zeros_like(model.s)
-    dv.view(-1, width).index_add_(0, flat, (a.unsqueeze(3) * g.unsqueeze(2)).view(-1, width))
-    along = torch.matmul(x, g.unsqueeze(3)).squeeze(3)
-    ds.view(-1).index_add_(0, flat, (a * (along - (c * g).sum(2, keepdim=True))).flatten())
-    steps = tuple(-d for d in gradients[1:]) if model.trained else tuple(map(torch.zeros_like, model.weights))
-    return Model(dv, ds * query, steps, model.trained), losses.detach()
+    trained = model.weights if model.trained else ()
+    leaves = v, s, *trained = [part.detach().requires_grad_() for part in (model.v, model.s, *trained)]
+    first, *second = trained or model.weights
+    # The places of the words in the types of all seeds one after another.
+    places = text.words + text.types * torch.arange(len(text.words)).view(-1, 1, 1)
+    scores = s.gather(1, text.words.flatten(1)).view(text.words.shape).masked_fill(~text.mask, float("-inf"))
+    weights = torch.softmax(scores, 2).flatten(0, 1)
+    c = embedding_bag(places.flatten(0, 1), v.flatten(0, 1), mode="sum", per_sample_weights=weights)
+    logits = c.view(*text.labels.shape, -1) @ first.transpose(1, 2)
+    for weight in second:
+        logits = torch.relu(logits) @ weight.transpose(1, 2)
+    losses = cross_entropy(logits.permute(0, 2, 1), text.labels, reduction="none").mean(1)
+    dv, ds, *steps = torch.autograd.grad(-losses.sum(), leaves)
+    still = tuple(map(torch.zeros_like, model.weights))
+    return Model(dv, ds * query, tuple(steps) or still, model.trained), losses.detach()
 
 
 def gradient_flow(
@@ -371,20 +367,17 @@ def real_words(settings: TopicWordsSettings, progress: Progress) -> pd.DataFrame
 
 def run_topic_words(settings: TopicWordsSettings, progress: Progress = no_progress) -> Result:
     """Follows the three classifiers, two ablations, and the model on the real text."""
-    parts = len(TRAJECTORIES) + 1
-    courses = [
-        trajectory(settings, *what, named_progress(progress, what[0], number, parts))
-        for number, what in enumerate(TRAJECTORIES)
-    ]
+    part = progress_of_parts(progress, len(TRAJECTORIES) + 1)
+    courses = [trajectory(settings, *what, part(what[0])) for what in TRAJECTORIES]
     raw = pd.concat(courses, ignore_index=True)
     early = trajectory(replace(settings, seeds=EARLY_SEEDS, steps=EARLY), "early", "fixed", (1.0, 1.0))
-    words = real_words(settings, named_progress(progress, "real text", parts - 1, parts))
+    words = real_words(settings, part("real text"))
     table = []
-    for name, part in raw.groupby("course", sort=False):
-        last = part[part.step == part.step.max()]
+    for name, course in raw.groupby("course", sort=False):
+        last = course[course.step == course.step.max()]
         row = {"course": name, "last loss": last.loss.mean(), "last score": last.score.mean()}
         row |= {"last half norm": last["half norm"].mean(), "last attention": last.attention.mean()}
-        table.append(row | {"error": equation_errors(part).mean() if name in CLASSIFIERS else np.nan})
+        table.append(row | {"error": equation_errors(course).mean() if name in CLASSIFIERS else np.nan})
     remarks = (
         "error: largest difference between a topic word's score and equation (1), over its largest score. No "
         "claim is made about attention with trained classifiers, which can lower the loss by growing.",
@@ -396,12 +389,12 @@ def run_topic_words(settings: TopicWordsSettings, progress: Progress = no_progre
     def draw(figure: Figure) -> None:
         left, middle, right = figure.subplots(1, 3)
         for number, name in enumerate(CLASSIFIERS):
-            part = raw[raw.course == name]
-            for (_, word), course in part[part.seed == 0].groupby(["seed", "word"]):
+            own = raw[raw.course == name]
+            for (_, word), course in own[own.seed == 0].groupby(["seed", "word"]):
                 label = name if word == 0 else None
                 left.plot(course["half norm"], course.score, color=f"C{number}", lw=3, alpha=0.5, label=label)
                 left.plot(course["half norm"], course.predicted, "k--", lw=0.8)
-            mean = part.groupby("time").attention.mean()
+            mean = own.groupby("time").attention.mean()
             middle.plot(mean.index + 1, mean, label=name)
         left.set(xlabel="|v|² / 2 of a topic word", ylabel="score (dashed: equation 1)")
         left.legend()
@@ -440,14 +433,10 @@ def topic_words_claims(raw: pd.DataFrame, early: pd.DataFrame) -> Iterator[Claim
     start, then = (early[early.step == step].set_index(["seed", "word"]) for step in (0, EARLY))
     falls = (then["score"] < start["score"]) & (then["half norm"] < start["half norm"])
     away = start["first pull"] < 0
-    text = (
-        "Early mutual suppression: score and norm both fall at first exactly if the embedding points away from "
-        "its topic's weights"
-    )
-    statistic = (
-        f"share of topic words for which this is so in the first {EARLY} steps ({int(away.sum())} of {len(away)} "
-        "point away)"
-    )
+    where = "exactly if the embedding points away from its topic's weights"
+    text = f"Early mutual suppression: score and norm both fall at first {where}"
+    counts = f"{int(away.sum())} of {len(away)} point away"
+    statistic = f"share of topic words for which this is so in the first {EARLY} steps ({counts})"
     yield share_claim(text, statistic, int((falls == away).sum()), len(away), above=0.75)
     text = "Mutual promotion: scores grow more while embeddings grow than with embeddings frozen"
     statistic = "ratio of mean final scores (frozen over free), mean over seeds"

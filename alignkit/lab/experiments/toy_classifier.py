@@ -239,13 +239,9 @@ def run_toy_classifier(settings: ToyClassifierSettings, progress: Progress = no_
         left.legend(title="beta0, beta1, p", fontsize=8)
         right.set(xlabel="beta1", ylabel="a = logit of p (dashed: closed form)")
 
-    return Result(
-        pd.concat([source_rows, pd.DataFrame(rows)], ignore_index=True),
-        tuple(toy_classifier_claims(solved, source_rows, names, coarse, fine)),
-        {"courses": raw.round(8), "source": solved.round(8)},
-        draw,
-        remarks,
-    )
+    table = pd.concat([source_rows, pd.DataFrame(rows)], ignore_index=True)
+    claims = tuple(toy_classifier_claims(solved, source_rows, names, coarse, fine))
+    return Result(table, claims, {"courses": raw.round(8), "source": solved.round(8)}, draw, remarks)
 
 
 def toy_classifier_claims(

@@ -20,11 +20,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 import pandas as pd
 from scipy.sparse import coo_matrix
-from scipy.stats import rankdata, spearmanr
+from scipy.stats import spearmanr
 
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
@@ -32,7 +33,7 @@ from alignkit.lab.experiments import Claim, Figure, Result, averaged, claim
 from alignkit.lab.experiments.networks import EncodedText, NetworkPlan, take_pairs, train_network
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.scores import Scores, flat_offsets, tokens_of_elements
-from alignkit.support.stages import named_progress, no_progress
+from alignkit.support.stages import no_progress, progress_of_parts
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs
 from alignkit.text.tokenization import UNK, encode_bitext, learn_words
@@ -109,14 +110,11 @@ def found_steps(steps: list[int], first: np.ndarray, words: np.ndarray, minimum:
         words: int (tokens,), the target words.
         minimum: of a word's tokens.
     """
-    same = first == first[-1]
-    step_of = {}
-    for word in np.unique(words):
-        places = words == word
-        if places.sum() >= minimum:
-            below = np.flatnonzero(same[:, places].mean(1) < 0.5)
-            step_of[int(word)] = steps[below[-1] + 1 if len(below) else 0]
-    return step_of
+    by_word = pd.DataFrame((first == first[-1]).T).groupby(words)
+    shares = by_word.mean()[by_word.size() >= minimum]
+    # The number of steps up to the last one of which this is not so; that of the last step is 1.
+    late = ((shares < 0.5) * np.arange(1, len(steps) + 1)).max(axis=1)
+    return {int(word): steps[number] for word, number in late.items()}
 
 
 def rank_correlation(u: np.ndarray, v: np.ndarray) -> float:
@@ -169,10 +167,8 @@ def correlations(raw: pd.DataFrame) -> pd.DataFrame:
     """A row per network: the rank correlation of when words are found with every predictor and every fit."""
     parts = dict(list(raw.groupby(["size", "seed"], sort=False)))
     # The rank of each word by each predictor, (words, predictors), and by when it is found, as shares.
-    ranks = {
-        k: np.column_stack([rankdata(own[name]) for name in PREDICTORS]) / len(own) for k, own in parts.items()
-    }
-    orders = {k: rankdata(own.step) / len(own) for k, own in parts.items()}
+    ranks = {k: own[list(PREDICTORS)].rank(pct=True).to_numpy() for k, own in parts.items()}
+    orders = {k: own.step.rank(pct=True) for k, own in parts.items()}
 
     def fitted(held: tuple, training: list[tuple]) -> float:
         """The rank correlation of a network's steps with a linear fit of ranks made on other networks."""
@@ -200,24 +196,21 @@ def run_word_order_of_learning(settings: WordOrderOfLearningSettings, progress: 
     """Trains networks on texts of several sizes, and compares when words are found with what the text predicts."""
     lines, held = settings.lines()
     if sum(size >= len(lines.source) for size in settings.sizes) > 1:
-        raise AlignkitError(
-            f"sizes: the text has only {len(lines.source)} pairs; give a larger one or smaller sizes"
-        )
-    total, frames, learned = len(settings.sizes) * settings.seeds, [], []
-    for number, size in enumerate(settings.sizes):
+        remedy = "give a larger one or smaller sizes"
+        raise AlignkitError(f"sizes: the text has only {len(lines.source)} pairs; {remedy}")
+    part = progress_of_parts(progress, len(settings.sizes) * settings.seeds)
+    frames, learned = [], []
+    for size, seed in product(settings.sizes, range(settings.seeds)):
         text = LinePairs(lines.source[:size], lines.target[:size])
-        for seed in range(settings.seeds):
-            part = named_progress(progress, f"{size} pairs, seed {seed}", number * settings.seeds + seed, total)
-            frame, share = learn_and_find(text, held, replace(settings, seed=settings.seed + seed), part)
-            learned.append({"size": size, "seed": seed, "share": share})
-            if share >= settings.learned:
-                frames.append(frame.assign(size=size, seed=seed))
+        own = replace(settings, seed=settings.seed + seed)
+        frame, share = learn_and_find(text, held, own, part(f"{size} pairs, seed {seed}"))
+        learned.append({"size": size, "seed": seed, "share": share})
+        if share >= settings.learned:
+            frames.append(frame.assign(size=size, seed=seed))
     if not frames:
         shares = ", ".join(f"{row['share']:.2f}" for row in learned)
-        raise AlignkitError(
-            f"no network has learned attention (shares {shares}, below {settings.learned}): give more pairs or "
-            "steps"
-        )
+        known = f"shares {shares}, below {settings.learned}"
+        raise AlignkitError(f"no network has learned attention ({known}): give more pairs or steps")
     raw = pd.concat(frames, ignore_index=True)
     by_network = correlations(raw)
     table = by_network.drop(columns=["seed"]).groupby("size", as_index=False).mean()
@@ -243,13 +236,9 @@ def run_word_order_of_learning(settings: WordOrderOfLearningSettings, progress: 
         axes.set_ylabel("rank correlation with the step of finding")
         axes.legend()
 
-    return Result(
-        table,
-        tuple(word_order_of_learning_claims(by_network)),
-        {"words": raw.round(5), "correlations": by_network.round(5), "learned": pd.DataFrame(learned).round(5)},
-        draw,
-        remarks,
-    )
+    claims = tuple(word_order_of_learning_claims(by_network))
+    rows = {"words": raw, "correlations": by_network, "learned": pd.DataFrame(learned)}
+    return Result(table, claims, {name: each.round(5) for name, each in rows.items()}, draw, remarks)
 
 
 def word_order_of_learning_claims(by_network: pd.DataFrame) -> Iterator[Claim]:

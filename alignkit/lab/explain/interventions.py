@@ -8,9 +8,10 @@ the decision flips (Serrano and Smith 2019). All is exact, because p is known fo
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import combinations
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from alignkit.lab.explain.subject import (
     LARGEST_DIVERGENCE,
@@ -35,11 +36,7 @@ def order_rows(subject: Subject) -> list[Row]:
         scores = subject.scores(kind)
         by_size[name] = Scores(np.abs(scores.values), scores.offsets, scores.shapes)
     rows, seed = [], subject.settings.seed
-    for by, reference in (
-        ("attention", "gradient"),
-        ("attention", "leave-one-out"),
-        ("gradient", "leave-one-out"),
-    ):
+    for by, reference in combinations(by_size, 2):
         name = reference if by == "attention" else f"{by} and {reference}"
         u, v = by_size[by], by_size[reference]
         tau, top = kendall(u, v, seed=seed), agreement(u, v, seed=seed)
@@ -176,7 +173,7 @@ def adversarial_attention(decision: Decision, epsilon: float = 0.01) -> tuple[fl
     """
     alpha, r = decision.alpha, decision.strength
     p = float(expit(decision.logit))
-    bounds = [_logit(p - epsilon) - decision.bias, _logit(p + epsilon) - decision.bias]
+    bounds = logit(np.clip([p - epsilon, p + epsilon], 0, 1)) - decision.bias
     halves = entropy_terms(alpha / 2)
     constant = halves.sum() - entropy_terms(alpha).sum() / 2
     inside = (r >= bounds[0]) & (r <= bounds[1])
@@ -198,9 +195,3 @@ def adversarial_attention(decision: Decision, epsilon: float = 0.01) -> tuple[fl
             found = np.zeros(len(r))
             found[low[place[0]]], found[high[place[1]]] = share[place], 1 - share[place]
     return max(value, 0.0), found
-
-
-def _logit(p: float) -> float:
-    if p <= 0:
-        return -np.inf
-    return np.inf if p >= 1 else float(np.log(p) - np.log1p(-p))

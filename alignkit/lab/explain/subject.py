@@ -70,9 +70,8 @@ def jensen_shannon(one: np.ndarray, other: np.ndarray) -> float:
     0.216
     """
     one, other = np.asarray(one, np.float64), np.asarray(other, np.float64)
-    return float(
-        entropy_terms((one + other) / 2).sum() - (entropy_terms(one).sum() + entropy_terms(other).sum()) / 2
-    )
+    own = entropy_terms(one).sum() + entropy_terms(other).sum()
+    return float(entropy_terms((one + other) / 2).sum() - own / 2)
 
 
 def entropy_terms(p: np.ndarray) -> np.ndarray:
@@ -196,9 +195,8 @@ def subject_of_run(
     for path in others:
         other = ClassifierRun(Path(path)).load(device=device)
         if other.tokenizer.vocabulary != classifier.tokenizer.vocabulary:
-            raise AlignkitError(
-                f"{path}: this classifier has other words; give a run of another seed on the same text"
-            )
+            remedy = "give a run of another seed on the same text"
+            raise AlignkitError(f"{path}: this classifier has other words; {remedy}")
         second.append(other)
     vocabulary = set(classifier.tokenizer.vocabulary.tokens)
     unknown = [word for word in settings.avoid if word not in vocabulary]

@@ -51,9 +51,8 @@ def trained_adversary_rows(subject: Subject) -> list[Row]:
         AlignkitError: the classifier has no attention to be far from.
     """
     if subject.network.attention is None or not subject.distributions:
-        raise AlignkitError(
-            "the trained adversary needs a classifier whose attention is learned, with rows that sum to 1"
-        )
+        wanted = "a classifier whose attention is learned, with rows that sum to 1"
+        raise AlignkitError(f"the trained adversary needs {wanted}")
     rows, own, text = [], subject.scores("alpha"), subject.text
     for number, weight in enumerate(subject.settings.adversary_weights):
         adversary = train_adversary(subject, weight, number)

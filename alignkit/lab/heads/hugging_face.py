@@ -8,10 +8,10 @@ import re
 import socket
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
@@ -20,13 +20,15 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from alignkit.errors import AlignkitError, InputError, check_known, first_line
-from alignkit.lab.interop.heads import QUANTITIES, WEIGHTS, AttentionHeads, pairs_of_cross_attentions
+from alignkit.lab.interop.heads import QUANTITIES, WEIGHTS, AttentionHeads
 from alignkit.neural.devices import pick_device
 from alignkit.scores import Grouping
 from alignkit.support.packages import missing
 from alignkit.support.stages import no_progress
 from alignkit.text.tokenization import split_words
 from alignkit.types import PathLike, Progress
+
+T = TypeVar("T")
 
 BATCH_SIZE = 16  #: sentence pairs at a time
 PROMPTS = 8  #: prompts at a time
@@ -72,31 +74,24 @@ def load_pretrained(
     ):
         raise InputError(model, "has no config.json, so it is no model of transformers", remedy=remedy)
     try:
+        import transformers as hf
         from huggingface_hub.constants import ENDPOINT
         from huggingface_hub.utils import logging as hub_logging
-        from transformers import (
-            AutoConfig,
-            AutoModelForCausalLM,
-            AutoModelForSeq2SeqLM,
-            AutoModelForSpeechSeq2Seq,
-            AutoTokenizer,
-        )
-        from transformers.utils import logging
     except ImportError as error:
         raise missing("transformers") from error
     more: dict[str, Any] = {"src_lang": source_language, "tgt_lang": target_language}
     more = {name: value for name, value in more.items() if value is not None}
     is_offline = not os.path.exists(model) and not _answers(ENDPOINT)
     where: dict[str, Any] = {"local_files_only": True} if is_offline else {}
-    logging.disable_progress_bar()
+    hf.utils.logging.disable_progress_bar()
     hub_logging.set_verbosity_error()  # without a network, a line for every retry
     try:
         with warnings.catch_warnings(action="ignore"):  # of packages that the tokenizer would like to have
-            tokenizer = AutoTokenizer.from_pretrained(model, **more, **where)
-        config = AutoConfig.from_pretrained(model, **where)
-        kind: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+            tokenizer = hf.AutoTokenizer.from_pretrained(model, **more, **where)
+        config = hf.AutoConfig.from_pretrained(model, **where)
+        kind: Any = hf.AutoModelForSeq2SeqLM if config.is_encoder_decoder else hf.AutoModelForCausalLM
         if is_speech(config):
-            kind = AutoModelForSpeechSeq2Seq
+            kind = hf.AutoModelForSpeechSeq2Seq
             if target_language is not None:
                 tokenizer.set_prefix_tokens(language=target_language, task="transcribe")
         found = kind.from_pretrained(model, attn_implementation="eager", **where)
@@ -159,8 +154,6 @@ def cross_attention(
         AlignkitError: the sides have different numbers of lines, the model has no cross-attention, a line is too
             long for it, its tokenizer has tokens that it has not, or there is no such layer.
     """
-    if batch_size < 1:
-        raise AlignkitError(f"the batch size must be at least 1, not {batch_size}")
     if len(source) != len(target):
         raise AlignkitError(f"there are {len(source)} source and {len(target)} target lines")
     sides = [encode_side(tokenizer, source, prefix=prefix), encode_side(tokenizer, target, is_target=True)]
@@ -170,9 +163,8 @@ def cross_attention(
     place = pick_device(device)
     model = model.to(place).eval()
     pairs: list[np.ndarray] = [np.zeros((0, 0, 0, 0), np.float32) for _ in source]
-    order = sorted(kept, key=lambda m: (len(sides[0].ids[m]), len(sides[1].ids[m]), m))
-    for low in range(0, len(order), batch_size):
-        batch = order[low : low + batch_size]
+    lengths = {m: (len(sides[0].ids[m]), len(sides[1].ids[m])) for m in kept}
+    for batch in batches(lengths, batch_size, progress):
         ids, target_ids = ([side.ids[m] for m in batch] for side in sides)
         labels = padded_ids(target_ids, _IGNORED).to(place)
         given = {
@@ -186,12 +178,59 @@ def cross_attention(
         attention: Any = getattr(output, "cross_attentions", None)
         for m, found in zip(batch, pairs_of_cross_attentions(attention, ids, target_ids, layers), strict=True):
             pairs[m] = found
-        (progress or no_progress)(low + len(batch), len(order), "attention")
     columns, rows = (
         [words if len(pair) else NO_TOKENS for words, pair in zip(side.words, pairs, strict=True)]
         for side in sides
     )
     return AttentionHeads.from_pairs(pairs, (columns, rows), layers)
+
+
+def batches(lengths: Mapping[int, Any], size: int, progress: Progress | None) -> Iterator[list[int]]:
+    """Pairs at a time, of the given lengths by number, the shorter ones first; ``progress`` after each batch."""
+    if size < 1:
+        raise AlignkitError(f"the batch size must be at least 1, not {size}")
+    order = sorted(lengths, key=lambda m: (lengths[m], m))
+    for low in range(0, len(order), size):
+        yield order[low : low + size]
+        (progress or no_progress)(min(low + size, len(order)), len(order), "attention")
+
+
+def chosen_layers(found: Sequence[T], layers: Sequence[int] | None) -> list[T]:
+    """What was found of these layers, of all if None; raises AlignkitError if there is no such layer."""
+    if layers is not None and max(layers, default=0) >= len(found):
+        raise AlignkitError(f"there is no layer {max(layers)}; there are {len(found)}, counted from 0")
+    return list(found) if layers is None else [found[layer] for layer in layers]
+
+
+def pairs_of_cross_attentions(
+    cross_attentions: Sequence[torch.Tensor] | None,
+    source: Sequence[Sized],
+    target: Sequence[Sized],
+    layers: Sequence[int] | None = None,
+) -> list[np.ndarray]:
+    """float32 (layers, heads, T, L) of each pair, from what a model gives as ``cross_attentions``.
+
+    Args:
+        cross_attentions: for each layer (B, heads, T, L), padded at the right.
+        source, target: for each of the B pairs something of every token.
+        layers: which layers to keep; all if not given.
+
+    Raises:
+        AlignkitError: the attention is missing, smaller than the tokens, or not a number.
+    """
+    if not cross_attentions or cross_attentions[0] is None:
+        remedy = "call it with output_attentions=True and eager attention"
+        raise AlignkitError(f"the model gave no cross_attentions: {remedy}")
+    kept = [layer.float().cpu().numpy() for layer in chosen_layers(cross_attentions, layers)]
+    pairs = []
+    for array, x, y in zip(np.stack(kept, axis=1), source, target, strict=True):
+        if array.shape[2] < len(y) or array.shape[3] < len(x):
+            have = f"{array.shape[2]} by {array.shape[3]}"
+            raise AlignkitError(f"attention of {have} for {len(y)} target and {len(x)} source tokens")
+        pairs.append(array[:, :, : len(y), : len(x)].copy())  # not the padding
+        if np.isnan(pairs[-1]).any():
+            raise AlignkitError("the model's attention is not a number (NaN); load its weights as float32")
+    return pairs
 
 
 @contextmanager
@@ -328,18 +367,13 @@ def translation_attention(
     place = pick_device(device)
     model = model.to(place).eval()
     pairs: list[np.ndarray] = [np.zeros((0, 0, 0, 0), np.float32) for _ in source]
-    order = sorted(prompts, key=lambda m: (len(prompts[m].ids), m))
-    for low in range(0, len(order), batch_size):
-        batch = order[low : low + batch_size]
+    for batch in batches({m: len(one.ids) for m, one in prompts.items()}, batch_size, progress):
         found = _maps(model, tokenizer, [prompts[m] for m in batch], place, quantity)
         if not found:
             raise AlignkitError("the model does not return its attention")
-        kept = range(len(found)) if layers is None else layers
-        if any(layer >= len(found) for layer in kept):
-            raise AlignkitError(f"there is no layer {max(kept)}; there are {len(found)}, counted from 0")
+        found = chosen_layers(found, layers)
         for k, m in enumerate(batch):
-            pairs[m] = np.stack([found[layer][k] for layer in kept])
-        (progress or no_progress)(low + len(batch), len(order), "attention")
+            pairs[m] = np.stack([layer[k] for layer in found])
     words = [NO_TOKENS] * len(source), [NO_TOKENS] * len(source)
     for m, one in prompts.items():
         words[0][m] = one.columns, len(split_words(source[m]))
@@ -415,12 +449,8 @@ def _maps(
         weights = output[1] if isinstance(output, tuple) and len(output) > 1 else None
         if not isinstance(weights, torch.Tensor) or weights.shape[-2:] != (width, width):
             return
-        found.append(
-            [
-                weights[k, :, one.first - 1 :, : len(one.columns)][:, : len(one.rows)].float().cpu().numpy()
-                for k, one in enumerate(batch)
-            ]
-        )
+        parts = [weights[k, :, one.first - 1 :, : len(one.columns)] for k, one in enumerate(batch)]
+        found.append([x[:, : len(one.rows)].float().cpu().numpy() for x, one in zip(parts, batch, strict=True)])
 
     with ExitStack() as hooks:
         for module in model.modules():

@@ -213,10 +213,8 @@ def rank_heads(
 
     # Which heads are better than chance, than positions alone, and not surely worse than the best.
     table = pd.DataFrame([{**facts, **row} for (facts, _), row in zip(measured, rows, strict=False)])
-    against = [
-        adjusted_p(hits[:K] - hits[other], hit_draws[:, :K] - hit_draws[:, [other]])
-        for other in range(K, K + len(alone))
-    ]
+    others = range(K, K + len(alone))
+    against = [adjusted_p(hits[:K] - hits[k], hit_draws[:, :K] - hit_draws[:, [k]]) for k in others]
     table["p_chance"], table["p_positions"] = against[0], np.max(against[1:], axis=0)
     order = np.argsort(-np.nan_to_num(hits[:K], nan=-1), kind="stable")
     best = int(order[0])
@@ -257,9 +255,8 @@ def _measured_heads(
     if isinstance(reference, AttentionHeads):
         own = _of_text(reference.on_words, bitext)
         if own.heads != heads.heads:
-            raise AlignkitError(
-                f"the other quantities are of other heads: {own.described}; here {heads.described}"
-            )
+            have = f"{own.described}; here {heads.described}"
+            raise AlignkitError(f"the other quantities are of other heads: {have}")
         references = list(own.values)
     elif reference is not None:
         references = [reference.values] * len(heads.heads)
@@ -304,11 +301,9 @@ def _of_text(heads: AttentionHeads, bitext: Bitext) -> AttentionHeads:
         raise AlignkitError(f"the heads are of {counted(len(heads), 'pair')}, the text has {len(bitext):,}")
     m = first_mismatch(Scores(heads.values[0], heads.offsets, heads.shapes), bitext.shapes)
     if m is not None:
-        have, wanted = heads.shapes[m].tolist(), bitext.shapes[m].tolist()
-        raise AlignkitError(
-            f"line {m + 1}: the heads are of {have[0]} target and {have[1]} source words, "
-            f"the text has {wanted[0]} and {wanted[1]}; give the text that they were made from"
-        )
+        have = "the heads are of {} target and {} source words".format(*heads.shapes[m])
+        wanted = "the text has {} and {}; give the text that they were made from".format(*bitext.shapes[m])
+        raise AlignkitError(f"line {m + 1}: {have}, {wanted}")
     return AttentionHeads(heads.values, bitext.shapes, heads.heads)
 
 

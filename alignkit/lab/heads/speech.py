@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from scipy.ndimage import median_filter
 
 from alignkit.errors import AlignkitError, InputError, first_line, reading
-from alignkit.lab.heads.hugging_face import NO_TOKENS, encode_side, model_errors
-from alignkit.lab.interop.heads import AttentionHeads, pairs_of_cross_attentions
+from alignkit.lab.heads.hugging_face import NO_TOKENS, encode_side, model_errors, pairs_of_cross_attentions
+from alignkit.lab.interop.heads import AttentionHeads
 from alignkit.metrics.intervals import bootstrap_ratio
 from alignkit.neural.devices import pick_device
 from alignkit.support.stages import no_progress
@@ -105,9 +106,8 @@ def read_recording(path: PathLike) -> np.ndarray:
             kind = file.getnchannels(), 8 * file.getsampwidth(), file.getframerate()
             data = file.readframes(file.getnframes())
     except (wave.Error, EOFError) as error:
-        raise InputError(
-            path, f"it is no WAV file that can be read ({first_line(error)})", remedy=remedy
-        ) from error
+        problem = f"it is no WAV file that can be read ({first_line(error)})"
+        raise InputError(path, problem, remedy=remedy) from error
     if kind != (1, 16, RATE):
         have = f"{kind[0]} channels of {kind[1]} bits, {kind[2]} samples a second"
         raise InputError(path, f"it has {have}, not 1 of 16 bits and {RATE}", remedy=remedy)
@@ -180,8 +180,7 @@ def spoken_times(heads: AttentionHeads, m: int, chosen: Sequence[int]) -> np.nda
     spread = weights.std(axis=1, keepdims=True)
     weights = (weights - weights.mean(axis=1, keepdims=True)) / np.where(spread > 0, spread, 1)
     if weights.shape[2] > _SMOOTHED:
-        around = np.pad(weights, ((0, 0), (0, 0), (_SMOOTHED // 2, _SMOOTHED // 2)), mode="reflect")
-        weights = np.median(np.lib.stride_tricks.sliding_window_view(around, _SMOOTHED, axis=2), axis=3)
+        weights = median_filter(weights, (1, 1, _SMOOTHED), mode="mirror")
     bounds = warp(-weights.mean(axis=0)) * FRAME
     places = [np.flatnonzero(words == word) for word in range(count)]
     return np.array([[bounds[own[0]], bounds[own[-1] + 1]] for own in places]).reshape(-1, 2)
@@ -224,12 +223,8 @@ def rank_speech_heads(
         spans.append((start - tolerance <= middles) & (middles <= end + tolerance))
     chance = np.concatenate([span.mean(axis=1) for span in spans]).mean()
     for k, (layer, head) in enumerate(heads.heads):
-        hits = np.array(
-            [
-                np.take_along_axis(span, merged.pair(m)[k].argmax(axis=1)[:, None], axis=1).sum()
-                for m, span in zip(kept, spans, strict=True)
-            ]
-        )
+        best = [merged.pair(m)[k].argmax(axis=1) for m in kept]
+        hits = np.array([span[np.arange(len(span)), at].sum() for span, at in zip(spans, best, strict=True)])
         errors = time_errors(heads, times, [k])[kept]
         values = {"error": (errors * counts).sum() / counts.sum()}
         values["low"], values["high"] = bootstrap_ratio(errors * counts, counts)
@@ -244,9 +239,8 @@ def time_errors(heads: AttentionHeads, times: Sequence[np.ndarray], chosen: Sequ
 
     In seconds; NaN for a recording without words. Arguments as of :func:`spoken_times`.
     """
-    return np.array(
-        [
-            np.abs(spoken_times(heads, m, chosen) - one).mean() if len(one) else np.nan
-            for m, one in enumerate(times)
-        ]
-    )
+    errors = np.full(len(times), np.nan)
+    for m, one in enumerate(times):
+        if len(one):
+            errors[m] = np.abs(spoken_times(heads, m, chosen) - one).mean()
+    return errors

@@ -1,4 +1,4 @@
-"""Cross-attention of several layers and heads: made from a model's output, chosen from, saved.
+"""Cross-attention of several layers and heads: chosen from, merged to words, saved.
 
 Row t of a matrix is the attention while target token y_t is predicted: the decoder's input is then y_{t-1} (for
 the first token, the start symbol). The *shifted* row of y_t is that of the next step, whose input is y_t itself.
@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
 from alignkit.errors import AlignkitError, InputError, counted, first_line
-from alignkit.scores import Grouping, Scores, flat_offsets, grouping_of, merge_matrix
+from alignkit.scores import Grouping, Scores, flat_offsets, merge_matrix
 from alignkit.support.files import Fields, Record, loaded, save_arrays
 from alignkit.types import PathLike
 
@@ -88,9 +87,8 @@ def read_ranking(path: PathLike) -> RankedHeads:
     try:
         with open(path, encoding="utf-8") as stream:
             known = json.load(stream)
-        rows = [
-            (tuple(int(row[name]) for name in ("layer", "head", "shift")), row["hits"]) for row in known["heads"]
-        ]
+        key = ("layer", "head", "shift")
+        rows = [(tuple(int(row[name]) for name in key), row["hits"]) for row in known["heads"]]
         places = {str(row["name"]): float(row["hits"]) for row in known["positions"]}
         found = RankedHeads(str(known["file"]), {key: float(hits) for key, hits in rows}, places)  # type: ignore[misc]
     except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
@@ -189,12 +187,9 @@ class AttentionHeads:
         Raises:
             AlignkitError: there is no such head, with what there is.
         """
-        rows = [
-            k
-            for k, (layer, head) in enumerate(self.heads)
-            if choice.layer in (None, layer) and choice.head in (None, head)
-        ]
-        if not rows:
+        wanted = [choice.layer in (None, layer) and choice.head in (None, head) for layer, head in self.heads]
+        rows = np.flatnonzero(wanted)
+        if not len(rows):
             raise AlignkitError(f"there is no head {choice}; there are {self.described}")
         flat = self.values[rows[0]] if len(rows) == 1 else self.values[rows].mean(axis=0, dtype=np.float64)
         found = Scores(np.ascontiguousarray(flat, np.float32), self.offsets, self.shapes)
@@ -270,76 +265,3 @@ def _grouping(fields: Fields, side: str, sizes: np.ndarray) -> list[tuple[np.nda
         raise ValueError(f"{side}_words do not fit the shapes")
     parts = np.split(flat.astype(np.int64), np.cumsum(sizes, dtype=np.int64)[:-1]) if len(sizes) else []
     return list(zip(parts, counts.tolist(), strict=True))
-
-
-def heads_from_cross_attentions(
-    cross_attentions: Sequence[Any],
-    source_words: Sequence[Sequence[int | None]],
-    target_words: Sequence[Sequence[int | None]],
-    layers: Sequence[int] | None = None,
-) -> AttentionHeads:
-    """The heads of what an encoder-decoder of Hugging Face's transformers gives as ``cross_attentions``.
-
-    The forward pass must have had the target tokens as ``labels`` (or the decoder's input one step behind them),
-    so that row t belongs to the prediction of target token t; use ``shifted`` for the rows whose input is that
-    token.
-
-    Args:
-        cross_attentions: for each layer an array or tensor (B, heads, T, L), padded at the right; or, as from
-            ``generate`` without beams, for each step such a tuple with T = 1.
-        source_words, target_words: for each of the B pairs the index of the word of every token; None or -1 for
-            tokens of no word (``</s>``, language codes). ``BatchEncoding.word_ids`` gives them where words are
-            whitespace words.
-        layers: which layers to keep; all if not given.
-
-    Raises:
-        AlignkitError: the attention is missing, smaller than the tokens, or not a number.
-    """
-    pairs = pairs_of_cross_attentions(cross_attentions, source_words, target_words, layers)
-    source, target = (
-        grouping_of(np.array([-1 if word is None else word for word in words], np.int64) for words in side)
-        for side in (source_words, target_words)
-    )
-    return AttentionHeads.from_pairs(pairs, (source, target), layers)
-
-
-def pairs_of_cross_attentions(
-    cross_attentions: Sequence[Any],
-    source: Sequence[Sized],
-    target: Sequence[Sized],
-    layers: Sequence[int] | None = None,
-) -> list[np.ndarray]:
-    """float32 (layers, heads, T, L) of each pair; see :func:`heads_from_cross_attentions`.
-
-    Args:
-        cross_attentions, layers: as there.
-        source, target: for each of the B pairs something of every token.
-    """
-    if cross_attentions is None or not len(cross_attentions) or cross_attentions[0] is None:
-        raise AlignkitError(
-            "the model gave no cross_attentions: call it with output_attentions=True and eager attention"
-        )
-    found = _layers(cross_attentions)
-    kept = range(len(found)) if layers is None else list(layers)
-    if any(layer >= len(found) for layer in kept):
-        raise AlignkitError(f"there is no layer {max(kept)}; there are {len(found)}, counted from 0")
-    stack = np.stack([found[layer] for layer in kept], axis=1)
-    if not len(stack) == len(source) == len(target):
-        raise AlignkitError(f"attention of {len(stack)} pairs, words of {len(source)} and {len(target)}")
-    pairs = []
-    for array, x, y in zip(stack, source, target, strict=True):
-        if array.shape[2] < len(y) or array.shape[3] < len(x):
-            have = f"{array.shape[2]} by {array.shape[3]}"
-            raise AlignkitError(f"attention of {have} for {len(y)} target and {len(x)} source tokens")
-        pairs.append(array[:, :, : len(y), : len(x)].copy())  # not the padding
-        if np.isnan(pairs[-1]).any():
-            raise AlignkitError("the model's attention is not a number (NaN); load its weights as float32")
-    return pairs
-
-
-def _layers(cross_attentions: Sequence[Any]) -> list[np.ndarray]:
-    """(B, heads, T, L) of each layer, of one forward pass or of the steps of a generation."""
-    if isinstance(cross_attentions[0], list | tuple):
-        return [np.concatenate(steps, axis=2) for steps in zip(*map(_layers, cross_attentions), strict=True)]
-    arrays = (each.detach().float().cpu() if hasattr(each, "detach") else each for each in cross_attentions)
-    return [np.asarray(array, np.float32) for array in arrays]

@@ -40,15 +40,7 @@ from alignkit.scores import KIND, Grouping, Scores, grouping_of, merge_to_words,
 from alignkit.support.files import read_header
 from alignkit.text.bitext import Bitext, Corpus, kept_tokens
 from alignkit.text.reading import file_parts, split_lines, valid_text
-from alignkit.text.tokenization import (
-    SPECIALS,
-    UNK,
-    check_words,
-    corpus_groups,
-    join_words,
-    style_of,
-    word_groups,
-)
+from alignkit.text.tokenization import SPECIALS, UNK, check_words, corpus_groups, join_words, style_of, word_groups
 from alignkit.types import PathLike
 
 MATRIX_KEYS = ("alignment", "attention", "scores", "matrix")
@@ -109,9 +101,7 @@ def read_scores(path: PathLike, shapes: np.ndarray | None = None) -> ExternalSco
         found = _read(path, shapes)
         if isinstance(found, ExternalScores):
             return found
-        remedy = (
-            f"choose one, as {os.fspath(path)}:{found.heads[-1][0]}.0, or their mean, {os.fspath(path)}:mean.mean"
-        )
+        remedy = f"choose one, as {path}:{found.heads[-1][0]}.0, or their mean, {path}:mean.mean"
         raise InputError(path, f"has several heads ({found.described})", remedy=remedy)
     heads = read_heads(place, shapes)
     try:
@@ -186,10 +176,8 @@ def read_npz(path: PathLike, data: bytes) -> ExternalScores | AttentionHeads:
         numeric = matrix.dtype.kind in "fiub"
         if matrix.ndim != dimensions or not numeric or np.isnan(matrix.astype(np.float32)).any():
             shown = f"{matrix.dtype} with {matrix.ndim} dimensions"
-            problem = (
-                f"array {name.removesuffix('.npy')} is not a matrix of numbers (T, L), but {shown} or with NaN"
-            )
-            raise InputError(path, problem)
+            wanted = "is not a matrix of numbers (T, L)"
+            raise InputError(path, f"array {name.removesuffix('.npy')} {wanted}, but {shown} or with NaN")
     try:
         if dimensions == 4:
             return AttentionHeads.from_pairs(matrix for _, matrix in matrices)

@@ -35,15 +35,7 @@ from alignkit.lab.time_course import TimeCourseSettings, time_course
 from alignkit.links.from_scores import best_links, scores_of_links
 from alignkit.links.gold import read_gold
 from alignkit.links.links import GoldLinks, Links
-from alignkit.metrics.aer import (
-    LENGTHS,
-    LinkCounts,
-    WordFacts,
-    band_names,
-    count_links,
-    error_table,
-    occurrences,
-)
+from alignkit.metrics.aer import LENGTHS, LinkCounts, WordFacts, band_names, count_links, error_table, occurrences
 from alignkit.metrics.agreement import AgreementRows, agreement_rows
 from alignkit.metrics.intervals import percentile_interval, ratio, resampled_sums
 from alignkit.metrics.protocol import PERCENT, MetricOptions, MetricSettings, Percent
@@ -148,15 +140,9 @@ class Report:
     @cached_property
     def groups(self) -> tuple[Grouping, Grouping]:
         """Per sentence the word of each token, of source and target."""
-        return (
-            word_grouping(self.bitext.source, self.specials, self.marked),
-            word_grouping(self.bitext.target, self.specials, self.marked),
-        )
-
-    @cached_property
-    def word_shapes(self) -> np.ndarray:
-        """int32 (M, 2): target and source words of each pair."""
-        return word_shapes(self.bitext, self.specials, self.marked)
+        sides = self.bitext.source, self.bitext.target
+        source, target = (word_grouping(side, self.specials, self.marked) for side in sides)
+        return source, target
 
     @property
     def main_pair(self) -> tuple[str, str]:
@@ -169,16 +155,11 @@ class Report:
 
     def token_links(self, links: Links) -> list[list[tuple[int, int]]]:
         """Links of words as links of tokens: every subword of one word with every subword of the other."""
-        sentences: list[list[tuple[int, int]]] = []
-        for m, pairs in enumerate(links):
-            source, target = self.groups[0][m][0], self.groups[1][m][0]
-            found = [
-                (int(s), int(t))
-                for i, j in pairs.tolist()
-                for s in np.flatnonzero(source == i)
-                for t in np.flatnonzero(target == j)
-            ]
-            sentences.append(sorted(found))
+        sentences = []
+        for pairs, (source, columns), (target, rows) in zip(links, *self.groups, strict=False):
+            linked = np.zeros((columns + 1, rows + 1), bool)  # the last ones are of tokens of no word, whose is -1
+            linked[tuple(pairs.T)] = True
+            sentences.append([(s, t) for s, t in np.argwhere(linked[source][:, target]).tolist()])
         return sentences
 
 
@@ -287,9 +268,8 @@ def build_report(
     if twice is not None:
         raise AlignkitError(f"there are two sets of scores with the name {twice}; give other names")
     if not (shapes > 0).all(axis=1).any():
-        raise AlignkitError(
-            "no pair of the text has words on both sides, so there is nothing to show; give another text"
-        )
+        problem = "no pair of the text has words on both sides, so there is nothing to show"
+        raise AlignkitError(f"{problem}; give another text")
 
     # Where some know only words, all are compared without BOS and EOS.
     cropped = bool(runs) and on_words
@@ -375,9 +355,8 @@ def _open_runs(inputs: ReportInputs) -> list[NamedRun]:
     first, main = found[0]
     for run, network in found:
         if network.tokenizer.vocabulary != main.tokenizer.vocabulary:
-            raise AlignkitError(
-                f"{run.path} and {first.path} do not share their tokens; train both on the same text"
-            )
+            problem = f"{run.path} and {first.path} do not share their tokens"
+            raise AlignkitError(f"{problem}; train both on the same text")
     kinds, places = [network.name for _, network in found], [run.path.resolve() for run, _ in found]
     names = [k if kinds.count(k) == 1 else run.path.name for k, (run, _) in zip(kinds, found, strict=True)]
     twice = next((run.path for run, _ in found if places.count(run.path.resolve()) > 1), None)
@@ -468,7 +447,7 @@ def frequency_bands(report: Report, rows: AgreementRows) -> tuple[np.ndarray, li
 
 def length_bands(report: Report, rows: AgreementRows) -> tuple[np.ndarray, list[str]]:
     """The band of each row, by the number of source words in its sentence."""
-    lengths = report.word_shapes[:, 1]
+    lengths = np.array([words for _, words in report.groups[0]])
     return np.searchsorted(np.array(LENGTHS), lengths[rows.sentence], side="left"), band_names(LENGTHS, 1)
 
 
@@ -489,15 +468,11 @@ def breakdown_table(report: Report) -> list[dict[str, Any]]:
             hits, count, chance = (each.reshape(pairs, len(used)).astype(np.float64) for each in sums)
             drawn = resampled_sums(np.hstack([hits, count]), report.seed)
             ratios = ratio(drawn[:, : len(used)], drawn[:, len(used) :])
-            for i, name in enumerate(names[k] for k in used):
+            for i, k in enumerate(used):
                 total = count[:, i].sum()
-                shares = {
-                    "agreement": float(hits[:, i].sum() / total),
-                    "chance": float(chance[:, i].sum() / total),
-                }
-                low, high = percentile_interval(ratios[:, i])
-                record: dict[str, Any] = {"by": by, "u": u.name, "v": v.name, "band": name, "rows": int(total)}
-                found.append({**record, **shares, "low": low, "high": high})
+                shares = {"agreement": hits[:, i].sum() / total, "chance": chance[:, i].sum() / total}
+                shares["low"], shares["high"] = percentile_interval(ratios[:, i])
+                found.append({"by": by, "u": u.name, "v": v.name, "band": names[k], "rows": int(total), **shares})
     return found
 
 
@@ -509,13 +484,12 @@ def mass_table(report: Report) -> list[dict[str, Any]]:
     evenly would give. Scores with an infinite one have no shares, and no records here.
     """
     source = report.bitext.source
-    marks = [is_punctuation(without_mark(token)) for token in source.vocabulary.tokens]
-    kinds = np.where(np.array(marks, bool), CLASSES.index("punctuation"), CLASSES.index("words"))
-    if report.specials:
-        for kind, special in ((CLASSES.index("sentence start"), BOS), (CLASSES.index("sentence end"), EOS)):
-            index = source.vocabulary.id(SPECIALS[special])
-            if index >= 0:
-                kinds[index] = kind
+    ends = {SPECIALS[BOS]: "sentence start", SPECIALS[EOS]: "sentence end"} if report.specials else {}
+    names = [
+        ends.get(token, "punctuation" if is_punctuation(without_mark(token)) else "words")
+        for token in source.vocabulary.tokens
+    ]
+    kinds = np.array([CLASSES.index(name) for name in names], np.int64)
     found = []
     for each in report.sets:
         if each.kind != "alpha" or not np.isfinite(each.scores.values).all():
@@ -556,8 +530,5 @@ def against_gold(report: Report) -> Iterator[tuple[ScoreSet, LinkCounts, pd.Data
         probabilities = None
         if not len(words.values) or (words.values.min() >= 0 and words.values.max() <= 1 + 1e-6):
             probabilities = scores_of_links(links, words.block(0, len(links)))
-        yield (
-            each,
-            count_links(gold, links),
-            error_table(gold, links, report.words, probabilities, empty=True),
-        )
+        classes = error_table(gold, links, report.words, probabilities, empty=True)
+        yield each, count_links(gold, links), classes

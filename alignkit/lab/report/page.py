@@ -68,9 +68,8 @@ def build_page(report: Report, limit: int = SHOWN_PAIRS) -> bytes:
         for name, table in report.tables.items()
     }
     rates: list[tuple[Any, ...]] = []
-    error_classes: dict[
-        str, dict[str, dict[str, Any]]
-    ] = {}  # partition -> class -> name of the scores -> measures
+    # partition -> class -> name of the scores -> measures
+    error_classes: dict[str, dict[str, dict[str, Any]]] = {}
     for each, counts, classes in against_gold(report):
         rates.append((each, counts.total(), *counts.intervals(report.seed)["aer"]))
         for row in classes.to_dict("records"):
@@ -85,9 +84,8 @@ def build_page(report: Report, limit: int = SHOWN_PAIRS) -> bytes:
         "v": v,
         "learned": learned(data["course"]),
         "percent": f"{float(report.percent):g}",
-        "single_top": max(
-            1, math.floor(100 / float(report.percent) + 1e-9)
-        ),  # longest row with one cell at its top
+        # the longest row with one cell at its top
+        "single_top": max(1, math.floor(100 / float(report.percent) + 1e-9)),
         "tables": tables,
         "main": MAIN,
         "other_metrics": [METRICS[name] for name in tables if name != MAIN.name and tables[name]],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -49,7 +48,7 @@ def teacher(split):
 
 def test_the_loss_by_hand(split, teacher):
     Q = small(split, seed=1, epochs=0)
-    p, q = (experiment._measure(network, replace(split, held=split.training)) for network in (teacher, Q))
+    p, q = (experiment._measure(network, split.training) for network in (teacher, Q))
     some = np.array([3, 17, 20])
     rows = [torch.from_numpy(q.alpha[m][0]) for m in some]
     alpha = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
@@ -115,14 +114,14 @@ def test_q_starts_from_p_but_for_its_attention(split, teacher):
 
 def test_a_network_is_compared_with_p_sentence_by_sentence(split):
     """P says yes with 0.75 and 0.5, the other network no with 0.75 and yes with 0.9; attention of two words."""
-    few = replace(split, held=LabelledText.from_bitext(split.held.bitext.take(np.arange(2))))
+    few = LabelledText.from_bitext(split.valid.bitext.take(np.arange(2)))
     alphas = [Scores.from_matrices([np.array([row])] * 2) for row in ([0.9, 0.1], [0.1, 0.9])]
     logits = np.array([math.log(3), 0.0]), np.array([-math.log(3), math.log(9)])
     p, q = (experiment.Measured(*each, alphas[0]) for each in zip(logits, alphas, strict=True))
     found = experiment._compare("q", 0, few, q, p)
     assert found["TVD"].tolist() == pytest.approx([0.5, 0.4])
     assert found["same"].tolist() == [0, 0]  # a logit of 0 says no
-    assert found["right"].tolist() == [not few.held.labels[0], few.held.labels[1]]
+    assert found["right"].tolist() == [not few.labels[0], few.labels[1]]
     assert found["tau P"].tolist() == found["tau influence"].tolist() == [-1, -1]
     assert found["JSD"].iloc[0] == pytest.approx(math.log(2) + 0.9 * math.log(0.9) + 0.1 * math.log(0.1))
 

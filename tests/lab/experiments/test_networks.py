@@ -38,11 +38,11 @@ def test_the_sample_is_labelled_by_prepositions_of_place():
 
 def test_the_split_is_disjoint_and_in_one_vocabulary(one_telling_word):
     split = read_split(ClassifierPlan(labelled=one_telling_word, held=30))
-    assert (len(split.training), len(split.held)) == (450, 30)
-    assert split.training.corpus.vocabulary == split.held.corpus.vocabulary == split.tokenizer.vocabulary
+    assert (len(split.training), len(split.valid)) == (450, 30)
+    assert split.training.corpus.vocabulary == split.valid.corpus.vocabulary == split.tokenizer.vocabulary
     whole = labelled_lines(one_telling_word).encode(split.tokenizer, ("no", "yes"))
-    assert whole.labels[:480].tolist() == [*split.training.labels, *split.held.labels]
-    assert whole.corpus[450].tolist() == split.held.corpus[0].tolist()
+    assert whole.labels[:480].tolist() == [*split.training.labels, *split.valid.labels]
+    assert whole.corpus[450].tolist() == split.valid.corpus[0].tolist()
 
 
 def test_what_is_wrong_with_a_text(tmp_path):

@@ -18,7 +18,6 @@ from alignkit.lab.experiments.optimal_attention import (
     ascend_logits,
     best_attention,
     maximise_quadratic,
-    project,
 )
 from alignkit.metrics.agreement import Agreement
 from alignkit.support.stages import no_progress
@@ -48,17 +47,6 @@ def best_of_scipy(function, length: int) -> float:
         method="SLSQP",
         options=options,
     ).fun
-
-
-def test_projection_is_the_nearest_point():
-    x = torch.randn(30, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 2
-    found = project(x)
-    assert torch.allclose(found.sum(1), torch.ones(30, dtype=torch.float64))
-    assert (found >= 0).all()
-    # Moreau: the rest makes no acute angle with any way into the simplex.
-    corners = torch.eye(6, dtype=torch.float64)
-    angles = ((x - found).unsqueeze(1) * (corners - found.unsqueeze(1))).sum(2)
-    assert angles.max() < 1e-12
 
 
 def test_quadratic_model_against_scipy():

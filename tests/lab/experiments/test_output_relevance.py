@@ -40,7 +40,7 @@ def test_counts_of_the_example():
 def test_the_telling_word_is_relevant_attended_and_influential(split, networks):
     scores = experiment.held_out_scores(*networks, split)
     ids = split.tokenizer.vocabulary.ids
-    places = [int(np.isin(words, [ids["bad"], ids["good"]]).argmax()) for words in split.held.corpus]
+    places = [int(np.isin(words, [ids["bad"], ids["good"]]).argmax()) for words in split.valid.corpus]
     for name in ("alpha", "r uniform", "influence"):
         found = [int(row[0].argmax()) for row in scores[name]]
         assert np.mean(np.array(found) == places) > 0.9, name

@@ -150,6 +150,37 @@ def forward(loaded, source, target):
     return torch.stack(found.cross_attentions, dim=1)[0].numpy(), ids[0].tolist(), labels[0].tolist()
 
 
+def test_padding_and_other_layers_are_left_out():
+    from alignkit.lab.heads.hugging_face import pairs_of_cross_attentions
+
+    rng, sizes = np.random.default_rng(5), [(3, 2), (1, 4), (4, 5)]
+    wanted = [rng.random((LAYERS, HEADS, *size), np.float32) for size in sizes]
+    layers = [torch.full((3, HEADS, 4, 5), 9.0) for _ in range(LAYERS)]
+    for m, (pair, (t, s)) in enumerate(zip(wanted, sizes, strict=True)):
+        for layer in range(LAYERS):
+            layers[layer][m, :, :t, :s] = torch.from_numpy(pair[layer])
+    tokens = [range(s) for _, s in sizes], [range(t) for t, _ in sizes]
+    for chosen in (None, [1]):
+        found = pairs_of_cross_attentions(layers, *tokens, chosen)
+        for pair, own in zip(found, wanted, strict=True):
+            assert np.array_equal(pair, own if chosen is None else own[chosen])
+
+
+def test_attention_that_does_not_fit_is_refused():
+    from alignkit.lab.heads.hugging_face import pairs_of_cross_attentions
+
+    layers, tokens = [torch.rand(1, HEADS, 4, 5)] * LAYERS, [range(5)]
+    for attention in (None, (None, None)):
+        with pytest.raises(AlignkitError, match="output_attentions"):
+            pairs_of_cross_attentions(attention, tokens, tokens)
+    with pytest.raises(AlignkitError, match="4 by 5 for 5 target and 5 source"):
+        pairs_of_cross_attentions(layers, tokens, tokens)
+    with pytest.raises(AlignkitError, match="NaN"):
+        pairs_of_cross_attentions([layer * np.nan for layer in layers], tokens, [range(4)])
+    with pytest.raises(AlignkitError, match="no layer 2"):
+        pairs_of_cross_attentions(layers, tokens, [range(4)], layers=[2])
+
+
 @pytest.mark.parametrize("m", [0, 2, 4])
 def test_attention_is_the_models(loaded, heads, m):
     """In batches with padding, as of each pair by itself."""

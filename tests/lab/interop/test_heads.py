@@ -1,4 +1,4 @@
-"""Several layers and heads: chosen, shifted, merged to words, saved; and taken from a model's output."""
+"""Several layers and heads: chosen, shifted, merged to words, saved."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from alignkit.errors import AlignkitError, InputError
-from alignkit.lab.interop.heads import AttentionHeads, HeadChoice, heads_from_cross_attentions, split_choice
+from alignkit.lab.interop.heads import AttentionHeads, HeadChoice, split_choice
 from alignkit.lab.interop.other_systems import project_scores, read_heads, read_scores
 from alignkit.text.bitext import Bitext
 
@@ -152,42 +152,3 @@ def test_damaged_files(pairs, tmp_path, monkeypatch, name, how):
         return  # words at the end that have no tokens
     with pytest.raises(InputError, match="damaged"):
         read_heads(tmp_path / "a.npz")
-
-
-def test_what_a_model_returns(pairs):
-    """Padded layers (B, heads, T, L), with and without the words as word_ids gives them."""
-    height, width = max(t for t, _ in SIZES), max(s for _, s in SIZES)
-    layers = [np.full((len(pairs), HEADS, height, width), 9, np.float32) for _ in range(LAYERS)]
-    for m, (pair, (t, s)) in enumerate(zip(pairs, SIZES, strict=True)):
-        for layer in range(LAYERS):
-            layers[layer][m, :, :t, :s] = pair[layer]
-    ids = [[[None if word < 0 else word for word in each] for each in side] for side in (SOURCE, TARGET)]
-    found = heads_from_cross_attentions(tuple(layers), *ids)
-    wanted = AttentionHeads.from_pairs(pairs, words())
-    assert np.array_equal(found.values, wanted.values)
-    assert np.array_equal(found.on_words.values, wanted.on_words.values)
-    one = heads_from_cross_attentions(tuple(layers), *ids, layers=[1])
-    assert one.heads == ((1, 0), (1, 1), (1, 2))
-    assert np.array_equal(one.scores(HeadChoice(1, 1)).values, wanted.scores(HeadChoice(1, 1)).values)
-
-
-def test_what_generation_returns(pairs):
-    """A tuple of layers for each step, with one row each."""
-    steps = [tuple(pairs[2][layer][None, :, t : t + 1] for layer in range(LAYERS)) for t in range(4)]
-    found = heads_from_cross_attentions(steps, [SOURCE[2]], [TARGET[2]])
-    assert np.array_equal(found.values, AttentionHeads.from_pairs(pairs[2:]).values)
-
-
-def test_what_does_not_fit_is_refused(pairs):
-    layers = [pairs[2][layer][None] for layer in range(LAYERS)]
-    for attention, message in ((None, "output_attentions"), ((None, None), "output_attentions")):
-        with pytest.raises(AlignkitError, match=message):
-            heads_from_cross_attentions(attention, [SOURCE[2]], [TARGET[2]])
-    with pytest.raises(AlignkitError, match="4 by 5 for 5 target and 5 source"):
-        heads_from_cross_attentions(layers, [SOURCE[2]], [[0, 1, 2, 3, 4]])
-    with pytest.raises(AlignkitError, match="1 pairs, words of 2 and 1"):
-        heads_from_cross_attentions(layers, [SOURCE[2]] * 2, [TARGET[2]])
-    with pytest.raises(AlignkitError, match="NaN"):
-        heads_from_cross_attentions([layer * np.nan for layer in layers], [SOURCE[2]], [TARGET[2]])
-    with pytest.raises(AlignkitError, match="no layer 2"):
-        heads_from_cross_attentions(layers, [SOURCE[2]], [TARGET[2]], layers=[2])

@@ -130,6 +130,5 @@ def test_gold_between_words_is_shown_between_pieces():
     bitext = Bitext.from_sentences([["<s>", "▁a", "b", "▁c", "</s>"]], [["▁d", "e", "</s>"]])
     scores = Scores.from_matrices([np.zeros((3, 5))])
     report = Report("t", bitext, (planted_set("lstm.alpha", scores),), no_tables(), np.ones(5))
-    assert report.word_shapes.tolist() == [[1, 2]]
     links = Links.from_lists([[(0, 0), (1, 0)]])
     assert report.token_links(links) == [[(1, 0), (1, 1), (2, 0), (2, 1), (3, 0), (3, 1)]]
