@@ -90,7 +90,7 @@ class Aligner(ABC):
         return ".npz"
 
     @abstractmethod
-    def score(self, bitext: Bitext, kind: str) -> Scores:
+    def score(self, bitext: Bitext, kind: str = "alpha") -> Scores:
         """The (T, L) matrix of every pair; raises AlignkitError for a kind it does not have."""
 
     @abstractmethod

@@ -72,7 +72,12 @@ def of_list(name: str) -> Iterator[None]:
     except InputError as error:
         if error.line is None:
             raise
-        raise InputError(f"{name}[{error.line - 1}]", error.problem, remedy=error.remedy) from error
+        raise of_item(name, error) from error
+
+
+def of_item(name: str, error: InputError) -> InputError:
+    """The error of a line, as that of an item of a list."""
+    return InputError(f"{name}[{(error.line or 1) - 1}]", error.problem, remedy=error.remedy)
 
 
 @contextmanager

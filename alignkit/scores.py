@@ -203,9 +203,11 @@ class Scores(Ragged):
             axes: where to draw; by default in a new figure.
 
         Raises:
-            AlignkitError: there is no matplotlib, or ``bitext`` is another text.
+            AlignkitError: there is no matplotlib or no such pair, or ``bitext`` is another text.
         """
         need("matplotlib")
+        if not -len(self) <= m < len(self):
+            raise AlignkitError(f"there is no pair {m} in scores of {counted(len(self), 'pair')} from 0 on")
         from matplotlib import pyplot
 
         matrix = self[m]

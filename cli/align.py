@@ -15,7 +15,7 @@ import click
 
 from alignkit.classical.hmm.settings import JOINT_THRESHOLD
 from alignkit.classical.settings import KINDS
-from alignkit.links.formats import OUTPUT_FORMATS
+from alignkit.links.formats import GOLD_BASES, OUTPUT_FORMATS
 from alignkit.links.heuristics import method_names
 from alignkit.pipeline.settings import KNOWLEDGE, METHODS, QUALITIES, AlignSettings, FitSettings, LinkSettings
 from alignkit.support.settings import SCORE_ENDINGS, assigned
@@ -167,6 +167,11 @@ def symmetrization_option(what: str) -> shared.Option:
     "one) for each of them, or a blank line for a pair that is not annotated. The learned classifier is used if "
     "cross-validation within FILE shows that it helps, and is saved with --save-model. Needs the extra gold.",
 )
+@shared.choice_option(
+    "--gold-base",
+    choices=GOLD_BASES,
+    help="The number of the first word in the file of --gold; auto finds it.",
+)
 @click.option(
     "--shard",
     type=Shard(),
@@ -225,6 +230,7 @@ def align_command(models: tuple[str, ...], on_error: str, **options: Any) -> Non
     for name in ("save_model", "fit_on", "trace", *(field.name for field in fields(FitSettings))):
         shared.needs(name, "a fit, not with --model", model is None)
     shared.needs("adapt", "--model", model is not None)
+    shared.needs("gold_base", "--gold", options["gold"] is not None)
     shared.needs(
         "model_size", "--save-model without --gold", options["save_model"] is not None and options["gold"] is None
     )
@@ -371,7 +377,8 @@ def align_and_write(
             else:
                 aligned = align(source, target, **how)
                 aligner, blocks = aligned.aligner, iter([aligned])
-        if options["lowercase"] and getattr(aligner, "folds_case", False) and settings.fitting.embeddings is None:
+        ignores_case = model is None and getattr(aligner, "folds_case", False)  # a Linker says so itself
+        if options["lowercase"] and ignores_case and settings.fitting.embeddings is None:
             shared.note("--lowercase does not change the links: this model ignores case", quiet)
         if trace is not None:
             shared.write_output("\n".join(trace.rows), options["trace"])

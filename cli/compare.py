@@ -28,8 +28,10 @@ FAINTEST = 0.1  #: weights below this are not drawn
 
 @shared.command("compare", "alignkit compare --neural runs/general --uniform runs/uniform")
 @shared.side_arguments("[SRC]", more="  [default with --neural: the validation text of the run]")
-@shared.run_option("--neural", "A network: a run directory of `alignkit train`, or one of its checkpoints (.pt).")
-@shared.run_option("--uniform", "A second network, trained with --attention uniform, for uniform.beta.")
+@shared.run_option(
+    "--neural", "A network: a run directory of `alignkit train`, or one of its checkpoints (.pt).", True
+)
+@shared.run_option("--uniform", "A second network, trained with --attention uniform, for uniform.beta.", True)
 @shared.files_option(
     "--train",
     "training",

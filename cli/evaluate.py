@@ -48,6 +48,7 @@ NAMES = {"AER": "aer", "precision": "precision", "recall": "recall", "F1": "f1"}
 )
 @shared.choice_option(
     "--gold-base",
+    "base",
     choices=GOLD_BASES,
     help="The first token index in GOLD. auto takes 1 for naacl; for pharaoh it takes 1, with a warning, if "
     f"index 0 never occurs and the sentence lengths (--text) or at least {FEWEST_LINES} lines confirm it.",
@@ -90,8 +91,8 @@ def evaluate_command(
         raise click.UsageError(f"Missing argument {'HYP' if gold else 'GOLD'}.")
     from alignkit.uses.evaluation import read_evaluated
 
-    reading = {name: options[name] for name in ("gold_format", "gold_base", "hypothesis_base", "text")}
-    found = read_evaluated(gold, hypothesis, **reading)
+    reading = {name: options[name] for name in ("gold_format", "hypothesis_base", "text")}
+    found = read_evaluated(gold, hypothesis, gold_base=options["base"], **reading)
     counts = found.counts()
     if per_sentence is not None:
         shared.write_output(pairs_csv(counts).encode(), per_sentence)

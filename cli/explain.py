@@ -23,14 +23,14 @@ ALL = "all"
 @shared.argument(
     "run_dir",
     metavar="RUN",
-    type=RunPath("classify"),
+    type=RunPath("classify", checkpoint=False),
     help="The directory of a classifier's run, such as FOLDER/standard of `alignkit classify`.",
 )
 @click.option(
     "--other",
     "others",
     multiple=True,
-    type=RunPath("classify"),
+    type=RunPath("classify", checkpoint=False),
     metavar="RUN",
     help="A run of another seed on the same text, such as FOLDER/second, to compare adversaries with; may be "
     "given several times.",

@@ -98,7 +98,7 @@ def lab_command(**options: Any) -> None:
         raise click.UsageError("--train needs -o FOLDER for the three runs.")
     place = options["run_dir"] or options["folder"]
     if options["run_dir"] is not None:
-        check_run(find_lab_runs(place).get("general-0", place), "train")
+        check_run(find_lab_runs(place).get("general-0", place), "train", checkpoint=False)
     need("torch", "sacrebleu")
     from alignkit.lab.translation import lab, train_lab_runs
     from alignkit.neural.devices import set_threads

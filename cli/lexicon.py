@@ -92,11 +92,15 @@ def lexicon_command(
     """
     from alignkit.aligner import Reversed, load_aligner
     from alignkit.classical.lexicon import LinkedWords, lexicon_files, lexicon_of, reverse_lexicon_of
+    from alignkit.support.files import check_writable
 
     if both and second is not None:
         raise click.UsageError("--both goes only with one MODEL.")
-    if (both or second is not None) and file_format == "moses" and output in (None, "-"):
-        raise click.UsageError("Two Moses files cannot both go to standard output; give -o PREFIX.")
+    if (both or second is not None) and file_format == "moses":
+        if output in (None, "-"):
+            raise click.UsageError("Two Moses files cannot both go to standard output; give -o PREFIX.")
+        for suffix in (".f2e", ".e2f"):
+            check_writable(f"{output}{suffix}")
     counts: LinkedWords | None = None
     reverse: LexicalModel | None = None
     if links is not None:

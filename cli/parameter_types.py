@@ -147,18 +147,19 @@ class RunPath(InputPath):
 
     Args:
         command: that trains such runs.
+        checkpoint: a checkpoint will do.
     """
 
     name = "run"
 
-    def __init__(self, command: str) -> None:
+    def __init__(self, command: str, checkpoint: bool = True) -> None:
         super().__init__(folder=True)
-        self.command = command
+        self.command, self.checkpoint = command, checkpoint
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         from alignkit.neural.settings import check_run
 
-        check_run(path := super().convert(value, param, ctx), self.command)
+        check_run(path := super().convert(value, param, ctx), self.command, self.checkpoint)
         return path
 
 

@@ -37,7 +37,7 @@ Settings = TypeVar("Settings")
 OPTION_GROUPS = {
     "Input": ("sample", "text", "valid", "training", "lowercase", "tokenize", "encoding_errors", "on_error"),
     "Model": (
-        *("quality", "model", "models", "threshold", "symmetrization", "embeddings", "gold", "prior"),
+        *("quality", "model", "models", "threshold", "symmetrization", "embeddings", "gold", "gold_base", "prior"),
         *("reverse", "iterations", "null", "preset", "architecture", "attention"),
         *("start", "keep_case", "adapt", "assignments"),
     ),
@@ -306,9 +306,9 @@ def files_option(*names: str, help: str) -> Option:
     return click.option(*names, nargs=2, type=TEXT, metavar="SRC TGT", help=help)
 
 
-def run_option(name: str, help: str) -> Option:
-    """An option that takes a run directory."""
-    return click.option(name, type=RunPath("train"), metavar="RUN", help=help)
+def run_option(name: str, help: str, checkpoint: bool = False) -> Option:
+    """An option that takes a run directory, or also a checkpoint."""
+    return click.option(name, type=RunPath("train", checkpoint), metavar="RUN", help=help)
 
 
 def preset_option(presets: Iterable[str], help: str) -> Option:

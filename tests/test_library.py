@@ -128,8 +128,10 @@ def test_lines_are_a_stream(aligned):
     ):
         blocks = list(alignkit.align_stream(each, model))
         assert [line for block in blocks for line in block.links.to_strings()] == ["0-0 1-1", "", "0-0 1-1"]
-    with pytest.raises(alignkit.InputError, match="lines, line 2: has 0 separators"):
+    with pytest.raises(alignkit.InputError, match=r"^lines\[1\]: has 0 separators"):
         list(alignkit.align_stream(["a ||| b", "c"], model))
+    _, *rest = alignkit.align_stream(["a ||| b", "c"], model, skip=True)
+    assert [str(error).partition(":")[0] for block in rest for error in block.errors] == ["lines[1]"]
 
 
 def test_a_frame_or_pairs_are_a_text(aligned):
@@ -249,6 +251,7 @@ def test_lists_are_links(aligned):
         (lambda a: alignkit.remap_links(["", "", "0-9"], a.bitext, a.bitext), r"^links\[2\]: link 0-9 points"),
         (lambda a: alignkit.compare({"a": a.aligner}), "a is an aligner; give the Bitext"),
         (lambda a: a.score().plot(0, a[:1].bitext), "scores are of another text"),
+        (lambda a: a.score().plot(len(a)), r"^there is no pair \d+ in scores of \d+ pairs"),
         (
             lambda a: alignkit.train(SOURCE, TARGET, output="r", preset="large"),
             "'large'; choose from paper, small",

@@ -257,7 +257,7 @@ class NeuralAligner(TrainedAligner):
     def kinds(self) -> tuple[str, ...]:
         return ("alpha", "beta", "delta", "loo", *(["ov"] if self.network.has_ov_circuits else []))
 
-    def score(self, bitext: Bitext, kind: str) -> Scores:
+    def score(self, bitext: Bitext, kind: str = "alpha") -> Scores:
         """The (T, L) matrix of every pair, between the words of a bitext of words (alpha and beta, see
         :class:`alignkit.aligner.WordLevel`), or between the tokens of one that :func:`encode_bitext` made.
 
@@ -325,7 +325,7 @@ class ClassifierAligner(TrainedAligner):
         """``classifier``, or ``uniform`` for one with uniform attention."""
         return "uniform" if self.network.settings.attention == "uniform" else "classifier"
 
-    def score(self, bitext: Bitext, kind: str) -> Scores:
+    def score(self, bitext: Bitext, kind: str = "alpha") -> Scores:
         """The (1, L) matrix of every text with its label; words that the network does not know count as unk.
 
         Raises:
@@ -386,13 +386,18 @@ class ProxyAligner(Aligner):
         words = f"{len(self.source)} source and {len(self.target)} target tokens"
         return f"ProxyAligner({words}, validation loss {self.loss:.4g})"
 
-    def score(self, bitext: Bitext, kind: str) -> Scores:
+    def score(self, bitext: Bitext, kind: str = "beta") -> Scores:
         """The (T, L) matrix of every pair; 0 where one of the words is unknown to the proxy.
 
         Raises:
-            AlignkitError: there is no such kind.
+            AlignkitError: there is no such kind; or these are words, and the proxy knows a network's tokens.
         """
         self.check_kind(kind)
+        if SPECIALS[EOS] in self.target and SPECIALS[EOS] not in bitext.target.vocabulary:
+            raise AlignkitError(
+                "the proxy knows the tokens of its run's network, not words: give it the text that "
+                "alignkit.text.tokenization.encode_bitext(network.tokenizer, source_lines, target_lines) makes"
+            )
         shapes = bitext.shapes
         offsets = flat_offsets(shapes)
         values = np.zeros(offsets[-1], np.float32)

@@ -601,8 +601,8 @@ def command_of_run(folder: Path) -> str | None:
     return next((command for command, known in RUN_KINDS.items() if known == kind), None)
 
 
-def check_run(path: PathLike, command: str) -> None:
-    """Check, before torch is loaded, that a path may be a run of a command, or a checkpoint of one.
+def check_run(path: PathLike, command: str, checkpoint: bool = True) -> None:
+    """Check, before torch is loaded, that a path may be a run of a command, or, if it may be one, a checkpoint.
 
     Raises:
         InputError: it is none; it is a run of another command.
@@ -610,8 +610,9 @@ def check_run(path: PathLike, command: str) -> None:
     place, remedy = Path(path), f"give a run directory of `alignkit {command}`"
     if place.is_dir():
         best_checkpoint(place)
-    elif place.suffix != ".pt":
-        raise InputError(path, "is neither a run nor a checkpoint (.pt)", remedy=remedy)
+    elif not checkpoint or place.suffix != ".pt":
+        problem = "is neither a run nor a checkpoint (.pt)" if checkpoint else "is not a run directory"
+        raise InputError(path, problem, remedy=remedy)
     found = command_of_run(place if place.is_dir() else place.parent)
     if found not in (None, command):
         raise InputError(path, f"is a run of `alignkit {found}`", remedy=remedy)

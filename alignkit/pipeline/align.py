@@ -6,6 +6,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from io import TextIOBase
 from itertools import chain
@@ -15,7 +16,7 @@ import numpy as np
 
 from alignkit.aligner import Aligner
 from alignkit.classical.hmm.joint import JointHMM
-from alignkit.errors import AlignkitError, abbreviated, check_list, check_type, counted, of_file
+from alignkit.errors import AlignkitError, abbreviated, check_list, check_type, counted, of_file, of_item, of_list
 from alignkit.links.gold import read_gold
 from alignkit.links.links import GoldLinks
 from alignkit.pipeline.aligned_text import BLOCK, AlignedText
@@ -90,7 +91,7 @@ def align(
             :class:`~alignkit.pipeline.settings.ReadSettings`: encoding_errors, lowercase, tokenize. Of
             :class:`~alignkit.pipeline.settings.FitSettings`: method, estimation, iterations, quality, keep_case,
             reverse, prior, prior_weight, embeddings, start. Of :class:`~alignkit.pipeline.settings.LinkSettings`:
-            symmetrization, threshold, adapt, gold.
+            symmetrization, threshold, adapt, gold, gold_base.
 
     Raises:
         AlignkitError: the text, a file or a setting is not valid, or the settings do not go together.
@@ -107,7 +108,7 @@ def align(
         else:
             check_type(gold, str | os.PathLike, "gold links must be GoldLinks, as read_gold gives, or their file")
             with of_file(gold):
-                gold = read_gold(gold, shapes=bitext.shapes)
+                gold = read_gold(gold, base=chosen.linking.gold_base, shapes=bitext.shapes)
                 annotated(gold)
     if isinstance(given, Linker) and gold is None:
         return given.linked(bitext)
@@ -258,7 +259,14 @@ def align_stream(
     # A network gets one pair at a time: else the last bits of an answer would depend on what came with its pair.
     how = dict(single=linker.depends_on_block, skip=skip, **linker.reading)
     batches = (batch for start in starts for batch in pair_batches(name, chain([start], chunks), **how))
-    return (replace(linker.linked_block(batch.bitext), errors=batch.errors, ids=batch.ids) for batch in batches)
+
+    def linked() -> Iterator[AlignedText]:
+        with nullcontext() if is_open else of_list(name):
+            for batch in batches:
+                errors = batch.errors if is_open else tuple(of_item(name, error) for error in batch.errors)
+                yield replace(linker.linked_block(batch.bitext), errors=errors, ids=batch.ids)
+
+    return linked()
 
 
 def _line(line: str | bytes) -> bytes:

@@ -219,6 +219,8 @@ class Linker:
             aligner = aligner.on_words()
         self.aligner = aligner
         self.reading = read_options(settings.reading, aligner.raw_text)
+        if settings.reading.lowercase and isinstance(aligner, JointHMM) and aligner.folds_case:
+            log.info("--lowercase does not change the links: this model ignores case")
         self.adapter: Adapter | None = None
         if linking.adapt:
             if not isinstance(aligner, JointHMM):

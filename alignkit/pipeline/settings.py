@@ -183,6 +183,7 @@ class LinkSettings:
             (:func:`alignkit.supervised.fit_supervised`). A pair without links, a blank line, counts as not
             annotated. Annotated pairs keep their sure links, so they do not show how good other links are; the AER
             in cross-validation, which is logged, does.
+        gold_base: the number of the first word in a file of gold links, as of :func:`alignkit.read_gold`.
 
     Raises:
         AlignkitError: gold is given with threshold or adapt, or the threshold is outside [0, 1].
@@ -192,6 +193,7 @@ class LinkSettings:
     threshold: float | None = None
     adapt: bool = False
     gold: GoldLinks | PathLike | None = None
+    gold_base: str | int = "auto"
 
     def __post_init__(self) -> None:
         if self.gold is not None and self.threshold is not None:
@@ -209,6 +211,7 @@ class LinkOptions(TypedDict, total=False):
     threshold: float | None
     adapt: bool
     gold: GoldLinks | PathLike | None
+    gold_base: str | int
 
 
 class AlignOptions(ReadOptions, FitOptions, LinkOptions, total=False):

@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Iterable
 from contextlib import nullcontext
-from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,8 +33,8 @@ log = logging.getLogger("alignkit.pipeline")
 def train(
     source: Bitext | Side | pd.DataFrame,
     target: Side | None = None,
+    output: PathLike | None = None,
     *,
-    output: PathLike,
     valid: Bitext | Side | pd.DataFrame | tuple[Side, Side | None] | None = None,
     preset: Preset = "paper",
     architecture: Architecture | None = None,
@@ -55,7 +55,7 @@ def train(
 
     Args:
         source, target: the text, as of :func:`alignkit.align`.
-        output: the run directory, which :func:`alignkit.load` reads.
+        output: the run directory, which :func:`alignkit.load` reads. None: none is kept, only what is returned.
         valid: a validation text, which chooses the best network: a tuple (source, target), or what has both sides.
             None: the last 1,000 pairs of the text, or one in twenty if that is fewer.
         preset: sizes and training: ``paper``, or ``small``, for about a thousand sentence pairs.
@@ -89,7 +89,10 @@ def train(
     from alignkit.neural.training.translation import train_translation
 
     set_threads(threads)
-    finished = TranslationRun(Path(output)).finished
+    if output is None:
+        with TemporaryDirectory(prefix="alignkit-") as folder:
+            return train_translation(folder, *texts, settings, progress, device, links)
+    finished = TranslationRun(output).finished
     best = train_translation(output, *texts, settings, progress, device, links)
     if finished:
         log.info("%s: this run is finished; nothing was left to train", os.fspath(output))

@@ -142,7 +142,7 @@ def read_line_pairs(
 ) -> LinePairs:
     """The lines of both sides of a text, equal in number; arguments and errors as :func:`read_text`."""
     if not isinstance(source, str | os.PathLike) or not isinstance(target, str | os.PathLike | None):
-        return LinePairs(*lines_of(read_text(source, target, lowercase=lowercase)))
+        return LinePairs(*lines_of(read_text(source, target, lowercase=lowercase, as_words=False)))
     files = PairFiles(source, target, encoding_errors, lowercase)
     texts = files.both_sides() if target is None else map(files.side, files.paths)
     lines = LinePairs(*map(split_lines, texts))
@@ -182,6 +182,7 @@ def read_text(
     lowercase: bool = False,
     tokenize: bool = False,
     threads: int = 2,
+    as_words: bool = True,
 ) -> Bitext:
     """A text however it is given.
 
@@ -192,6 +193,7 @@ def read_text(
             open files have the words of their paths.
         encoding_errors, lowercase, tokenize, threads: as in :func:`read_bitext`. A bitext, or lists of words, are
             taken as they are.
+        as_words: warn where sentences seem to be raw; False: they need not be words.
 
     Raises:
         InputError: a file cannot be read, or is damaged or invalid; or a string is a sentence, not a file.
@@ -255,7 +257,8 @@ def read_text(
     if len(sides[0]) != len(sides[1]):
         raise AlignkitError(f"there are {len(sides[0])} source and {len(sides[1])} target sentences")
     bitext = Bitext(*sides)
-    warn_of_raw_text(bitext)
+    if as_words:
+        warn_of_raw_text(bitext)
     return bitext
 
 

@@ -409,6 +409,10 @@ def test_gold_links_teach_what_is_saved_and_streamed(alignkit, write, tmp_path):
     assert found.lines[:6] == DIAGONAL
     assert "11 gold pairs; AER in cross-validation: " in found.err
     assert len(alignkit("align", *paths, "--model", model, "-q").lines) == 24
+    shifted = write("shifted", "1-1\n" * 12)
+    assert "give --gold-base 1" in alignkit("align", *paths, "--gold", shifted).err
+    found = alignkit("align", *paths, "--gold", shifted, "--gold-base", 1)
+    assert ("--gold-base" in found.err, found.lines[:12]) == (False, ["0-0"] * 12)
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,10 @@ def test_errors(alignkit, models, failure, write, tmp_path):
     failure(alignkit("lexicon", models[1], "--both"), "one direction only")
     failure(alignkit("lexicon", *models, "--format", "shortlist"), "one direction")
     failure(alignkit("lexicon", *models, "--format", "moses"), "-o PREFIX")
+    (tmp_path / "lex.e2f").mkdir()
+    given = [*models, "--format", "moses", "-o", tmp_path / "lex"]
+    failure(alignkit("lexicon", *given), "lex.e2f: it is a folder")
+    assert not (tmp_path / "lex.f2e").exists()
     failure(alignkit("lexicon", models[0], "--format", "eflomal"), "give SRC TGT LINKS")
     failure(alignkit("lexicon", models[0], "--best", 0), "--best")
     failure(alignkit("lexicon", models[0], "-o", tmp_path / "no" / "x"), "cannot write")

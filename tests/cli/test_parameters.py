@@ -208,10 +208,16 @@ def runs(write, tmp_path, monkeypatch):
         ("compare --neural texts", "texts: is a run of `alignkit classify`"),
         ("compare --neural texts/best.pt", "texts/best.pt: is a run of `alignkit classify`"),
         ("explain network", "network: is a run of `alignkit train`; give a run directory of `alignkit classify`"),
+        ("explain m.npz", "m.npz: is not a run directory; give a run directory of `alignkit classify`"),
         (
-            "explain m.npz",
-            "m.npz: is neither a run nor a checkpoint (.pt); give a run directory of `alignkit classify`",
+            "explain texts/best.pt",
+            "texts/best.pt: is not a run directory; give a run directory of `alignkit classify`",
         ),
+        (
+            "lab network/best.pt",
+            "network/best.pt: is not a run directory; give a run directory of `alignkit train`",
+        ),
+        ("lab network --uniform network/best.pt", "network/best.pt: is not a run directory"),
         ("report m.npz -o p.html", "m.npz: is neither a run nor a checkpoint (.pt); give a run directory of"),
         ("explain .", "is not a run; give one of those in it: network, texts"),
     ],

@@ -96,6 +96,7 @@ def test_where_lowercase_does_not_change_links(alignkit, write, tmp_path):
     lower = alignkit("align", *text, "--lowercase")
     assert (lower.out, told in lower.err, told in plain.err) == (plain.out, True, False)
     assert told in alignkit("align", *text, "--lowercase", "--model", model).err
+    assert told in alignkit("align", "-", "--lowercase", "--model", model, stdin=b"Das ||| The\n").err
     for more in (["align", "--keep-case"], ["ibm1"], ["align", "-q"]):
         assert told not in alignkit(*more, *text, "--lowercase").err
 

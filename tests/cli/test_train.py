@@ -45,6 +45,8 @@ def test_a_run_is_trained_and_goes_on(
     given = alignkit.read_bitext(*files[:2]), list(zip(*texts[2:], strict=True))
     again = alignkit.train(given[0], valid=given[1], output=tmp_path / "new", preset="small", **options)
     assert np.array_equal(again.score(valid, "beta").values, aligner.score(valid, "beta").values)
+    assert alignkit.train(*files[:2], valid=given[1], preset="small", **options).metrics == again.metrics
+    assert list(tmp_path.glob("*.pt")) == []
     assert run(call) == 0
     assert "this run is finished" in capsys.readouterr().err
     assert run([*call, "--seed", "5"]) == 2
@@ -53,6 +55,13 @@ def test_a_run_is_trained_and_goes_on(
     assert len(error.strip().splitlines()) == 1
     assert run(["train", *files[2:], "--valid", *files[2:], *call[6:]]) == 2
     assert "settings or text (text.training: not the same as before); give the same" in capsys.readouterr().err
+
+
+def test_raw_lists_need_no_words(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    raw = ["Das Haus, das wir sahen, steht.", "Ein Buch, das ich las, ist gut."] * 10
+    options = {"set": ["text.pieces=40"], "steps": 0, "device": "cpu"}
+    alignkit.train(raw, raw, tmp_path / "run", valid=(raw, raw), preset="small", **options)
+    assert "tokenize" not in caplog.text
 
 
 def test_without_valid_the_end_is_held_out(

@@ -80,7 +80,9 @@ def test_a_proxy_comes_back_as_it_was(bitext: Bitext, tmp_path: Path) -> None:
     loaded = load_aligner(tmp_path / "proxy.pt")
     assert isinstance(loaded, Aligner)
     assert (loaded.name, loaded.kinds) == ("proxy", ("beta",))
-    assert np.array_equal(loaded.score(bitext, "beta").values, proxy.score(bitext, "beta").values)
+    assert np.array_equal(loaded.score(bitext).values, proxy.score(bitext, "beta").values)
+    with pytest.raises(AlignkitError, match=r"not words: give it the text that .*encode_bitext"):
+        loaded.score(Bitext.from_sentences([["w1"]], [["w2"]]))
 
 
 def test_the_uniform_network_is_called_so(bitext: Bitext, tokenizer: Tokenizer) -> None:
@@ -107,6 +109,7 @@ def test_a_text_of_words_is_encoded(aligner: NeuralAligner) -> None:
         for m, matrix in enumerate(found):  # every token is a word; BOS and EOS have none
             assert matrix == pytest.approx(whole[m][:-1, 1:-1], rel=1e-5)
     assert np.array_equal(aligner.log_probabilities(words), aligner.log_probabilities(encoded))
+    assert aligner.score(words) == aligner.score(words, "alpha")
     with pytest.raises(AlignkitError, match=r"no delta scores of words, .*encode_bitext\(aligner\.tokenizer"):
         aligner.score(words, "delta")
 

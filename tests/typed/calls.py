@@ -66,7 +66,7 @@ alignkit.compare({"ibm1.beta": ibm1}, text="das Haus")  # wrong
 low: float = alignkit.evaluate(*alignkit.sample()[1:], aligned).intervals["aer"][0]
 alignkit.train(*lines, output="run", valid=lines, preset="small", architecture="lstm", epochs=2, seed=1)
 alignkit.train(text, output="run", guide=aligned.links, keep="best", set=["text.pieces=400"], steps=None)
-alignkit.train(*lines)  # wrong
+alignkit.train(*lines, out="run")  # wrong
 alignkit.train(*lines, output="run", preset="large")  # wrong
 alignkit.train(*lines, output="run", epoch=2)  # wrong
 ibm1.score(text, "beta").plot(0, text)

@@ -11,7 +11,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -189,11 +188,11 @@ def subject_of_run(
             unknown.
     """
     settings = settings or ExplanationSettings()
-    own = ClassifierRun(Path(run))
+    own = ClassifierRun(run)
     classifier = own.load(device=device)
     second = []
     for path in others:
-        other = ClassifierRun(Path(path)).load(device=device)
+        other = ClassifierRun(path).load(device=device)
         if other.tokenizer.vocabulary != classifier.tokenizer.vocabulary:
             remedy = "give a run of another seed on the same text"
             raise AlignkitError(f"{path}: this classifier has other words; {remedy}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -278,7 +277,7 @@ def train_classifier(
         "vectors": described,
     }
 
-    run = ClassifierRun(Path(run_dir))
+    run = ClassifierRun(run_dir)
     state = run.open(config, device)
     if state is not None:
         training, held, tokenizer = run.encoded_texts(state)

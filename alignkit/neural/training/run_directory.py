@@ -20,7 +20,7 @@ import json
 import platform
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -67,7 +67,6 @@ Settings = TypeVar("Settings", bound=RunSettings)
 Text = TypeVar("Text", Bitext, LabelledText)
 
 
-@dataclass(frozen=True)
 class RunDirectory(Generic[Settings, AlignerT, Text]):
     """A run directory, whose content is read when it is asked for."""
 
@@ -75,10 +74,8 @@ class RunDirectory(Generic[Settings, AlignerT, Text]):
     COMMAND: ClassVar[str]  #: that trains such runs
     ALIGNER: ClassVar[type[Any]]  #: the class of its networks
 
-    path: Path
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "path", Path(self.path))
+    def __init__(self, path: PathLike) -> None:
+        self.path = Path(path)
 
     @property
     def config(self) -> dict[str, Any]:
@@ -275,7 +272,6 @@ class RunDirectory(Generic[Settings, AlignerT, Text]):
         return trainer.best.to(device)
 
 
-@dataclass(frozen=True)
 class TranslationRun(RunDirectory[RunSettings, NeuralAligner, Bitext]):
     """The run directory of a translation network."""
 
@@ -298,7 +294,6 @@ class TranslationRun(RunDirectory[RunSettings, NeuralAligner, Bitext]):
             return place.read_bytes().decode("utf-8", "surrogatepass").split("\n")[:-1]
 
 
-@dataclass(frozen=True)
 class ClassifierRun(RunDirectory[ClassifierRunSettings, ClassifierAligner, LabelledText]):
     """The run directory of a classifier."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -315,7 +314,7 @@ def train_translation(
             raise AlignkitError(
                 f"the {name} text has {len(part.source)} source and {len(part.target)} target lines"
             )
-    run = TranslationRun(Path(run_dir))
+    run = TranslationRun(run_dir)
     described = {name: {"pairs": len(p.source), "sha256": fingerprint(*p)} for name, p in parts.items()}
     if guide is not None:
         described["guide"] = {"links": len(guide.pairs), "sha256": fingerprint(guide.to_strings())}

@@ -143,8 +143,11 @@ def test_the_command_prints_the_table(runs, capsys, tmp_path, monkeypatch):
     assert error == f"alignkit: error: {runs}: is not a run; give one of those in it: {runs / '0'}, {runs / '1'}\n"
     file = runs / "0" / "config.json"
     assert run(["explain", str(file)]) == 2
-    assert capsys.readouterr().err.startswith(
-        f"alignkit: error: {file}: is neither a run nor a checkpoint (.pt); give a"
+    assert capsys.readouterr().err.startswith(f"alignkit: error: {file}: is not a run directory; give a")
+    monkeypatch.setattr("alignkit.lab.explain.subject.subject_of_run", None)  # it is refused before the work
+    assert run(["explain", str(runs / "0" / "best.pt")]) == 2
+    assert (
+        "best.pt: is not a run directory; give a run directory of `alignkit classify`" in capsys.readouterr().err
     )
 
 
