@@ -66,13 +66,7 @@ def attention_command(model: str, output: str, quiet: bool, **options: Any) -> N
 
     Needs transformers; `alignkit doctor` says how to install it.
     """
-    from alignkit.lab.heads.hugging_face import (
-        TEMPLATE,
-        cross_attention,
-        is_speech,
-        load_pretrained,
-        translation_attention,
-    )
+    from alignkit.lab.heads import hugging_face
     from alignkit.lab.heads.speech import read_recordings, speech_attention
     from alignkit.neural.devices import set_threads
     from alignkit.text.pairs import read_line_pairs
@@ -81,29 +75,29 @@ def attention_command(model: str, output: str, quiet: bool, **options: Any) -> N
     check_has_words(pairs, "score")
     set_threads(options["threads"])
     languages = {name: options[name] for name in ("source_language", "target_language")}
-    loaded = load_pretrained(model, **languages)
-    is_pair, template = loaded[0].config.is_encoder_decoder, options["template"]
+    loaded = hugging_face.load_pretrained(model, **languages)
+    is_pair, is_speech = loaded[0].config.is_encoder_decoder, hugging_face.is_speech(loaded[0].config)
+    template, prefix, quantity = (options[name] for name in ("template", "prefix", "quantity"))
     if is_pair and template is not None:
         raise AlignkitError("--template is for decoder-only language models; use --prefix for this model")
-    if not is_pair and options["prefix"]:
+    if not is_pair and prefix:
         raise AlignkitError("--prefix is for encoder-decoders; put the text into --template")
-    if is_speech(loaded[0].config) and options["quantity"] != QUANTITIES[0]:
+    if is_speech and quantity != QUANTITIES[0]:
         raise AlignkitError("--quantity is for models of text; a speech model has only weights")
-    common: dict[str, Any] = {"layers": sorted(set(options["layers"])) or None, "device": options["device"]}
-    quantity = options["quantity"]
+    template = None if is_pair else template or hugging_face.TEMPLATE
+    how: dict[str, Any] = {"layers": sorted(set(options["layers"])) or None, "device": options["device"]}
     with ProgressBar("attention", quiet) as bar:
-        if is_speech(loaded[0].config):
-            heads = speech_attention(*loaded, read_recordings(pairs[0]), pairs[1], progress=bar, **common)
+        how["progress"] = bar
+        if is_speech:
+            heads = speech_attention(*loaded, read_recordings(pairs[0]), pairs[1], **how)
         elif is_pair:
-            heads = cross_attention(
-                *loaded, *pairs, prefix=options["prefix"], quantity=quantity, progress=bar, **common
-            )
+            heads = hugging_face.cross_attention(*loaded, *pairs, prefix=prefix, quantity=quantity, **how)
         else:
-            heads = translation_attention(
-                *loaded, *pairs, template=template or TEMPLATE, quantity=quantity, progress=bar, **common
+            heads = hugging_face.translation_attention(
+                *loaded, *pairs, template=template, quantity=quantity, **how
             )
-    made = {"model": model, "template": template or TEMPLATE if not is_pair else None, **languages}
-    made |= {"prefix": options["prefix"], "quantity": quantity if quantity != QUANTITIES[0] else None}
+    made = {"model": model, "template": template, **languages, "prefix": prefix}
+    made["quantity"] = quantity if quantity != QUANTITIES[0] else None
     heads = replace(heads, made={name: value for name, value in made.items() if value})
     heads.save(output)
     shared.note(f"{output}: {counted(len(heads), 'sentence pair')}, {heads.described}", quiet)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from importlib import import_module
+from typing import Any
 
 import click
 
@@ -68,12 +69,10 @@ class LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"alignkit_cli.{MODULES.get(cmd_name, cmd_name)}")
-        command: click.Command = getattr(module, f"{cmd_name}_command")
-        return command
+        return getattr(import_module(f"alignkit_cli.{MODULES.get(cmd_name, cmd_name)}"), f"{cmd_name}_command")
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -111,7 +110,6 @@ def _help_all(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
         texts = [ctx.get_help()]
         for name in COMMANDS:
             command = cli.get_command(ctx, name)
-            assert command is not None
             texts.append(command.get_help(click.Context(command, parent=ctx, info_name=name)))
         click.echo("\n\n\n".join(texts))
         ctx.exit()

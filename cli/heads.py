@@ -107,18 +107,10 @@ def heads_command(
     from alignkit.lab.heads.ranking import compare_rankings, rank_heads_of_file
 
     with ProgressBar("heads", options["quiet"]) as bar:
-        found = rank_heads_of_file(
-            scores,
-            source,
-            target,
-            gold=options["gold"],
-            model=options["model"],
-            beta=options["beta"],
-            combine=options["save_model"] is not None,
-            reading=shared.with_given(ReadSettings(), options),
-            settings=shared.with_given(MetricSettings(), options),
-            progress=bar,
-        )
+        files = {name: options[name] for name in ("gold", "model", "beta")}
+        how = {"reading": shared.with_given(ReadSettings(), options), "progress": bar}
+        settings, combine = shared.with_given(MetricSettings(), options), options["save_model"] is not None
+        found = rank_heads_of_file(scores, source, target, combine=combine, settings=settings, **files, **how)
     elsewhere = {path: compare_rankings(found, path) for path in others}
     if found.combined is not None:
         found.combined[0].save(options["save_model"])

@@ -115,16 +115,10 @@ def lab_command(**options: Any) -> None:
         shared.note(f"{options['folder']}: the three runs are trained", options["quiet"])
     kept = find_lab_runs(place)
     with ProgressBar("lab", options["quiet"]) as bar:
-        found = lab(
-            kept.get("general-0", place),
-            options["other"] or kept.get("general-1"),
-            options["uniform"] or kept.get("uniform-0"),
-            settings,
-            options["device"],
-            bar,
-            all_steps=options["csv_steps"] is not None,
-        )
-    if options["csv_steps"] is not None:
+        run, all_steps = kept.get("general-0", place), options["csv_steps"] is not None
+        others = options["other"] or kept.get("general-1"), options["uniform"] or kept.get("uniform-0")
+        found = lab(run, *others, settings, options["device"], bar, all_steps=all_steps)
+    if all_steps:
         shared.write_output(
             found.time_courses.to_csv(index=False, lineterminator="\n").encode(), options["csv_steps"]
         )
