@@ -77,7 +77,8 @@ def attention_command(model: str, output: str, quiet: bool, **options: Any) -> N
     languages = {name: options[name] for name in ("source_language", "target_language")}
     loaded = hugging_face.load_pretrained(model, **languages)
     is_pair, is_speech = loaded[0].config.is_encoder_decoder, hugging_face.is_speech(loaded[0].config)
-    template, prefix, quantity = (options[name] for name in ("template", "prefix", "quantity"))
+    template: Any = options["template"]
+    prefix, quantity = options["prefix"], options["quantity"]
     if is_pair and template is not None:
         raise AlignkitError("--template is for decoder-only language models; use --prefix for this model")
     if not is_pair and prefix:

@@ -127,10 +127,10 @@ def train_on_sample(folder: str, settings: CompareSettings, quiet: bool) -> None
     from alignkit.pipeline.training import train
 
     shared.note("training a small network on the bundled sample (it is not kept; see `alignkit train`) ...", quiet)
-    how = {"seed": settings.seed, "device": settings.device, "threads": settings.threads or 1}
-    texts = {"valid": shared.sample_files("test"), "output": folder}
+    how: dict[str, Any] = {"preset": "small", "seed": settings.seed, "device": settings.device}
+    how |= {"valid": shared.sample_files("test"), "threads": settings.threads or 1}
     with ProgressBar("network", quiet) as bar:
-        train(*shared.sample_files("train"), **texts, preset="small", **how, progress=bar)
+        train(*shared.sample_files("train"), folder, progress=bar, **how)
 
 
 def sample_pictures(network: Aligner) -> list[str]:

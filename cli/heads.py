@@ -108,7 +108,7 @@ def heads_command(
 
     with ProgressBar("heads", options["quiet"]) as bar:
         files = {name: options[name] for name in ("gold", "model", "beta")}
-        how = {"reading": shared.with_given(ReadSettings(), options), "progress": bar}
+        how: dict[str, Any] = {"reading": shared.with_given(ReadSettings(), options), "progress": bar}
         settings, combine = shared.with_given(MetricSettings(), options), options["save_model"] is not None
         found = rank_heads_of_file(scores, source, target, combine=combine, settings=settings, **files, **how)
     elsewhere = {path: compare_rankings(found, path) for path in others}

@@ -50,7 +50,7 @@ OPTION_GROUPS = {
 }
 #: Options that only --help-all shows.
 RARE = {
-    *("encoding_errors", "on_error", "start", "keep_case", "adapt", "model_size", "kind", "shard"),
+    *("encoding_errors", "on_error", "start", "keep_case", "adapt", "gold_base", "model_size", "kind", "shard"),
     *("save_scores", "sentence_scores", "trace"),
 }
 #: What brief help leaves out of a text: all after the first sentence but the default, and ranges of numbers.
