@@ -7,8 +7,10 @@ import random
 
 import numpy as np
 
+from alignkit.kernels.expected_links import unpack_links
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import evaluate
+from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 
 
@@ -45,6 +47,18 @@ def permuted_copy(seed, pairs=400, types=40, longest=7):
         text.append(([f"s{w}" for w in words], [f"t{words[s]}" for s in order]))
         links.append(sorted((s, t) for t, s in enumerate(order)))
     return text, links
+
+
+def unpacked_links(elements):
+    """float32: the expected links of elements uint32 (:mod:`alignkit.kernels.expected_links`)."""
+    links = np.empty(len(elements), np.float32)
+    unpack_links(elements, links.view(np.uint32))
+    return links
+
+
+def expected_links(estimation):
+    """(T, L) for each pair: the expected links of an HMMEstimation between two iterations."""
+    return Scores(unpacked_links(estimation.links.elements), estimation.links.offsets, estimation.bitext.shapes)
 
 
 def random_matrices(seed, pairs=30, longest=45, levels=0):

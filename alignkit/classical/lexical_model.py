@@ -129,11 +129,9 @@ class Lookup:
         null: np.ndarray | None = None,
     ) -> None:
         self.bitext, self.threads = bitext, threads
-        # An unknown word, -1, has an empty row.
-        starts = table.offsets[np.maximum(source_ids, 0)]
-        ends = table.offsets[source_ids + 1]  # of -1: the first row's start, as starts has it
-        self.rows, self.width = RowSpans(starts, ends, table.columns, table.values), table.width
-        self.is_reduced = _SEARCH * len(source_ids) * len(target_ids) <= table.width + int((ends - starts).sum())
+        self.rows, self.width = row_spans(table, source_ids), table.width
+        entries = int((self.rows.ends - self.rows.starts).sum())
+        self.is_reduced = _SEARCH * len(source_ids) * len(target_ids) <= table.width + entries
         if self.is_reduced:  # to a table of every pair of the bitext's words, 0 where the model's has none
             values = np.zeros((len(source_ids), len(target_ids)), np.float32)
             kernels.search_rows(self.rows, target_ids, values)
@@ -173,6 +171,12 @@ class Lookup:
         return Scores(matrices.values, offsets, shapes)
 
 
+def row_spans(table: PairTable, ids: np.ndarray) -> RowSpans:
+    """The rows of these ids; that of an unknown word, -1, is empty."""
+    # The end of row -1 is the start of the first row, and so is its start.
+    return RowSpans(table.offsets[np.maximum(ids, 0)], table.offsets[ids + 1], table.columns, table.values)
+
+
 def table_values(
     table: PairTable, bitext: Bitext, source_ids: np.ndarray, target_ids: np.ndarray, threads: int
 ) -> np.ndarray:
@@ -183,10 +187,8 @@ def table_values(
     if len(bitext) != 1 or len(bitext.source.tokens) * len(bitext.target.tokens) > _FEW:
         return Lookup(table, bitext, source_ids, target_ids, threads).scores().values
     source, target = source_ids[bitext.source.tokens], target_ids[bitext.target.tokens]
-    starts = table.offsets[np.maximum(source, 0)]
-    rows = RowSpans(starts, table.offsets[source + 1], table.columns, table.values)
     values = np.zeros((len(source), len(target)), np.float32)
-    kernels.search_rows(rows, target, values)
+    kernels.search_rows(row_spans(table, source), target, values)
     return values.T.ravel()
 
 

@@ -70,13 +70,6 @@ def pack_links(bits, elements):
         elements[j] = (elements[j] & CODE) | (link << CODE_BITS)
 
 
-def unpacked_links(elements: np.ndarray) -> np.ndarray:
-    """float32: the expected links of elements uint32, a copy."""
-    links = np.empty(len(elements), np.float32)
-    unpack_links(elements, links.view(np.uint32))
-    return links
-
-
 def set_links(elements: np.ndarray, links: np.ndarray) -> None:
     """Sets the expected links of elements uint32 to float32 numbers; their codes stay."""
     pack_links(np.ascontiguousarray(links, np.float32).view(np.uint32), elements)
@@ -113,21 +106,6 @@ def pair_starts(x, segment, places, starts):
     for j in range(len(x)):
         i = np.uint32(x[j])
         starts[j] = offsets[i] if long_rows[i] < 0 else segments[long_rows[i], segment]
-
-
-@kernel
-def fill_segments(columns, offsets, long_rows, segments):
-    """segments int64 (N, S)[n, s] = the first pair of long row n whose target word is at least s * 65,536."""
-    for i in range(len(long_rows)):
-        n = long_rows[i]
-        if n < 0:
-            continue
-        s = 0
-        for k in range(offsets[i], offsets[i + 1]):
-            while s <= columns[k] >> SEGMENT_BITS:
-                segments[n, s] = k
-                s += 1
-        segments[n, s:] = offsets[i + 1]
 
 
 @kernel

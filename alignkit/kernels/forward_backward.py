@@ -58,16 +58,16 @@ class Transitions(NamedTuple):
 class TransitionCounts(NamedTuple):
     """One direction's expected counts of transitions, float64, laid out as their weights.
 
-    The shares are what the M-step divides the numbers by: with Z_j the sum of the weights of all jumps from j, the
+    The M-step divides the numbers by their divisors: with Z_j the sum of the weights of all jumps from j, the
     expected number of jumps from j, divided by Z_j, summed over all j where the jump was possible.
     """
 
     jumps: np.ndarray
-    jump_shares: np.ndarray
+    jump_divisors: np.ndarray
     initial: np.ndarray
-    initial_shares: np.ndarray
+    initial_divisors: np.ndarray
     final: np.ndarray
-    final_shares: np.ndarray
+    final_divisors: np.ndarray
 
 
 class PassSpace(NamedTuple):
@@ -217,7 +217,7 @@ def prepare_sentence(L, transitions, initial, final, leave):
 def count_transitions(T, L, transitions, space, counts):
     """Adds to ``counts`` what the two passes over a sentence pair left in ``space``."""
     weights, _, initial_weights, final_weights, _, p0 = transitions
-    jumps, jump_shares, initial, initial_shares, final, final_shares = counts
+    jumps, jump_divisors, initial, initial_divisors, final, final_divisors = counts
     stride, middle = padded(L), (len(weights) - 1) // 2
     whole, whole_final = 0.0, 0.0
     last = (T - 1) * stride
@@ -227,7 +227,7 @@ def count_transitions(T, L, transitions, space, counts):
         whole_final += final_weights[j]
         ended += (f_row[j] + g_row[j]) * space.final[j]
         share = space.departures[j] * space.leave[j] / (1 - p0)
-        shares = part(jump_shares, middle - j, middle - j + L)
+        shares = part(jump_divisors, middle - j, middle - j + L)
         for k in range(L):
             shares[k] += share
         initial[j] += (space.forward[j] + space.null_forward[j]) * space.backward[j]
@@ -235,8 +235,8 @@ def count_transitions(T, L, transitions, space, counts):
     for d in range(2 * L - 1):
         own_jumps[d] += moves[d] * weight[d]
     for j in range(L):
-        initial_shares[j] += 1 / whole
-        final_shares[j] += 1 / whole_final
+        initial_divisors[j] += 1 / whole
+        final_divisors[j] += 1 / whole_final
         final[L - 1 - j] += (f_row[j] + g_row[j]) * space.final[j] / max(ended, TINY)
 
 
@@ -290,11 +290,11 @@ def fold_counts(wide, most, counts):
     and last positions 0..W, whose ends stand for all beyond them; empty ``counts``: there are no transitions."""
     if len(counts.initial) > 0:
         fold(wide.jumps, -most, counts.jumps)
-        fold(wide.jump_shares, -most, counts.jump_shares)
+        fold(wide.jump_divisors, -most, counts.jump_divisors)
         fold(wide.initial, 0, counts.initial)
-        fold(wide.initial_shares, 0, counts.initial_shares)
+        fold(wide.initial_divisors, 0, counts.initial_divisors)
         fold(wide.final, 0, counts.final)
-        fold(wide.final_shares, 0, counts.final_shares)
+        fold(wide.final_divisors, 0, counts.final_divisors)
 
 
 @allocating_kernel

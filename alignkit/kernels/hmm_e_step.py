@@ -81,18 +81,24 @@ class LinkArrays(NamedTuple):
     likeness: Likeness = NO_LIKENESS  # of each element
 
 
-class Shares(NamedTuple):
-    """How the posteriors of both directions make one matrix."""
+class OpinionPool(NamedTuple):
+    """How the posteriors of both directions make one: by a linear or a logarithmic opinion pool (Genest and Zidek
+    1986)."""
 
     forward: float  # its weight; a direction of weight 0 is not run
     reverse: float
-    as_log_odds: bool = False  # in the last E-step: whether it is that of their log-odds
-    is_last: bool = False  # whether the elements become float32 numbers, and transitions are not counted
-    least_own: float = 0.0  # in the last E-step: the least link that is taken out of the counts that judge it
-    counted: int = 1  # before: transitions are counted in every so many pairs
+    is_logarithmic: bool = False  # it is the mean of their log-odds, in the last E-step only
 
 
-FORWARD, REVERSE, BOTH = Shares(1.0, 0.0), Shares(0.0, 1.0), Shares(0.5, 0.5)
+FORWARD, REVERSE, BOTH = OpinionPool(1.0, 0.0), OpinionPool(0.0, 1.0), OpinionPool(0.5, 0.5)
+
+
+class EStepOptions(NamedTuple):
+    """What an E-step does beside finding links."""
+
+    is_last: bool  # the elements become float32 numbers, and transitions are not counted
+    least_own: float  # the least link that is taken out of the counts that judge it
+    counted: int  # transitions are counted in every so many pairs
 
 
 class DirectionArrays(NamedTuple):
@@ -136,30 +142,17 @@ class PairMatrices(NamedTuple):
     backward: np.ndarray  # those of the reverse direction, not transposed; work space
 
 
-class DirectionSpace(NamedTuple):
-    """Work space of one direction for a block of sentence pairs."""
-
-    transitions: Transitions
-    counts: TransitionCounts
-
-
-class NumberSpace(NamedTuple):
-    """Work space for finding the word pairs of one sentence pair of at most N tokens by side and P elements."""
-
-    starts: np.ndarray  # uint32 (N,), where those of each source word start
-    numbers: np.ndarray  # uint32 (P,), the word pair of each element
-
-
 class BlockSpace(NamedTuple):
     """Work space for a block of sentence pairs."""
 
-    forward: DirectionSpace
-    reverse: DirectionSpace
+    forward: tuple[Transitions, TransitionCounts]
+    reverse: tuple[Transitions, TransitionCounts]
     source: States
     target: States
     matrices: PairMatrices
     passes: PassSpace
-    numbers: NumberSpace
+    starts: np.ndarray  # uint32 (N,), the first word pair of each source word
+    numbers: np.ndarray  # uint32 (P,), the word pair of each element
 
 
 @kernel
@@ -191,15 +184,10 @@ def state_space(most):
 
 
 @kernel
-def own_share(direction, copies):
-    """How much of a link's own expectation is taken out of the counts that judge it."""
-    return np.float32(direction.leave_one_out) * copies
-
-
-@kernel
 def null_emissions(tokens, direction, copies, null_links):
     """NULL's probabilities of the tokens of one sentence, instead of its links float32 to them."""
-    own, share = own_share(direction, copies), ONE / max(np.float32(direction.null_total), TINY)
+    own = np.float32(direction.leave_one_out) * copies
+    share = ONE / max(np.float32(direction.null_total), TINY)
     for t in range(len(tokens)):
         null_links[t] = max(direction.null[tokens[t]] - own * null_links[t], ZERO) * share
 
@@ -253,7 +241,7 @@ def emissions(T, L, numbers, pair_counts, likeness, owns, source, target, matric
     Args:
         numbers: uint32 (T * L,), the word pair of each element; pair_counts: of :class:`.LinkArrays`.
         likeness: :class:`.Likeness` of the pair.
-        owns: :func:`own_share` of both directions, and the least link that is taken out.
+        owns: how much of a link's own expectation is taken out in each direction, and the least link for that.
         source, target: :class:`States` of both sides; matrices: :class:`PairMatrices`.
     """
     links, forward, transposed, counts, backward = matrices
@@ -285,22 +273,7 @@ def emissions(T, L, numbers, pair_counts, likeness, owns, source, target, matric
 
 
 @kernel
-def mix_row(t, L, row, reverse_e, high, shares):
-    """row float32 (L,), the forward posteriors of target token t = the weighted sum of both directions'."""
-    forward, reverse = np.float32(shares.forward), np.float32(shares.reverse)
-    place = np.uint64(t)
-    for j in range(L):
-        value = ZERO
-        if forward > 0:
-            value += forward * row[j]
-        if reverse > 0:
-            value += reverse * reverse_e[place]
-        row[j] = value
-        place += np.uint64(high)
-
-
-@kernel
-def mix_links(T, L, matrices, shares, elements):
+def mix_links(T, L, matrices, pool, elements):
     """Sets the links of one sentence pair to the weighted sum of both directions' posteriors; returns the sum of
     the absolute changes.
 
@@ -311,34 +284,24 @@ def mix_links(T, L, matrices, shares, elements):
     """
     wide, high = padded(L), padded(T)
     links, e, reverse_e = matrices.links, matrices.forward, matrices.reverse
-    bits = e.view(np.uint32)
+    forward, reverse = np.float32(pool.forward), np.float32(pool.reverse)
     change = 0.0
     for t in range(T):
-        mix_row(t, L, part(e, t * wide, (t + 1) * wide), reverse_e, high, shares)
+        row, place = part(e, t * wide, (t + 1) * wide), np.uint64(t)
+        for j in range(L):
+            value = ZERO
+            if forward > 0:
+                value += forward * row[j]
+            if reverse > 0:
+                value += reverse * reverse_e[place]
+            row[j] = value
+            place += np.uint64(high)
     for t in range(T):  # by itself, as a vector is not read at once where single numbers have been written
         row = part(e, t * wide, (t + 1) * wide)
         change += sum_changes(row, part(links, t * wide, (t + 1) * wide))
         scale_row(row, ONE, part(e, t * L, t * L + wide))  # without padding: most rows are short
-    pack_links(bits[: T * L], elements)
+    pack_links(e.view(np.uint32)[: T * L], elements)
     return change
-
-
-@kernel
-def finish_links(T, L, forward_e, reverse_e, shares, links):
-    """links float32 (T * L,) of one sentence pair = the mean of both directions' posteriors, or of their log-odds.
-
-    Args:
-        forward_e, reverse_e: their posteriors, in padded rows, the reverse one's transposed; overwritten.
-    """
-    if shares.as_log_odds:
-        pool_links(T, L, forward_e, reverse_e, shares, links)
-        return
-    wide, high = padded(L), padded(T)
-    for t in range(T):
-        row, mean = forward_e[t * wide : t * wide + L], links[t * L : (t + 1) * L]
-        mix_row(t, L, row, reverse_e, high, shares)
-        for j in range(L):
-            mean[j] = row[j]
 
 
 @kernel
@@ -349,11 +312,12 @@ def run_direction(T, L, e, tokens, null_links, copies, direction, space, passes,
         e: float32 (T * padded L,), emission probabilities.
         tokens, null_links, copies: the emitted tokens (T,), NULL's links to them, and how often the pair is there.
         direction: :class:`.DirectionArrays`.
-        space: :class:`DirectionSpace`, whose counts are added to if ``is_counted``.
+        space: (its transitions, their counts, which are added to if ``is_counted``).
         passes: :class:`.forward_backward.PassSpace`.
     """
+    transitions, counts = space
     null_emissions(tokens, direction, copies, null_links)
-    return forward_backward(T, L, e, null_links, space.transitions, passes, space.counts, is_counted)
+    return forward_backward(T, L, e, null_links, transitions, passes, counts, is_counted)
 
 
 @kernel
@@ -369,21 +333,13 @@ def longest_pair(low, high, text):
     return padded(most) + VECTOR_WIDTH, size
 
 
-@allocating_kernel
-def direction_space(direction, most):
-    """:class:`DirectionSpace` for sentences of at most ``most`` tokens, with zero counts."""
-    weights, p0 = (direction.transition, direction.initial, direction.final), direction.null_probability
-    transitions, counts = widen_transitions(*weights, p0, most)
-    return DirectionSpace(transitions, counts)
-
-
 @kernel
-def expect_block(low, high, text, links, directions, shares, space, likelihood):
+def expect_block(low, high, text, links, directions, pool, options, space, likelihood):
     """What :func:`expect_links` does, in a :class:`BlockSpace`, whose counts are added to."""
     x_tokens, x_offsets, y_tokens, y_offsets, copies = text
     offsets, _, _, elements, likeness = links
     forward, reverse = directions
-    forward_space, reverse_space, source, target, matrices, passes, numbers = space
+    forward_space, reverse_space, source, target, matrices, passes, starts, numbers = space
     e, transposed_e = matrices.forward, matrices.reverse
     change = 0.0
     for m in range(low, high):
@@ -394,41 +350,42 @@ def expect_block(low, high, text, links, directions, shares, space, likelihood):
         x, y = x_tokens[x_offsets[m] : x_offsets[m + 1]], y_tokens[y_offsets[m] : y_offsets[m + 1]]
         own_elements = elements[offsets[m] : offsets[m + 1]]
         own_levels = likeness.levels[offsets[m] : offsets[m + 1]]  # empty if there are none at all
-        pair_numbers(offsets[m], x, y, links, numbers.starts, numbers.numbers)
+        pair_numbers(offsets[m], x, y, links, starts, numbers)
         expect_numbers(T, L, own_elements, matrices, source, target)
         prepare_states(x, forward, source)
         prepare_states(y, reverse, target)
-        least = np.float32(shares.least_own) if shares.is_last else ZERO
-        owns = own_share(forward, copies[m]), own_share(reverse, copies[m]), least
+        own, reverse_own = (np.float32(forward.leave_one_out), np.float32(reverse.leave_one_out))
+        owns = own * copies[m], reverse_own * copies[m], np.float32(options.least_own)
         own_likeness = Likeness(own_levels, likeness.ratios)
-        emissions(T, L, numbers.numbers, links.pair_counts, own_likeness, owns, source, target, matrices)
-        is_counted = not shares.is_last and m % shares.counted == 0
-        if shares.forward > 0:
+        emissions(T, L, numbers, links.pair_counts, own_likeness, owns, source, target, matrices)
+        is_counted = not options.is_last and m % options.counted == 0
+        if pool.forward > 0:
             nulls = forward.null_links[y_offsets[m] : y_offsets[m + 1]]
             likelihood[m] += run_direction(
                 T, L, e, y, nulls, copies[m], forward, forward_space, passes, is_counted
             )
-        if shares.reverse > 0:
+        if pool.reverse > 0:
             nulls = reverse.null_links[x_offsets[m] : x_offsets[m + 1]]
             likelihood[m] += run_direction(
                 L, T, transposed_e, x, nulls, copies[m], reverse, reverse_space, passes, is_counted
             )
-        if shares.is_last:
-            finish_links(T, L, e, transposed_e, shares, own_elements.view(np.float32))
+        if options.is_last:
+            pool_links(T, L, e, transposed_e, pool, own_elements.view(np.float32))
         else:
-            change += mix_links(T, L, matrices, shares, own_elements)
+            change += mix_links(T, L, matrices, pool, own_elements)
     return change
 
 
 @allocating_kernel
-def expect_links(low, high, text, links, directions, shares, likelihood, counts):
+def expect_links(low, high, text, links, directions, pool, options, likelihood, counts):
     """The E-step of sentence pairs low <= m < high: expected links, NULL's links, and counts of transitions.
 
     Args:
         text: :class:`TextArrays`; links: :class:`LinkArrays`.
         directions: :class:`.DirectionArrays` of the forward one, in which x are the states, and
             of the reverse.
-        shares: :class:`Shares`, of each direction's posteriors in the expected links.
+        pool: :class:`OpinionPool` of both directions' posteriors, which makes the expected links.
+        options: :class:`EStepOptions`.
         likelihood: float64 (M,), filled: the sum of the log-likelihoods of the directions that ran.
         counts: the :class:`.forward_backward.TransitionCounts` of both directions, laid out as their
             transition, initial and final weights; added to.
@@ -438,13 +395,20 @@ def expect_links(low, high, text, links, directions, shares, likelihood, counts)
     """
     most, size = longest_pair(low, high, text)
     forward, reverse = directions
-    spaces = direction_space(forward, most), direction_space(reverse, most)
-    numbers = NumberSpace(np.empty(most, np.uint32), np.empty(size, np.uint32))
+    forward_counts, reverse_counts = counts
     parts = np.empty((5, size), np.float32)
     matrices = PairMatrices(parts[0], parts[1], parts[2], parts[3], parts[4])
-    space = BlockSpace(*spaces, state_space(most), state_space(most), matrices, pass_space(most, size), numbers)
-    change = expect_block(low, high, text, links, directions, shares, space, likelihood)
-    forward_counts, reverse_counts = counts
-    fold_counts(space.forward.counts, most, forward_counts)
-    fold_counts(space.reverse.counts, most, reverse_counts)
+    space = BlockSpace(
+        widen_transitions(forward.transition, forward.initial, forward.final, forward.null_probability, most),
+        widen_transitions(reverse.transition, reverse.initial, reverse.final, reverse.null_probability, most),
+        state_space(most),
+        state_space(most),
+        matrices,
+        pass_space(most, size),
+        np.empty(most, np.uint32),
+        np.empty(size, np.uint32),
+    )
+    change = expect_block(low, high, text, links, directions, pool, options, space, likelihood)
+    fold_counts(space.forward[1], most, forward_counts)
+    fold_counts(space.reverse[1], most, reverse_counts)
     return change

@@ -64,24 +64,27 @@ def chance_of(log_odds):
 
 
 @kernel
-def pool_links(T, L, forward_e, reverse_e, shares, links):
-    """links = the weighted mean of the log-odds of both directions' posteriors of one sentence pair.
+def pool_links(T, L, forward_e, reverse_e, pool, links):
+    """links = the weighted mean of both directions' posteriors of one sentence pair, or of their log-odds.
 
     Args:
         forward_e, reverse_e: their posteriors, in padded rows, the reverse one's transposed.
-        shares: :class:`.hmm_e_step.Shares`, which sum to 1.
+        pool: :class:`.hmm_e_step.OpinionPool`, whose weights sum to 1.
         links: float32 (T * L,), overwritten.
     """
-    forward_share, reverse_share = np.float32(shares.forward), np.float32(shares.reverse)
+    forward_share, reverse_share = np.float32(pool.forward), np.float32(pool.reverse)
     wide, high = padded(L), padded(T)
     for t in range(T):
-        row, log_odds = forward_e[t * wide : (t + 1) * wide], links[t * L : (t + 1) * L]
+        row, pooled = forward_e[t * wide : (t + 1) * wide], links[t * L : (t + 1) * L]
         for j in range(L):
             forward, reverse = row[j], reverse_e[j * high + t]
-            if forward <= LEAST and reverse <= LEAST:
-                log_odds[j] = NO_LINK
+            if not pool.is_logarithmic:  # a direction of weight 0 was not run and has no posteriors
+                by_forward = forward_share * forward if forward_share > 0 else ZERO
+                pooled[j] = by_forward + (reverse_share * reverse if reverse_share > 0 else ZERO)
+            elif forward <= LEAST and reverse <= LEAST:
+                pooled[j] = NO_LINK
             else:
-                log_odds[j] = forward_share * log_odds_of(forward) + reverse_share * log_odds_of(reverse)
+                pooled[j] = forward_share * log_odds_of(forward) + reverse_share * log_odds_of(reverse)
 
 
 class JudgeSpace(NamedTuple):
@@ -232,20 +235,8 @@ def count_shared(low, high, own, other, links, are_rows, counts):
 
 
 @kernel
-def find_linked(place, T, L, links, linked):
-    """Fills ``linked`` bool (2, N): which words of the rows, and of the columns, of one pair have a link."""
-    linked[0, :T] = False
-    linked[1, :L] = False
-    for t in range(T):
-        for j in range(L):
-            if links.values[place + t * L + j] >= links.threshold:
-                linked[0, t] = True
-                linked[1, j] = True
-
-
-@kernel
 def attach_side(m, own, other, are_rows, links, linked, floor):
-    """Attaches the words of one side of a pair; new probabilities are negative: they are no links yet."""
+    """Attaches the words of one side of a pair."""
     start, size = own.offsets[m], own.offsets[m + 1] - own.offsets[m]
     first, others = other.offsets[m], other.offsets[m + 1] - other.offsets[m]
     row, step = (others, 1) if are_rows else (1, size)
@@ -277,20 +268,23 @@ def attach(low, high, rows, columns, links, floor):
 
     Args:
         rows, columns: :class:`Side`; links: :class:`LinkValues`, changed.
-        floor: float32, f: such a link gets the probability f + (1 - f) p.
+        floor: float32, f: such a link gets the probability f + (1 - f) p, and a negative sign: other words shall
+            not be attached by it.
     """
     most = 1
     for m in range(low, high):
         most = max(most, rows.offsets[m + 1] - rows.offsets[m], columns.offsets[m + 1] - columns.offsets[m])
     linked = np.empty((2, most), np.bool_)
     for m in range(low, high):
-        place, end = links.offsets[m], links.offsets[m + 1]
         T, L = rows.offsets[m + 1] - rows.offsets[m], columns.offsets[m + 1] - columns.offsets[m]
-        find_linked(place, T, L, links, linked)
+        linked[0, :T] = False
+        linked[1, :L] = False
+        for t in range(T):
+            for j in range(L):
+                if links.values[links.offsets[m] + t * L + j] >= links.threshold:
+                    linked[0, t] = linked[1, j] = True
         attach_side(m, rows, columns, True, links, linked[0], floor)
         attach_side(m, columns, rows, False, links, linked[1], floor)
-        for k in range(place, end):
-            links.values[k] = abs(links.values[k])
 
 
 class UnitCounts(NamedTuple):
@@ -301,43 +295,43 @@ class UnitCounts(NamedTuple):
 
 
 @kernel
-def sum_counts(counts):
-    """Their sum; a kernel that called NumPy's would have to load what Numba knows of NumPy, and SciPy."""
-    total = 0
-    for count in counts:
-        total += count
-    return total
+def merge_values(low, high, source, target, parts, wholes, unknown):
+    """Gives each pair of wholes, in pairs low <= m < high, the value that its pairs of parts make.
 
-
-@kernel
-def fill_merged(low, high, source, target, matrices, words):
-    """words = the log-odds of links between words of pairs low <= m < high.
-
-    The probability of a pair of words is the sum over the source word's units of the mean over the target word's,
-    at most 1.
+    If ``unknown`` is None, values are log-odds of links between the units of words, and the probability of a pair
+    of words is the sum over the source word's units of the mean over the target word's, at most 1. Else they are
+    levels uint8 of words, and a pair of units has the mean of the levels that are known, rounded, or ``unknown``.
 
     Args:
-        source, target: :class:`UnitCounts`.
-        matrices: (values float32, offsets int64 (M + 1,)), log-odds of links between units, row by row.
-        words: the same between words; filled.
+        source, target: :class:`UnitCounts`, of the parts of each whole.
+        parts: (values, offsets int64 (M + 1,)), of the pairs of parts, row by row.
+        wholes: the same of the pairs of wholes; filled.
     """
-    values, starts = matrices
-    log_odds, word_starts = words
+    values, starts = parts
+    merged, whole_starts = wholes
     for m in range(low, high):
         first, last = source.offsets[m], source.offsets[m + 1]
-        width = sum_counts(source.counts[first:last])
-        row, place = starts[m], word_starts[m]
+        row, place, width = starts[m], whole_starts[m], 0
+        for s in range(first, last):
+            width += source.counts[s]
         for t in range(target.offsets[m], target.offsets[m + 1]):
-            count = target.counts[t]
+            count, column = target.counts[t], row
             share = ONE / np.float32(count)
-            column = row
             for s in range(first, last):
-                total = ZERO
+                chance, level, known = ZERO, 0, 0
                 for u in range(count):
                     for k in range(source.counts[s]):
-                        total += chance_of(values[column + u * width + k])
+                        value = values[column + u * width + k]
+                        if unknown is None:
+                            chance += chance_of(value)
+                        elif value != unknown:
+                            level += value
+                            known += 1
+                if unknown is None:
+                    merged[place] = log_odds_of(chance * share)
+                else:
+                    merged[place] = (2 * level + known) // (2 * known) if known else unknown
                 column += source.counts[s]
-                log_odds[place] = log_odds_of(total * share)
                 place += 1
             row += count * width
 
@@ -364,36 +358,3 @@ def spread_values(low, high, source, target, wholes, parts):
                         of_parts[place] = values[here + s - first]
                         place += 1
             here += last - first
-
-
-@kernel
-def fill_means(low, high, source, target, words, units, unknown):
-    """Gives each pair of units of pairs low <= m < high the mean level of its pairs of words, rounded, or
-    ``unknown`` if nothing is known of any of them; those of which nothing is known do not count.
-
-    Args:
-        source, target: :class:`UnitCounts`, of the words of each unit.
-        words: (values uint8, offsets int64 (M + 1,)), of the pairs of words, row by row.
-        units: the same of the pairs of units; filled.
-        unknown: what stands for a pair of which nothing is known.
-    """
-    values, word_starts = words
-    means, starts = units
-    for m in range(low, high):
-        first, last = source.offsets[m], source.offsets[m + 1]
-        width = sum_counts(source.counts[first:last])
-        row, place = word_starts[m], starts[m]
-        for t in range(target.offsets[m], target.offsets[m + 1]):
-            count, column = target.counts[t], row
-            for s in range(first, last):
-                total, number = 0, 0
-                for u in range(count):
-                    for k in range(source.counts[s]):
-                        value = values[column + u * width + k]
-                        if value != unknown:
-                            total += value
-                            number += 1
-                means[place] = (2 * total + number) // (2 * number) if number else unknown
-                column += source.counts[s]
-                place += 1
-            row += count * width

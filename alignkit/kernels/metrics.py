@@ -74,51 +74,28 @@ def compare_row(u, v, part, work):
 
 
 @kernel
-def fill_agreement_counts(low, high, scores, part, work, counts):
-    """Sufficient statistics of the agreement of v with u, for pairs low <= m < high.
-
-    Args:
-        scores: a :class:`ScorePair`.
-        part, work: as in :func:`compare_row`; ``work`` for the longest row.
-        counts: float64 (M, 4), filled with rows, hits, hits that a tie decided, and the expected number of hits
-            of a place drawn at random.
-    """
-    u, v, shapes, offsets = scores
-    for m in range(low, high):
-        rows, width = shapes[m, 0], shapes[m, 1]
-        for k in range(4):
-            counts[m, k] = 0.0
-        if width == 0:
-            continue
-        for t in range(rows):
-            start = offsets[m] + t * width
-            _, hit, tie, expected = compare_row(u[start : start + width], v[start : start + width], part, work)
-            counts[m, 0] += 1.0
-            counts[m, 1] += hit
-            counts[m, 2] += tie
-            counts[m, 3] += expected
-
-
-@kernel
 def list_agreement(low, high, scores, part, work, first, rows):
     """The agreement of v with u row by row, for pairs low <= m < high that have columns.
 
     Args:
-        scores, part, work: as in :func:`fill_agreement_counts`.
+        scores: a :class:`ScorePair`.
+        part, work: as in :func:`compare_row`; ``work`` for the longest row.
         first: int64 (M,), where the rows of each pair go.
-        rows: arrays (R,) to fill: int64 u's first argmax, bool hit, float64 expected share of hits.
+        rows: arrays (R,) to fill: int64 u's first argmax, bool hit, bool hit that a tie decided, float64 expected
+            share of hits of a place drawn at random.
     """
     u, v, shapes, offsets = scores
-    best, hits, expected = rows
+    best, hits, ties, expected = rows
     for m in range(low, high):
         width = shapes[m, 1]
         if width == 0:
             continue
         for t in range(shapes[m, 0]):
             start = offsets[m] + t * width
-            place, hit, _, share = compare_row(u[start : start + width], v[start : start + width], part, work)
+            place, hit, tie, share = compare_row(u[start : start + width], v[start : start + width], part, work)
             best[first[m] + t] = place
             hits[first[m] + t] = hit
+            ties[first[m] + t] = tie
             expected[first[m] + t] = share
 
 

@@ -68,11 +68,10 @@ def similarities(low, high, offsets, columns, source, target, masks, values):
         offsets: int64 (V_src + 1,), columns: int32 (K,), the word pairs by source word.
         source, target: :class:`Letters`.
         masks: uint64 (A,), zeros, one for each letter of the alphabet; left so.
-        values: float32, filled, for the pairs from offsets[low] on.
+        values: float32 (K,), filled.
     """
     ids, word_starts = source
     target_ids, target_starts = target
-    first = offsets[low]
     for i in range(low, high):
         word = ids[word_starts[i] : min(word_starts[i + 1], word_starts[i] + LONGEST)]
         for j in range(len(word)):
@@ -80,7 +79,7 @@ def similarities(low, high, offsets, columns, source, target, masks, values):
         for k in range(offsets[i], offsets[i + 1]):
             o = columns[k]
             other = target_ids[target_starts[o] : min(target_starts[o + 1], target_starts[o] + LONGEST)]
-            values[k - first] = similarity(len(word), other, masks)
+            values[k] = similarity(len(word), other, masks)
         for j in range(len(word)):
             masks[word[j]] = np.uint64(0)
 

@@ -42,13 +42,14 @@ class AgreementRows:
     Attributes:
         sentence: int64 (R,), the pair of each row.
         best: int64 (R,), u's first argmax.
-        hits: bool (R,), whether v agrees.
+        hits: bool (R,), whether v agrees; ties: whether it does because a tie decided so.
         expected: float64 (R,), the probability that it would agree with a place drawn at random.
     """
 
     sentence: np.ndarray
     best: np.ndarray
     hits: np.ndarray
+    ties: np.ndarray
     expected: np.ndarray
 
     __repr__ = brief_repr
@@ -90,25 +91,20 @@ def count_agreement(
     Raises:
         AlignkitError: the shapes differ, or the percentage is not in (0, 100].
     """
-    scores, share = score_pair(u, v), top_share(percent)
-    counts = np.zeros((len(scores.shapes), 4), np.float64)
-    part, width = (share.numerator, share.denominator), int(scores.shapes[:, 1].max(initial=0)) + 1
-    threads = thread_count(threads)
-    run_blocks(
-        lambda low, high: kernels.fill_agreement_counts(
-            low, high, scores, part, np.empty(width, np.float32), counts
-        ),
-        blocks(np.diff(scores.offsets) + 1, threads),
-        threads,
+    rows, pairs = agreement_rows(u, v, percent, threads), len(score_pair(u, v).shapes)
+    ones = np.ones(len(rows.hits))
+    return AgreementCounts(
+        *(np.bincount(rows.sentence, each, pairs) for each in (ones, rows.hits, rows.ties, rows.expected))
     )
-    return AgreementCounts(*(np.ascontiguousarray(column) for column in counts.T))
 
 
-def agreement_rows(u: ScoresLike, v: ScoresLike, percent: Percent = PERCENT) -> AgreementRows:
+def agreement_rows(
+    u: ScoresLike, v: ScoresLike, percent: Percent = PERCENT, threads: int | None = None
+) -> AgreementRows:
     """The agreement of v with u, row by row.
 
     Args:
-        u, v, percent: as in :func:`count_agreement`.
+        u, v, percent, threads: as in :func:`count_agreement`.
 
     Raises:
         AlignkitError: as :func:`count_agreement`.
@@ -116,10 +112,16 @@ def agreement_rows(u: ScoresLike, v: ScoresLike, percent: Percent = PERCENT) -> 
     scores, share = score_pair(u, v), top_share(percent)
     rows = np.where(scores.shapes[:, 1] > 0, scores.shapes[:, 0], 0).astype(np.int64)
     first, total = np.cumsum(rows) - rows, int(rows.sum())
-    found = np.empty(total, np.int64), np.empty(total, np.bool_), np.empty(total, np.float64)
-    part = (share.numerator, share.denominator)
-    work = np.empty(int(scores.shapes[:, 1].max(initial=0)) + 1, np.float32)
-    kernels.list_agreement(0, len(rows), scores, part, work, first, found)
+    found = tuple(np.empty(total, kind) for kind in (np.int64, np.bool_, np.bool_, np.float64))
+    part, width = (share.numerator, share.denominator), int(scores.shapes[:, 1].max(initial=0)) + 1
+    threads = thread_count(threads)
+    run_blocks(
+        lambda low, high: kernels.list_agreement(
+            low, high, scores, part, np.empty(width, np.float32), first, found
+        ),
+        blocks(np.diff(scores.offsets) + 1, threads),
+        threads,
+    )
     return AgreementRows(np.repeat(np.arange(len(rows)), rows), *found)
 
 

@@ -64,7 +64,7 @@ def test_a_prior_reaches_both_directions_of_the_hmm(tmp_path):
     model.m_step()
     # Each pair of words counts 0.4, half of what NULL leaves, and so many pseudo-counts in the two directions.
     forward, reverse = np.array([[2, 0], [0, 4]]) + 0.4, np.array([[1, 0], [0, 4]]) + 0.4
-    found = [model.parameters(side).emission.reshape(2, 2) for side in (0, 1)]
+    found = [each.emission.reshape(2, 2) for each in model.release(0, 1).directions]
     assert np.allclose(found[0], forward / forward.sum(axis=1, keepdims=True), rtol=1e-4)
     assert np.allclose(found[1], reverse / reverse.sum(axis=0, keepdims=True), rtol=1e-4)
 

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from planted import unpacked_links
 
 from alignkit.kernels.expected_links import (
     UNIT,
     add_by_level,
     clear_links,
     set_links,
-    unpacked_links,
     whole_links,
 )
 

@@ -35,7 +35,7 @@ from alignkit.text.bitext import Bitext
 #: Pseudo-counts are these, also for a model that was fitted without: with none, nothing new could be learned. The
 #: model's own are the probability of NULL, whether words are compared by their spelling, and whether there is
 #: fertility.
-ADAPTATION_SETTINGS = replace(JOINT_SETTINGS, lexical_iterations=0)
+ADAPTATION_SETTINGS = replace(JOINT_SETTINGS, lexical_iterations=0, least_own=0.0)
 
 
 class Adapter:
@@ -84,7 +84,7 @@ class Adapter:
             estimation = HMMEstimation(part, settings, BOTH, threads, background=background)
             if counted is not None and (seen is None or seen.any()):
                 count_once(estimation, counted if seen is None else counted[seen], model)
-            estimate(estimation, last_shares=model.shares)
+            estimate(estimation, last_pool=model.pool)
             # What is adapted knows only the words of the pairs that it is adapted to.
             adapted, log_odds = model_and_log_odds(estimation, viewed, seen, other=model)
             models.append(adapted)

@@ -3,13 +3,10 @@ probabilities of pairs of words that it has never seen together."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
-from alignkit.classical.cooccurrence import PairTable
 from alignkit.classical.hmm.model import FittedCounts, FittedHMM, Ids, values_of
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
 from alignkit.classical.hmm.spelling import (
@@ -23,25 +20,18 @@ from alignkit.classical.hmm.spelling import (
     spelling_of_new_pairs,
     transliterations,
 )
-from alignkit.classical.lexical_model import table_values
-from alignkit.kernels.hmm_m_step import (
-    BackgroundClasses,
-    background_values,
-    column_sums,
-    row_sums,
-)
+from alignkit.classical.hmm.word_classes import FEW, ClassCounts
+from alignkit.classical.lexical_model import row_spans, table_values
+from alignkit.kernels.hmm_m_step import background_values, column_sums, row_sums
 from alignkit.kernels.hmm_rows import FERTILITIES, TINY
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.kernels.spelling import Letters, SpelledWords
-from alignkit.kernels.translation_table import RowSpans
 from alignkit.scores import flat_offsets, tokens_of_elements
 from alignkit.support.arrays import in_runs, offsets_of
 from alignkit.support.threads import blocks_of_size, run_blocks
 from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import Vocabulary
 
-#: Added to what the other words of a class sum to, in divisors: classes that have hardly been seen say little.
-FEW = 8.0
 #: Pairs with fewer expected links than this say nothing of classes of words; nearly all pairs are such.
 LEAST_COUNT = 0.05
 #: Models of more letters are those of Chinese and the like, whose words are short; pairs of letters would be many.
@@ -109,14 +99,6 @@ def fertility_counts(fertility: np.ndarray, links: np.ndarray, exponent: float) 
     return chances * (links / np.maximum(mean, 0.1))[:, None]
 
 
-class Classes(NamedTuple):
-    """A partition of V words."""
-
-    of: np.ndarray  # int32 (V,), the class of each word
-    first: np.ndarray  # int64 (A + 1,), where each class starts in ``members``
-    members: np.ndarray  # int32 (V,), the words in order of their class
-
-
 class BackgroundPairs:
     """A background model's expected counts of the word pairs of a text.
 
@@ -136,7 +118,7 @@ class BackgroundPairs:
         self, background: BackgroundModel, ids: Ids, rows: TableRows, ranges: list[tuple[int, int]], threads: int
     ) -> None:
         self.model, self.ids, table = background, ids, background.model.table
-        spans = _spans(table.with_values(background.pairs), ids[0])
+        spans = row_spans(table.with_values(background.pairs), ids[0])
         self.values = np.zeros(len(rows.columns), np.float32)
         run_blocks(
             lambda *span: background_values(
@@ -153,88 +135,12 @@ class BackgroundPairs:
         )
 
 
-class ClassCounts:
-    """A model's expected counts between classes of words with the same first or last letters.
-
-    Args:
-        vocabularies: source and target words of the model.
-        counted: int32 (N,) source words, int32 (N,) target words, float32 (N,) counts of pairs.
-        totals: of each word's counts.
-        affix: the place of the letters of a word that its class shares.
-    """
-
-    def __init__(
-        self,
-        vocabularies: tuple[Vocabulary, Vocabulary],
-        counted: tuple[np.ndarray, np.ndarray, np.ndarray],
-        totals: tuple[np.ndarray, ...],
-        affix: slice,
-    ) -> None:
-        self.affix, self.word_totals = affix, totals
-        self.ids: tuple[dict[str, int], dict[str, int]] = {}, {}
-        source, target = (
-            np.fromiter((ids.setdefault(word[affix], len(ids)) for word in words), np.int64, len(words))
-            for ids, words in zip(self.ids, vocabularies, strict=True)
-        )
-        self.totals = tuple(
-            np.bincount(of, each, minlength=len(ids))
-            for of, each, ids in zip((source, target), totals, self.ids, strict=True)
-        )
-        width = max(len(self.ids[1]), 1)
-        keys, places = np.unique(source[counted[0]] * width + target[counted[1]], return_inverse=True)
-        values = np.bincount(places, counted[2], minlength=len(keys)).astype(np.float32)
-        offsets = np.searchsorted(keys // width, np.arange(len(self.ids[0]) + 1))
-        self.table = PairTable(offsets.astype(np.int64), (keys % width).astype(np.int32), values, width)
-
-    def classes_of(self, side: int, words: Iterable[str]) -> np.ndarray:
-        """int32 (V,): the classes of source (0) or target (1) words, -1 if the model has none such."""
-        ids, affix = self.ids[side], self.affix
-        return np.array([ids.get(word[affix], -1) for word in words], np.int32)
-
-    def of_text(
-        self, classes: tuple[Classes, Classes], words: tuple[Vocabulary, Vocabulary], pairs: BackgroundPairs
-    ) -> TextClassCounts:
-        """The counts for the classes of a text."""
-        same = [  # by the first word of each of the text's classes
-            self.classes_of(side, (own[int(i)] for i in each.members[each.first[:-1]]))
-            for side, (each, own) in enumerate(zip(classes, words, strict=True))
-        ]
-        target_class = np.full(len(self.ids[1]), -1, np.int32)
-        there = same[1] >= 0
-        target_class[same[1][there]] = np.flatnonzero(there)
-        rest = []
-        for side, (each, ids) in enumerate(zip(classes, pairs.ids, strict=True)):
-            in_text = np.bincount(each.of, values_of(self.word_totals[side], ids), len(each.first) - 1)
-            rest.append(np.maximum(values_of(self.totals[side], same[side]) - in_text, 0)[each.of])
-        counts = BackgroundClasses(*_spans(self.table, same[0]), target_class, pairs.values)
-        return TextClassCounts(counts, (rest[0], rest[1]))
-
-
-class TextClassCounts(NamedTuple):
-    """A model's counts for the classes of a text.
-
-    Attributes:
-        counts: of pairs of classes.
-        rest: float64 (V_src,) and (V_tgt,), for each word of the text the counts of those words of its class that
-            the text does not have.
-    """
-
-    counts: BackgroundClasses
-    rest: tuple[np.ndarray, np.ndarray]
-
-
-def _spans(table: PairTable, ids: np.ndarray) -> RowSpans:
-    """The rows of these ids; empty where an id is -1."""
-    starts, ends = table.offsets[np.maximum(ids, 0)], table.offsets[ids + 1]
-    return RowSpans(starts, ends, table.columns, table.values)
-
-
 class UnknownPairs:
     """Emissions of pairs of words that never met in the text of a model, or of words that were not there.
 
     A pair gets pseudo-counts as in a fit with :data:`.settings.JOINT_SETTINGS`: that of all pairs, that of its
     spelling if the model was fitted with such, and that of the other pairs of the same classes
-    (:class:`alignkit.classical.hmm.pseudo_counts.BackOff`). p(y|x) is their sum divided by the count of x and 1.
+    (:class:`alignkit.classical.hmm.word_classes.BackOff`). p(y|x) is their sum divided by the count of x and 1.
     A model that was fitted with other pseudo-counts, or without, gets these too: with none, words that it does not
     know could not be linked.
 

@@ -4,7 +4,6 @@ pairs; and the fitted model of one direction."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar, NamedTuple, Unpack
 
 import numpy as np
@@ -43,11 +42,9 @@ from alignkit.kernels.expected_links import (
     PairPlaces,
     clear_links,
     fill_codes,
-    fill_segments,
-    unpacked_links,
 )
 from alignkit.kernels.forward_backward import TransitionCounts
-from alignkit.kernels.hmm_e_step import FORWARD, NO_LIKENESS, DirectionArrays, Likeness, LinkArrays, Shares
+from alignkit.kernels.hmm_e_step import FORWARD, NO_LIKENESS, DirectionArrays, Likeness, LinkArrays, OpinionPool
 from alignkit.kernels.hmm_m_step import column_sums, count_fertilities
 from alignkit.kernels.hmm_rows import FERTILITIES, TINY
 from alignkit.kernels.inverted_index import TableRows
@@ -70,12 +67,12 @@ FERTILITY_BLOCKS = 4
 CODED_ELEMENTS = 1 << 25
 
 
-class EstimatedPairs(NamedTuple):
-    """The K word pairs of a text, with the emissions of both directions."""
+class Estimated(NamedTuple):
+    """What an estimation ends with, for the K word pairs of its text."""
 
-    table: PairTable  # with those of the forward direction
+    table: PairTable  # with the emissions of the forward direction
     counts: np.ndarray  # float32 (K,), expected links
-    reverse: np.ndarray  # float32 (K,), emissions of the reverse direction
+    directions: list[HMMParameters]
 
 
 class HMMEstimation:
@@ -87,7 +84,7 @@ class HMMEstimation:
     Args:
         bitext: M pairs.
         settings: of the estimation.
-        shares: of the forward and the reverse direction's posteriors in the expected links.
+        pool: of both directions' posteriors, which makes the expected links.
         threads: how many to use; no result depends on it.
         prior: a lexicon from another text, as pseudo-counts.
         start: a fitted model to go on from; it has the directions that run, and transitions.
@@ -97,15 +94,15 @@ class HMMEstimation:
     Attributes:
         log_likelihood: log p(text) under the parameters that the last E-step used, summed over the directions that
             run.
-        counts_of_others: float32 (K,), the background's counts of word pairs from the first E-step on, if they are
-            others than before.
+        counts_of_others: float32 (K,), the background's counts of word pairs without what pairs of this text
+            contributed to them, for all M-steps; None: nothing.
     """
 
     def __init__(
         self,
         bitext: Bitext,
         settings: HMMSettings,
-        shares: Shares,
+        pool: OpinionPool,
         threads: int,
         prior: LexiconPrior | None = None,
         start: FittedHMM | None = None,
@@ -113,7 +110,7 @@ class HMMEstimation:
         background: BackgroundModel | None = None,
     ) -> None:
         check_memory(bitext, MEMORY)
-        self.bitext, self.settings, self.shares, self.threads = bitext, settings, shares, threads
+        self.bitext, self.settings, self.pool, self.threads = bitext, settings, pool, threads
         self.start, self.background = start, background
         self.counts_of_others: np.ndarray | None = None
         self.ratios = None if levels is None else LevelRatios(levels, bitext.shapes, settings.likeness)
@@ -122,7 +119,7 @@ class HMMEstimation:
         if background is not None:
             self.start, self.ids = background.model, background.model.ids(bitext)
         in_model = None if background is None else (background, self.ids)
-        self.pairs = PairCounts(bitext, settings, threads, prior, in_model)
+        self.pairs = PairCounts(bitext, settings, threads, prior, in_model, self.start is None)
         likeness = NO_LIKENESS if self.ratios is None else self.ratios.likeness
         self.links = link_arrays(bitext, self.pairs.rows, self.pairs.counts, threads, likeness)
         self.copies, self.leave_one_out = None, 0.0
@@ -134,9 +131,7 @@ class HMMEstimation:
 
     def initialise(self) -> None:
         """Emissions are uniform, and there are no transitions; or all is as in the model to go on from."""
-        if self.background is None:
-            self.pairs.initialise(is_uniform=self.start is None)
-        else:
+        if self.background is not None:
             clear_links(self.links.elements)
             totals = self.pairs.update(self.links)
             if self.counts_of_others is not None:  # the text has links of its own from now on
@@ -189,15 +184,16 @@ class HMMEstimation:
         )
         self.directions = forward, reverse
 
-    def e_step(self, last: Shares | None = None) -> None:
+    def e_step(self, last: OpinionPool | None = None) -> None:
         """Expected links, NULL's links, and expected counts of transitions.
 
         Args:
-            last: the shares of the last E-step, which leaves its links as numbers; EM cannot go on after it.
+            last: the pool of the last E-step, which leaves its links as numbers; EM cannot go on after it.
         """
-        self.shares, is_last = last or self.shares, last is not None
+        self.pool, is_last = last or self.pool, last is not None
+        least_own = self.settings.least_own if is_last else 0.0
         self.expectation = expect(
-            self.bitext, self.links, self.directions, self.shares, self.threads, self.copies, is_last
+            self.bitext, self.links, self.directions, self.pool, self.threads, self.copies, is_last, least_own
         )
         if not np.isfinite(self.expectation.change):
             raise ArithmeticError("expected links are not numbers")
@@ -256,10 +252,11 @@ class HMMEstimation:
         own = values_of(null, self.ids[1 - side])
         return own, max(float(null.sum() - own.sum()), 0.0)
 
-    @cached_property
-    def estimated_pairs(self) -> EstimatedPairs:
-        """Counts and emissions of the word pairs, made in the place of :attr:`pairs` when first asked for: the
-        estimation cannot continue after that."""
+    def release(self, *sides: int) -> Estimated:
+        """The counts of the word pairs, and the parameters of directions: the forward (0) or the reverse one (1).
+
+        They are made in the memory of the counts and pseudo-counts, so the estimation cannot go on after that.
+        """
         offsets, columns, _ = self.pairs.rows
         columns_of_counts, size = self.pairs.counts, 1 << 20
         self.pairs.counts = np.empty((0, 3), np.float32)
@@ -271,49 +268,38 @@ class HMMEstimation:
                 part[low : low + size] = column
             del column
             columns_of_counts.resize((low, 3), refcheck=False)
-        for side, emission in enumerate(emissions):  # pseudo-counts until now
-            totals = np.maximum(self.directions[side].totals, TINY)
+        directions = []
+        for side in sides:
+            direction, emission = self.directions[side], emissions[side]  # which still holds pseudo-counts
+            totals = np.maximum(direction.totals, TINY)
             for low, high in blocks_of_size(offsets, 1 << 20):
-                span, sizes = slice(offsets[low], offsets[high]), np.diff(offsets[low : high + 1])
-                states = columns[span] if side else np.repeat(np.arange(low, high), sizes)
+                span, lengths = slice(offsets[low], offsets[high]), np.diff(offsets[low : high + 1])
+                states = columns[span] if side else np.repeat(np.arange(low, high), lengths)
                 emission[span] = np.minimum((counts[span] + emission[span]) / totals[states], np.float32(1))
-        forward, reverse = emissions
-        return EstimatedPairs(PairTable(offsets, columns, forward, self.types[1]), counts, reverse)
-
-    def parameters(self, side: int) -> HMMParameters:
-        """The parameters of the forward (0) or the reverse (1) direction; see :attr:`estimated_pairs`."""
-        direction = self.directions[side]
-        totals = np.maximum(direction.totals, TINY)
-        floor = np.minimum(np.float32(self.settings.dirichlet) / totals, np.float32(1))
-        # A word without expected links gets no floor: it would be the whole of the word's distribution.
-        floor = np.where(direction.totals > 0, floor, np.float32(0)).astype(np.float32)
-        spelling = np.float32(self.settings.spelling)
-        # Half a count more for words that are not there: what is new may be anything.
-        alike = spelling / (np.append(direction.totals, np.float32(0)) + spelling + np.float32(0.5))
-        null = (direction.null / np.float64(max(direction.null_total, 1e-30))).astype(np.float32)
-        return HMMParameters(
-            self.estimated_pairs.reverse if side else self.estimated_pairs.table.values,
-            floor,
-            alike,
-            null,
-            direction.fertility,
-            direction.transition,
-            direction.initial,
-            direction.final,
-            self.settings.null_probability,
-        )
-
-    def expected_links(self) -> Scores:
-        """(T, L) for each pair: the expected links between two iterations, a copy."""
-        return Scores(unpacked_links(self.links.elements), self.links.offsets, self.bitext.shapes)
-
-    def last_links(self) -> Scores:
-        """(T, L) for each pair: the links of the last E-step."""
-        return Scores(self.links.elements.view(np.float32), self.links.offsets, self.bitext.shapes)
+            floor = np.minimum(np.float32(self.settings.dirichlet) / totals, np.float32(1))
+            # A word without expected links gets no floor: it would be the whole of the word's distribution.
+            floor = np.where(direction.totals > 0, floor, np.float32(0)).astype(np.float32)
+            spelling = np.float32(self.settings.spelling)
+            # Half a count more for words that are not there: what is new may be anything.
+            alike = spelling / (np.append(direction.totals, np.float32(0)) + spelling + np.float32(0.5))
+            null = (direction.null / np.float64(max(direction.null_total, 1e-30))).astype(np.float32)
+            parameters = HMMParameters(
+                emission,
+                floor,
+                alike,
+                null,
+                direction.fertility,
+                direction.transition,
+                direction.initial,
+                direction.final,
+                self.settings.null_probability,
+            )
+            directions.append(parameters)
+        return Estimated(PairTable(offsets, columns, emissions[0], self.types[1]), counts, directions)
 
 
 def estimate(
-    model: HMMEstimation, progress: Progress | None = None, last_shares: Shares | None = None
+    model: HMMEstimation, progress: Progress | None = None, last_pool: OpinionPool | None = None
 ) -> tuple[float, ...]:
     """Expectation maximisation: iterations without transitions, as in IBM Model 1, and then with them.
 
@@ -322,7 +308,7 @@ def estimate(
     Args:
         model: as it was made; one that goes on from a fitted model needs no iterations without transitions.
         progress: called with (done, total, message) after each iteration; one that converged counts as the last.
-        last_shares: of the last E-step; as before by default.
+        last_pool: of the last E-step's posteriors; by default that of the others.
 
     Returns:
         The log-likelihood under the parameters that each E-step used.
@@ -347,7 +333,7 @@ def estimate(
             stage(total if converged else iteration + 1, total, f"{score} {history[-1]:.9g}")
             if converged:
                 break
-    model.e_step(last=last_shares or model.shares)
+    model.e_step(last=last_pool or model.pool)
     return (*history, model.log_likelihood)
 
 
@@ -376,7 +362,7 @@ def transition_weights(
         (direction.transition, direction.initial, direction.final),
         first,
         (counts.jumps, counts.initial, counts.final),
-        (counts.jump_shares, counts.initial_shares, counts.final_shares),
+        (counts.jump_divisors, counts.initial_divisors, counts.final_divisors),
         strict=True,
     ):
         if number.sum() > 0:
@@ -395,14 +381,14 @@ def with_background(counts: TransitionCounts, background: BackgroundModel, side:
     """Counts of transitions with those of a fitted model: a jump for each of its links, and as many of them to a
     sentence as in the text."""
     parameters, jumps = background.model.directions[side], float(background.totals[side].sum())
-    first = jumps * counts.initial_shares.max(initial=0.0) / max(counts.jump_shares.max(initial=0.0), 1e-30)
+    first = jumps * counts.initial_divisors.max(initial=0.0) / max(counts.jump_divisors.max(initial=0.0), 1e-30)
     return TransitionCounts(
         jumps=counts.jumps + jumps * parameters.transition,
-        jump_shares=counts.jump_shares + jumps,
+        jump_divisors=counts.jump_divisors + jumps,
         initial=counts.initial + first * parameters.initial,
-        initial_shares=counts.initial_shares + first,
+        initial_divisors=counts.initial_divisors + first,
         final=counts.final + first * parameters.final,
-        final_shares=counts.final_shares + first,
+        final_divisors=counts.final_divisors + first,
     )
 
 
@@ -481,8 +467,11 @@ def link_arrays(
     # Rows of many word pairs are cut into segments (:mod:`alignkit.kernels.expected_links`).
     is_long, targets = np.diff(rows.offsets) > 1 << SEGMENT_BITS, len(bitext.target.vocabulary)
     long_rows = np.where(is_long, np.cumsum(is_long) - 1, -1).astype(np.int32)
-    segments = np.empty((int(is_long.sum()), -(-targets >> SEGMENT_BITS)), np.int64)
-    fill_segments(rows.columns, rows.offsets, long_rows, segments)
+    firsts = np.arange(-(-targets >> SEGMENT_BITS), dtype=np.int32) << SEGMENT_BITS  # target words of each segment
+    spans = [slice(rows.offsets[i], rows.offsets[i + 1]) for i in np.flatnonzero(is_long)]
+    segments = np.empty((len(spans), len(firsts)), np.int64)
+    for n, span in enumerate(spans):
+        segments[n] = span.start + np.searchsorted(rows.columns[span], firsts)
     places = PairPlaces(rows.offsets, long_rows, segments)
     offsets = flat_offsets(bitext.shapes)
     elements = np.zeros(offsets[-1], np.uint32)
@@ -592,12 +581,12 @@ def fit_hmm(
     text, _ = training_pairs(lowercased(bitext) if settings.fold_case else bitext)
     model = HMMEstimation(text, settings, FORWARD, thread_count(threads), prior, start)
     likelihoods = estimate(model, progress)
-    forward = model.parameters(0)
+    estimated = model.release(0)
     return HMM(
         text.source.vocabulary,
         text.target.vocabulary,
-        model.estimated_pairs.table,
-        forward,
+        estimated.table,
+        *estimated.directions,
         fold_case=settings.fold_case,
         log_likelihood=likelihoods,
         threads=threads,

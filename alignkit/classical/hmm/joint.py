@@ -84,7 +84,7 @@ from alignkit.classical.lexical_model import Lookup
 from alignkit.classical.priors import LexiconPrior
 from alignkit.embeddings.levels import Embeddings
 from alignkit.errors import AlignkitError, check_known, counted
-from alignkit.kernels.hmm_e_step import BOTH, FORWARD, REVERSE, Shares
+from alignkit.kernels.hmm_e_step import BOTH, FORWARD, REVERSE, OpinionPool
 from alignkit.kernels.link_probabilities import NO_LINK
 from alignkit.links.from_scores import linked_above, scores_of_links
 from alignkit.links.links import Links
@@ -146,9 +146,9 @@ class BidirectionalHMM(FittedHMM):
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @property
-    def shares(self) -> Shares:
+    def pool(self) -> OpinionPool:
         """The weight of each direction in the log-odds of a link."""
-        return Shares(self.share, 1 - self.share, as_log_odds=True)
+        return OpinionPool(self.share, 1 - self.share, is_logarithmic=True)
 
     @cached_property
     def unknown_pairs(self) -> UnknownPairs:
@@ -171,11 +171,11 @@ class BidirectionalHMM(FittedHMM):
                 subwords, all pairs soon have met.
         """
         ids, threads = self.ids(bitext), thread_count(threads)
-        probabilities, is_new = pair_probabilities(bitext, self, ids, self.shares, threads, compare_spelling=False)
+        probabilities, is_new = pair_probabilities(bitext, self, ids, self.pool, threads, compare_spelling=False)
         if are_words:
             self.leave_one_out.take_out(bitext, ids, is_new, probabilities, threads)
         self.unknown_pairs.add(bitext, ids, is_new, probabilities, threads)
-        return last_links(bitext, self, ids, self.shares, probabilities, threads)[0]
+        return last_links(bitext, self, ids, self.pool, probabilities, threads)[0]
 
     def expected_links(self, bitext: Bitext, threads: int | None = None) -> Scores:
         """(T, L) of M pairs: the mean of both directions' posteriors, as the estimation counts them."""
@@ -373,7 +373,7 @@ class JointHMM(Aligner):
         """float64 (M,): the same of log p(source | target)."""
         return self._log_likelihoods(bitext, REVERSE)
 
-    def _log_likelihoods(self, bitext: Bitext, direction: Shares) -> np.ndarray:
+    def _log_likelihoods(self, bitext: Bitext, direction: OpinionPool) -> np.ndarray:
         return sums_in_windows(
             self._words_of(bitext), lambda text: log_likelihoods(text, self.words, direction, self.threads)
         )
@@ -607,8 +607,7 @@ def fit_view(
     # Each direction explains the tokens of one side: where that is the longer one, it says more.
     sizes = len(text.source.tokens), len(text.target.tokens)
     share = (sizes[1] + 1) / (sum(sizes) + 2)
-    shares = Shares(share, 1 - share, as_log_odds=True, least_own=settings.least_own)
-    estimate(estimation, progress, last_shares=shares)
+    estimate(estimation, progress, OpinionPool(share, 1 - share, is_logarithmic=True))
     return model_and_log_odds(estimation, viewed, chosen)
 
 
@@ -623,23 +622,24 @@ def model_and_log_odds(
             :func:`.views.training_pairs` returns them.
         other: the model of the pairs that are not chosen; None: the one that was estimated.
     """
-    if not estimation.shares.as_log_odds:
+    if not estimation.pool.is_logarithmic:
         raise ValueError("the links of the last E-step are not log-odds")
-    forward, reverse = estimation.parameters(0), estimation.parameters(1)
+    text, links = estimation.bitext, estimation.links
     null = np.array([direction.null_total for direction in estimation.directions], np.float32)
+    table, counts, directions = estimation.release(0, 1)
     model = BidirectionalHMM(
-        estimation.bitext.source.vocabulary,
-        estimation.bitext.target.vocabulary,
-        estimation.estimated_pairs.table,
-        forward,
-        reverse,
-        share=estimation.shares.forward,
+        text.source.vocabulary,
+        text.target.vocabulary,
+        table,
+        *directions,
+        share=estimation.pool.forward,
         threads=estimation.threads,
-        counts=FittedCounts(estimation.estimated_pairs.counts, null),
+        counts=FittedCounts(counts, null),
     )
+    log_odds = Scores(links.elements.view(np.float32), links.offsets, text.shapes)
     if chosen is None:
-        return model, estimation.last_links()
-    own = estimation.last_links() if chosen.any() else Scores.from_matrices([])
+        return model, log_odds
+    own = log_odds if chosen.any() else Scores.from_matrices([])
     judge = partial((other or model).log_odds, threads=estimation.threads, are_words=viewed.view.has_words)
     rest = scores_in_windows(viewed.bitext.take(np.flatnonzero(~chosen)), judge, float(NO_LINK))
     return model, interleaved_scores(chosen, viewed.bitext.shapes, own, rest)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,15 @@ from alignkit.classical.hmm.spelling import spelling_of_new_pairs
 from alignkit.classical.lexical_model import LexicalModel, read_parts, table_values
 from alignkit.kernels.expected_links import NO_PLACES
 from alignkit.kernels.forward_backward import TransitionCounts
-from alignkit.kernels.hmm_e_step import BOTH, DirectionArrays, LinkArrays, Shares, TextArrays, expect_links
+from alignkit.kernels.hmm_e_step import (
+    BOTH,
+    DirectionArrays,
+    EStepOptions,
+    LinkArrays,
+    OpinionPool,
+    TextArrays,
+    expect_links,
+)
 from alignkit.kernels.hmm_m_step import fill_floor
 from alignkit.kernels.translation_table import UNSEEN
 from alignkit.scores import Scores, flat_offsets, tokens_of_elements
@@ -151,9 +159,9 @@ class FittedHMM(LexicalModel):
         """The parameters of each direction."""
         return (self.forward,) if self.reverse is None else (self.forward, self.reverse)
 
-    def running(self, shares: Shares) -> tuple[HMMParameters | None, HMMParameters | None]:
+    def running(self, pool: OpinionPool) -> tuple[HMMParameters | None, HMMParameters | None]:
         """The parameters of the forward and the reverse direction; None: it has weight 0."""
-        return self.forward if shares.forward > 0 else None, self.reverse if shares.reverse > 0 else None
+        return self.forward if pool.forward > 0 else None, self.reverse if pool.reverse > 0 else None
 
     @cached_property
     def plain(self) -> FittedHMM:
@@ -240,29 +248,23 @@ def uniform_direction(states: int, emitted: int, tokens: int, null_probability: 
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Expectation:
-    """What an E-step finds beside the links.
+class Expectation(NamedTuple):
+    """What an E-step finds beside the links."""
 
-    Attributes:
-        likelihood: float64 (M,), the log-likelihood of each pair, summed over the directions that ran.
-        transitions: expected counts of the forward and the reverse direction.
-        change: the sum of the absolute changes of the links.
-    """
-
-    likelihood: np.ndarray
-    transitions: tuple[TransitionCounts, TransitionCounts]
-    change: float
+    likelihood: np.ndarray  # float64 (M,), the log-likelihood of each pair, summed over the directions that ran
+    transitions: list[TransitionCounts]  # expected counts of the forward and the reverse direction
+    change: float  # the sum of the absolute changes of the links
 
 
 def expect(
     bitext: Bitext,
     links: LinkArrays,
     directions: tuple[DirectionArrays, DirectionArrays],
-    shares: Shares,
+    pool: OpinionPool,
     threads: int,
     copies: np.ndarray | None = None,
     is_last: bool = False,
+    least_own: float = 0.0,
 ) -> Expectation:
     """The E-step: the forward-backward algorithm in both directions of every pair.
 
@@ -270,34 +272,37 @@ def expect(
 
     Args:
         bitext: M pairs.
-        shares: of each direction's posteriors in the links.
+        pool: of both directions' posteriors, which makes the links.
         threads: how many to use; no result depends on it.
         copies: of :func:`text_arrays`.
-        is_last: let float32 numbers replace the elements.
+        is_last, least_own: of :class:`alignkit.kernels.hmm_e_step.EStepOptions`.
     """
-    text = text_arrays(bitext, copies)
-    shares = shares._replace(is_last=is_last, counted=max(1, len(bitext) // COUNTED_PAIRS))
-    likelihood = np.zeros(len(bitext), np.float64)
-
-    def run(low: int, high: int) -> tuple[float, TransitionCounts, TransitionCounts]:
-        forward, reverse = (
+    text, likelihood = text_arrays(bitext, copies), np.zeros(len(bitext), np.float64)
+    options = EStepOptions(is_last, least_own, max(1, len(bitext) // COUNTED_PAIRS))
+    source, target = bitext.source.lengths, bitext.target.lengths
+    ranges = blocks(source * target * (source + target), BLOCKS) or [(0, 0)]
+    counts = {
+        span: tuple(
             TransitionCounts(*(np.zeros(len(of)) for of in 2 * [each.transition] + 4 * [each.initial]))
             for each in directions
         )
-        counts = forward, reverse
-        change = expect_links(low, high, text, links, directions, shares, likelihood, counts)
-        return change, forward, reverse
-
-    source, target = bitext.source.lengths, bitext.target.lengths
-    parts = run_blocks(run, blocks(source * target * (source + target), BLOCKS) or [(0, 0)], threads)
-    changes, *counts = zip(*parts, strict=True)
-    forward, reverse = (
-        TransitionCounts(*(reduce(np.add, numbers) for numbers in zip(*each, strict=True))) for each in counts
+        for span in ranges
+    }
+    changes = run_blocks(
+        lambda *span: expect_links(*span, text, links, directions, pool, options, likelihood, counts[span]),
+        ranges,
+        threads,
     )
-    return Expectation(likelihood, (forward, reverse), float(sum(changes)))
+    transitions = [
+        TransitionCounts(*(reduce(np.add, numbers) for numbers in zip(*each, strict=True)))
+        for each in zip(*counts.values(), strict=True)
+    ]
+    return Expectation(likelihood, transitions, float(sum(changes)))
 
 
-def posteriors(bitext: Bitext, model: FittedHMM, shares: Shares, threads: int | None) -> tuple[Scores, np.ndarray]:
+def posteriors(
+    bitext: Bitext, model: FittedHMM, pool: OpinionPool, threads: int | None
+) -> tuple[Scores, np.ndarray]:
     """Link probabilities (T, L) of M pairs, and the log-likelihood of each, float64 (M,).
 
     Pairs of words that the model does not know are equally likely, but for their spelling.
@@ -305,35 +310,35 @@ def posteriors(bitext: Bitext, model: FittedHMM, shares: Shares, threads: int | 
     Args:
         bitext: the text.
         model: with one direction or both.
-        shares: of the forward and the reverse direction's posteriors in the result; the log-likelihoods of two
-            are added. Fertility is judged by the mean of both.
+        pool: of both directions' posteriors, which makes the result; the log-likelihoods of two are added.
+            Fertility is judged by the mean of both.
         threads: all there are by default; no result depends on it.
     """
     ids, threads = model.ids(bitext), thread_count(threads)
-    probabilities, _ = pair_probabilities(bitext, model, ids, shares, threads)
-    links, likelihood = last_links(bitext, model, ids, shares, probabilities, threads)
+    probabilities, _ = pair_probabilities(bitext, model, ids, pool, threads)
+    links, likelihood = last_links(bitext, model, ids, pool, probabilities, threads)
     np.clip(links.values, 0, 1, out=links.values)
     return links, likelihood
 
 
-def log_likelihoods(bitext: Bitext, model: FittedHMM, shares: Shares, threads: int | None) -> np.ndarray:
+def log_likelihoods(bitext: Bitext, model: FittedHMM, pool: OpinionPool, threads: int | None) -> np.ndarray:
     """float64 (M,): log p(y | x) of each pair, up to the factor for its length; arguments of :func:`posteriors`.
 
     Without fertility, whose factors are for links given the others, and without spelling, which gives words that
     the model has never seen together more than is left for them: neither makes a distribution over sentences.
     """
-    return posteriors(bitext, model.plain, shares, threads)[1]
+    return posteriors(bitext, model.plain, pool, threads)[1]
 
 
 def pair_probabilities(
-    bitext: Bitext, model: FittedHMM, ids: Ids, shares: Shares, threads: int, compare_spelling: bool = True
+    bitext: Bitext, model: FittedHMM, ids: Ids, pool: OpinionPool, threads: int, compare_spelling: bool = True
 ) -> tuple[np.ndarray, np.ndarray]:
     """The emissions of every element of the (T, L) matrices of M pairs.
 
     Args:
         bitext: the text.
         model: with one direction or both; ids: those of the text's words in it.
-        shares: a direction of weight 0 is left out.
+        pool: a direction of weight 0 is left out.
         threads: how many to use; no result depends on it.
         compare_spelling: whether new pairs that are spelled alike are likelier, if the model was so fitted.
 
@@ -344,7 +349,7 @@ def pair_probabilities(
     offsets, text = flat_offsets(bitext.shapes), text_arrays(bitext)
     probabilities, alike = np.zeros((offsets[-1], 3), np.float32), None
     is_new = np.zeros(offsets[-1], bool)
-    for side, direction in enumerate(model.running(shares)):
+    for side, direction in enumerate(model.running(pool)):
         if direction is None:
             continue
         values = table_values(model.table.with_values(direction.emission), bitext, *ids, threads)
@@ -368,16 +373,16 @@ def pair_probabilities(
 
 
 def last_links(
-    bitext: Bitext, model: FittedHMM, ids: Ids, shares: Shares, probabilities: np.ndarray, threads: int
+    bitext: Bitext, model: FittedHMM, ids: Ids, pool: OpinionPool, probabilities: np.ndarray, threads: int
 ) -> tuple[Scores, np.ndarray]:
     """The links, and float64 (M,) log-likelihoods, that the last of some E-steps finds.
 
     Args:
         bitext: M pairs.
-        model, ids, shares, threads: as of :func:`pair_probabilities`.
+        model, ids, pool, threads: as of :func:`pair_probabilities`.
         probabilities: as :func:`pair_probabilities` returns them.
     """
-    running = model.running(shares)
+    running = model.running(pool)
     rounds = 1 + ROUNDS * any(each is not None and each.fertility.shape[1] > 1 for each in running)
     directions = []
     for side, parameters in enumerate(running):
@@ -398,7 +403,7 @@ def last_links(
     # Every element is a word pair of its own, whose pseudo-counts are its probabilities.
     offsets = flat_offsets(bitext.shapes)
     links = LinkArrays(offsets, NO_PLACES, probabilities, np.zeros(offsets[-1], np.uint32))
-    mean = shares if None in running else BOTH
+    mean = pool if None in running else BOTH
     for i in range(rounds):
         if i == 1:
             directions = [
@@ -406,7 +411,7 @@ def last_links(
                 for each, own, states in zip(directions, running, ids, strict=True)
             ]
         is_last = i == rounds - 1
-        used = shares if is_last else mean
+        used = pool if is_last else mean
         forward, reverse = directions
         likelihood = expect(bitext, links, (forward, reverse), used, threads, is_last=is_last).likelihood
     return Scores(links.elements.view(np.float32), links.offsets, bitext.shapes), likelihood

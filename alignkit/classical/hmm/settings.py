@@ -31,8 +31,8 @@ class HMMSettings:
         null_probability: p0, that a target word is NULL's.
         dirichlet: concentration of a symmetric Dirichlet prior over the words that a word meets: a pseudo-count of
             each pair; 0: none.
-        null_prior: the same, for each target word under NULL.
-        transition_prior: the same, for each jump and each first position.
+        null_prior: pseudo-count of each target word under NULL.
+        transition_prior: pseudo-count of each jump and each first position.
         reach: the distance in positions over which the initial weights of jumps and first positions fall by a
             factor of e; 0: they are equal. A small text cannot show by itself that neighbours go together.
         back_off: the most pseudo-counts that a row gets in all from the classes of its words; 0: none.
@@ -53,7 +53,7 @@ class HMMSettings:
             which leaves that out, need not rise.
         likeness: exponent of the evidence from embeddings, if there is any, where they know all words
             (:class:`alignkit.classical.hmm.pseudo_counts.LevelRatios`).
-        co_training: the same of the evidence that the views of a small text give each other
+        co_training: exponent of the evidence that the views of a small text give each other
             (:func:`alignkit.classical.hmm.joint.fit_joint`); 0: each is fitted by itself.
     """
 
@@ -160,5 +160,5 @@ JOINT_SETTINGS = HMMSettings(
     ends=True,
     co_training=0.6,
 )
-#: Of its quick variant, but for small texts (:func:`alignkit.classical.hmm.joint.fit_joint`).
+#: Of quality ``fast``, but for small texts (:func:`alignkit.classical.hmm.joint.fit_joint`).
 FAST_SETTINGS = replace(JOINT_SETTINGS, lexical_iterations=2, iterations=3)

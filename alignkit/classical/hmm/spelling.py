@@ -90,18 +90,18 @@ def spelling_counts(
         (int64 (N,), indices of such pairs in ``rows``; float32 (N,), above 0 and at most 1).
     """
     source, target, alphabet = letters
-    offsets = rows.offsets
-
-    def compare(low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
-        values = np.zeros(offsets[high] - offsets[low], np.float32)
-        similarities(low, high, offsets, rows.columns, source, target, np.zeros(len(alphabet), np.uint64), values)
-        counts = (values - np.float32(ALIKE)) / np.float32(1 - ALIKE)
-        places = np.flatnonzero(counts > 0)
-        return places + offsets[low], counts[places]
-
-    parts = run_blocks(compare, blocks(np.diff(offsets), 8 * threads) or [(0, 0)], threads)
-    places, counts = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return places, counts
+    alike = np.zeros(len(rows.columns), np.float32)
+    run_blocks(
+        lambda low, high: similarities(
+            low, high, rows.offsets, rows.columns, source, target, np.zeros(len(alphabet), np.uint64), alike
+        ),
+        blocks(np.diff(rows.offsets), 8 * threads),
+        threads,
+    )
+    alike -= np.float32(ALIKE)
+    alike /= np.float32(1 - ALIKE)
+    places = np.flatnonzero(alike > 0)
+    return places, alike[places]
 
 
 def spelling_of_new_pairs(bitext: Bitext, is_new: np.ndarray, threads: int) -> np.ndarray:

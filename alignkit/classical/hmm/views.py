@@ -7,14 +7,14 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from alignkit.classical.hmm.spelling import is_word
 from alignkit.embeddings.levels import UNKNOWN
 from alignkit.errors import AlignkitError
-from alignkit.kernels.link_probabilities import UnitCounts, fill_means, fill_merged, spread_values
+from alignkit.kernels.link_probabilities import UnitCounts, merge_values, spread_values
 from alignkit.links.links import Links
 from alignkit.scores import Scores, flat_offsets
 from alignkit.support.arrays import in_runs, offsets_of
@@ -219,9 +219,13 @@ class ViewedText:
         """
         if self._is_one_to_one:
             return log_odds
-        words, fill_words = Scores.zeros(self._shapes), spread_values if self.view.joined else fill_merged
+        words = Scores.zeros(self._shapes)
         arrays = *self._counts, (log_odds.values, log_odds.offsets), (words.values, words.offsets)
-        run_blocks(lambda *span: fill_words(*span, *arrays), blocks(np.diff(log_odds.offsets), threads), threads)
+        # A unit has several words, or a word has several units.
+        fill, no_levels = (spread_values, ()) if self.view.joined else (merge_values, (None,))
+        run_blocks(
+            lambda *span: fill(*span, *arrays, *no_levels), blocks(np.diff(log_odds.offsets), threads), threads
+        )
         return words
 
     def levels(self, levels: np.ndarray, threads: int) -> np.ndarray:
@@ -231,8 +235,7 @@ class ViewedText:
         if not self._is_one_to_one:
             of_words, levels = (levels, flat_offsets(self._shapes)), np.empty(offsets[-1], levels.dtype)
             arrays = *self._counts, of_words, (levels, offsets)
-            # A unit has several words, or a word has several units.
-            fill, unknown = (fill_means, (UNKNOWN,)) if self.view.joined else (spread_values, ())
+            fill, unknown = (merge_values, (UNKNOWN,)) if self.view.joined else (spread_values, ())
             run_blocks(lambda *span: fill(*span, *arrays, *unknown), blocks(np.diff(offsets), threads), threads)
         if not long.any():
             return levels
@@ -247,42 +250,12 @@ def is_long(bitext: Bitext) -> np.ndarray:
     return bitext.source.lengths * bitext.target.lengths > LARGEST_PAIR
 
 
-@dataclass(frozen=True, eq=False)
-class Windows:
-    """Long pairs in windows, which follow the diagonal. Every target token is in one window.
+class Windows(NamedTuple):
+    """Long pairs in windows, which follow the diagonal. Every target token is in one window."""
 
-    Attributes:
-        bitext: W windows.
-        pairs: int64 (W,), the pair that each is a part of, rising.
-        starts: int64 (W, 2), where it starts in the source and in the target sentence.
-        shapes: int32 (M, 2), T and L of the M pairs.
-    """
-
-    bitext: Bitext
-    pairs: np.ndarray
-    starts: np.ndarray
-    shapes: np.ndarray
-
-    def merged(self, links: Links, probabilities: np.ndarray) -> Linked:
-        """Links of the windows, and their probabilities float64 (K,), as those of the pairs."""
-        window = links.sentences
-        pairs, sentences = links.pairs + self.starts[window], self.pairs[window]
-        order = np.lexsort((pairs[:, 1], pairs[:, 0], sentences))
-        offsets = offsets_of(np.bincount(sentences, minlength=len(self.shapes)))
-        return Links(pairs[order].astype(np.int32), offsets), probabilities[order]
-
-    def scores(self, scores: Scores, least: float = 0.0) -> Scores:
-        """Scores of the windows as those of the pairs: the least outside of all windows."""
-        offsets = flat_offsets(self.shapes)
-        values = np.full(offsets[-1], least, np.float32)
-        for matrix, pair, (source, target) in zip(scores, self.pairs, self.starts, strict=True):
-            whole = values[offsets[pair] : offsets[pair + 1]].reshape(self.shapes[pair])
-            whole[target : target + matrix.shape[0], source : source + matrix.shape[1]] = matrix
-        return Scores(values, offsets, self.shapes)
-
-    def sums(self, values: np.ndarray) -> np.ndarray:
-        """float64 (M,): the sums of the windows' values (W,)."""
-        return np.bincount(self.pairs, values, minlength=len(self.shapes))
+    bitext: Bitext  # W windows
+    pairs: np.ndarray  # int64 (W,), the pair that each is a part of, rising
+    starts: np.ndarray  # int64 (W, 2), where it starts in the source and in the target sentence
 
 
 def in_windows(bitext: Bitext, overlap: float = 1.0) -> Windows:
@@ -293,8 +266,7 @@ def in_windows(bitext: Bitext, overlap: float = 1.0) -> Windows:
         overlap: how far the source side of a window reaches into both of its neighbours', in halves of theirs:
             translations need not stand exactly on the diagonal.
     """
-    shapes = bitext.shapes
-    T, L = shapes.T.astype(np.int64)
+    T, L = bitext.shapes.T.astype(np.int64)
     wanted = np.ceil(np.sqrt(T * L / WINDOW)).astype(np.int64)
     counts = np.where(is_long(bitext), np.minimum(wanted, np.minimum(T, L)), 1)
     pairs = np.repeat(np.arange(len(bitext)), counts)
@@ -304,7 +276,7 @@ def in_windows(bitext: Bitext, overlap: float = 1.0) -> Windows:
     high = np.minimum(L, np.ceil((k + 1 + overlap / 2) * L / counts)).astype(np.int64)
     source = _parts(bitext.source, pairs, low, high)
     target = _parts(bitext.target, pairs, k * T // counts, (k + 1) * T // counts)
-    return Windows(Bitext(source, target), pairs, np.stack([low, k * T // counts], axis=1), shapes)
+    return Windows(Bitext(source, target), pairs, np.stack([low, k * T // counts], axis=1))
 
 
 def training_pairs(bitext: Bitext) -> tuple[Bitext, np.ndarray | None]:
@@ -329,28 +301,34 @@ def linked_in_blocks(bitext: Bitext, find: Callable[[Bitext], Linked]) -> Linked
     """
     windows = in_windows(bitext) if is_long(bitext).any() else None
     parts = _in_blocks(bitext if windows is None else windows.bitext, find)
-    if len(parts) == 1:
-        links, probabilities = parts[0]
-    else:
-        links = Links.concatenated([links for links, _ in parts])
-        probabilities = np.concatenate([np.empty(0), *(values for _, values in parts)])
-    return (links, probabilities) if windows is None else windows.merged(links, probabilities)
+    links = parts[0][0] if len(parts) == 1 else Links.concatenated([links for links, _ in parts])
+    probabilities = parts[0][1] if len(parts) == 1 else np.concatenate([values for _, values in parts])
+    if windows is None:
+        return links, probabilities
+    window = links.sentences
+    pairs, sentences = links.pairs + windows.starts[window], windows.pairs[window]
+    order = np.lexsort((pairs[:, 1], pairs[:, 0], sentences))
+    offsets = offsets_of(np.bincount(sentences, minlength=len(bitext)))
+    return Links(pairs[order].astype(np.int32), offsets), probabilities[order]
 
 
 def scores_in_windows(bitext: Bitext, find: Callable[[Bitext], Scores], least: float = 0.0) -> Scores:
     """The scores of a bitext; those of long pairs are found in windows, and the least far from the diagonal."""
     if not is_long(bitext).any():
         return find(bitext)
-    windows = in_windows(bitext)
-    return windows.scores(find(windows.bitext), least)
+    windows, shapes, offsets = in_windows(bitext), bitext.shapes, flat_offsets(bitext.shapes)
+    values = np.full(offsets[-1], least, np.float32)
+    for matrix, pair, (source, target) in zip(find(windows.bitext), windows.pairs, windows.starts, strict=True):
+        whole = values[offsets[pair] : offsets[pair + 1]].reshape(shapes[pair])
+        whole[target : target + matrix.shape[0], source : source + matrix.shape[1]] = matrix
+    return Scores(values, offsets, shapes)
 
 
 def sums_in_windows(bitext: Bitext, find: Callable[[Bitext], np.ndarray]) -> np.ndarray:
     """float64 (M,): a value of each pair; that of a long one is the sum of its windows', which do not overlap."""
     windows = in_windows(bitext, overlap=0.0) if is_long(bitext).any() else None
-    parts = _in_blocks(bitext if windows is None else windows.bitext, find)
-    values = np.concatenate([np.empty(0), *parts])
-    return values if windows is None else windows.sums(values)
+    values = np.concatenate(_in_blocks(bitext if windows is None else windows.bitext, find))
+    return values if windows is None else np.bincount(windows.pairs, values, minlength=len(bitext))
 
 
 def _in_blocks(bitext: Bitext, find: Callable[[Bitext], Result]) -> list[Result]:

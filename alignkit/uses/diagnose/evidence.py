@@ -184,7 +184,7 @@ def agreement_of_directions(model: BidirectionalHMM, bitext: Bitext, threads: in
     for low in range(0, len(bitext), _BLOCK):
         block = bitext.block(low, min(low + _BLOCK, len(bitext)))
         forward, reverse = (
-            posteriors(block, model, shares, threads)[0].values >= LIKELY for shares in (FORWARD, REVERSE)
+            posteriors(block, model, direction, threads)[0].values >= LIKELY for direction in (FORWARD, REVERSE)
         )
         both += int((forward & reverse).sum())
         each += int(forward.sum()) + int(reverse.sum())

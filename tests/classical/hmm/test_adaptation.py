@@ -5,15 +5,16 @@ from dataclasses import replace
 import naive_hmm as naive
 import numpy as np
 import pytest
-from planted import bitext_of, error_rate, inflected_pairs, random_pairs, scrambled
+from planted import bitext_of, error_rate, expected_links, inflected_pairs, random_pairs, scrambled
 
 from alignkit.classical.cooccurrence import IndexedBitext
 from alignkit.classical.hmm.adaptation import ADAPTATION_SETTINGS, Adapter
-from alignkit.classical.hmm.background import FEW, LEAST_COUNT, BackgroundModel, BackgroundPairs
+from alignkit.classical.hmm.background import LEAST_COUNT, BackgroundModel, BackgroundPairs
 from alignkit.classical.hmm.hmm import HMMEstimation
 from alignkit.classical.hmm.joint import fit_joint, load_joint
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
 from alignkit.classical.hmm.views import View
+from alignkit.classical.hmm.word_classes import FEW
 from alignkit.errors import InputError
 from alignkit.kernels.hmm_e_step import BOTH
 from alignkit.kernels.hmm_m_step import SOME
@@ -111,7 +112,7 @@ class Joined:
         for i, o, n in zip(rows, table.columns.tolist(), model.counts.pairs.tolist(), strict=True):
             self.counts[(known_names[0][i], known_names[1][o])[turn]] += n
         self.met = set()
-        links = estimation.expected_links()
+        links = expected_links(estimation)
         self.fertilities = {word: np.zeros(FERTILITIES) for word in self.x}
         for m, matrix in enumerate(links):
             source, target = bitext.source.words(m), bitext.target.words(m)
@@ -159,10 +160,10 @@ class Joined:
         """
         own, parameters = self.estimation.expectation.transitions[self.side], self.model.directions[self.side]
         jumps = sum(self.model.counts.pairs.tolist())
-        sentences = jumps * own.initial_shares.max() / own.jump_shares.max()
+        sentences = jumps * own.initial_divisors.max() / own.jump_divisors.max()
         weights = (
-            (own.jumps + jumps * parameters.transition) / (own.jump_shares + jumps),
-            (own.initial + sentences * parameters.initial) / (own.initial_shares + sentences),
+            (own.jumps + jumps * parameters.transition) / (own.jump_divisors + jumps),
+            (own.initial + sentences * parameters.initial) / (own.initial_divisors + sentences),
         )
         return [each / each.sum() for each in weights]
 
@@ -188,7 +189,7 @@ def test_the_m_step_is_that_of_the_counts_of_model_and_text_joined(side):
     transition, initial = joined.transitions()
     estimation.m_step()
 
-    found = estimation.parameters(side)
+    table, _, (found,) = estimation.release(side)
     null_total = sum(joined.null.values()) + settings.null_prior * len(joined.y)
     assert set(joined.null) > set(joined.y)  # the model has words of its own
     assert estimation.directions[side].null_total == pytest.approx(null_total, rel=1e-4)
@@ -214,7 +215,7 @@ def test_the_m_step_is_that_of_the_counts_of_model_and_text_joined(side):
     elsewhere = [n for (x, y), n in joined.counts.items() if x in of_row and y not in of_row[x]]
     assert sum(elsewhere) > 5  # the model has other pairs of the text's words
     assert found.emission_floor == pytest.approx([settings.dirichlet / totals[x] for x in joined.x], rel=1e-3)
-    table, found_emission = estimation.estimated_pairs.table, {}
+    found_emission = {}
     rows = np.repeat(np.arange(table.shape[0]), np.diff(table.offsets)).tolist()
     for i, o, p in zip(rows, table.columns.tolist(), found.emission.tolist(), strict=True):
         found_emission[(joined.names[0][i], joined.names[1][o])[:: -1 if side else 1]] = p

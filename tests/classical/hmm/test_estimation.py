@@ -1,11 +1,12 @@
 """EM of the hidden Markov aligners: expectations, counts, priors, fertility."""
 
 import math
+from dataclasses import replace
 
 import naive_hmm as naive
 import numpy as np
 import pytest
-from planted import bitext_of, hmm_of_one_pair, random_pairs
+from planted import bitext_of, expected_links, hmm_of_one_pair, random_pairs
 
 from alignkit.classical.hmm import model as fitted_model
 from alignkit.classical.hmm.background import fertility_counts
@@ -16,10 +17,10 @@ from alignkit.kernels.hmm_e_step import BOTH, FORWARD, REVERSE
 from alignkit.kernels.hmm_rows import FERTILITIES
 
 
-def estimation_of(pairs, settings, shares=FORWARD, lexical=0, iterations=0):
+def estimation_of(pairs, settings, pool=FORWARD, lexical=0, iterations=0):
     """(bitext, an estimation after so many iterations without transitions, and with them)."""
     bitext = bitext_of(pairs)
-    model = HMMEstimation(bitext, settings, shares, 1)
+    model = HMMEstimation(bitext, settings, pool, 1)
     model.initialise()
     for step in range(lexical + iterations):
         if step == lexical:
@@ -29,9 +30,8 @@ def estimation_of(pairs, settings, shares=FORWARD, lexical=0, iterations=0):
     return bitext, model
 
 
-def as_dict(bitext, model, values):
-    """{(i, o): value} from values float32 (K,) of word pairs."""
-    table = model.estimated_pairs.table
+def as_dict(bitext, table, values):
+    """{(i, o): value} from values float32 (K,) of the word pairs of a table."""
     rows = np.repeat(np.arange(table.shape[0]), np.diff(table.offsets))
     source, target = bitext.source.vocabulary, bitext.target.vocabulary
     keys = zip(rows.tolist(), table.columns.tolist(), strict=True)
@@ -39,11 +39,11 @@ def as_dict(bitext, model, values):
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-@pytest.mark.parametrize("shares", [FORWARD, REVERSE])
-def test_the_likelihood_rises_at_every_step_of_em(seed, shares):
+@pytest.mark.parametrize("pool", [FORWARD, REVERSE])
+def test_the_likelihood_rises_at_every_step_of_em(seed, pool):
     bitext = bitext_of(random_pairs(seed, pairs=120))
     settings = HMMSettings(lexical_iterations=4, iterations=12)
-    history = estimate(HMMEstimation(bitext, settings, shares, 1))
+    history = estimate(HMMEstimation(bitext, settings, pool, 1))
     assert len(history) == 17
     # With equal weights the HMM is IBM Model 1, so the likelihood goes on from where that left it.
     assert (np.diff(history) > -1e-6 * abs(history[0])).all()
@@ -66,8 +66,8 @@ def test_without_transitions_it_is_ibm_model_1_with_a_fixed_null(prior, exclude)
     share = leave_one_out_share(bitext) if exclude else 0.0
     trans, null, history = naive.lexical_em(pairs, 3, 0.2, len(bitext.target.vocabulary), prior, share)
     model.add_transitions()  # which a complete set of parameters has
-    parameters = model.parameters(0)
-    found = as_dict(bitext, model, parameters.emission)
+    table, _, (parameters,) = model.release(0)
+    found = as_dict(bitext, table, parameters.emission)
     assert found == pytest.approx(trans, abs=2e-4)
     for word, value in null.items():
         assert parameters.null[bitext.target.vocabulary.id(word)] == pytest.approx(value, abs=1e-4)
@@ -80,17 +80,18 @@ def test_the_last_e_step_takes_out_a_larger_own_part(least):
     pairs = random_pairs(5, pairs=60)
     pairs += pairs[:20]
     settings = HMMSettings(null_probability=0.2, dirichlet=0.3, null_prior=0.3, leave_one_out=True)
+    settings = replace(settings, least_own=least)
     bitext, model = estimation_of(pairs, settings, lexical=3)
     share = leave_one_out_share(bitext)
     *_, history = naive.lexical_em(pairs, 4, 0.2, len(bitext.target.vocabulary), 0.3, share, least)
-    model.e_step(last=FORWARD._replace(least_own=least))
+    model.e_step(last=FORWARD)
     assert model.log_likelihood == pytest.approx(history[-1], rel=1e-5)
 
 
 def test_counts_are_sums_of_links():
     bitext, model = estimation_of(random_pairs(3), HMMSettings(), BOTH, lexical=1, iterations=1)
     model.e_step()
-    matrices, counts, totals = model.expected_links(), {}, {}
+    matrices, counts, totals = expected_links(model), {}, {}
     for m in range(len(bitext)):
         for t, o in enumerate(bitext.target.words(m)):
             for j, i in enumerate(bitext.source.words(m)):
@@ -98,16 +99,18 @@ def test_counts_are_sums_of_links():
                 totals[i] = totals.get(i, 0.0) + float(matrices[m][t, j])
     model.m_step()
     expected = {(i, o): n / totals[i] for (i, o), n in counts.items()}
-    assert as_dict(bitext, model, model.parameters(0).emission) == pytest.approx(expected, abs=1e-4)
+    table, _, (parameters,) = model.release(0)
+    assert as_dict(bitext, table, parameters.emission) == pytest.approx(expected, abs=1e-4)
 
 
 def test_the_reverse_direction_is_the_forward_one_of_the_reversed_text():
     text = random_pairs(9, pairs=100)
     _, reverse = estimation_of(text, HMMSettings(), REVERSE, lexical=2, iterations=2)
     _, forward = estimation_of([(y, x) for x, y in text], HMMSettings(), lexical=2, iterations=2)
-    assert np.allclose(reverse.parameters(1).transition, forward.parameters(0).transition, atol=1e-4)
-    for one, other in zip(reverse.expected_links(), forward.expected_links(), strict=True):
+    for one, other in zip(expected_links(reverse), expected_links(forward), strict=True):
         assert np.allclose(one.T, other, atol=1e-4)
+    of_reverse, of_forward = reverse.release(1).directions[0], forward.release(0).directions[0]
+    assert np.allclose(of_reverse.transition, of_forward.transition, atol=1e-4)
 
 
 def started(numbers, p0, settings=None, final=None):
@@ -131,16 +134,16 @@ def test_the_m_step_of_transitions(T, L):
     end = lambda d: float(final[d])  # noqa: E731
     expected = naive.posteriors(emission.tolist(), null.tolist(), jump, start, 0.3, end)
     model.e_step()
-    assert np.allclose(model.expected_links()[0], expected[1], atol=2e-3)
+    assert np.allclose(expected_links(model)[0], expected[1], atol=2e-3)
     assert model.log_likelihood == pytest.approx(expected[0], abs=1e-4)
     counts = model.expectation.transitions[0]
     for d, number in expected[3].items():
         assert counts.jumps[WIDTH + d] == pytest.approx(number, abs=5e-4)
-        assert counts.jump_shares[WIDTH + d] == pytest.approx(expected[4][d], rel=2e-3, abs=1e-4)
-    assert counts.initial_shares[:L] == pytest.approx(1 / initial[:L].sum(), rel=1e-4)
-    assert counts.final_shares[:L] == pytest.approx(1 / final[:L].sum(), rel=1e-4)
+        assert counts.jump_divisors[WIDTH + d] == pytest.approx(expected[4][d], rel=2e-3, abs=1e-4)
+    assert counts.initial_divisors[:L] == pytest.approx(1 / initial[:L].sum(), rel=1e-4)
+    assert counts.final_divisors[:L] == pytest.approx(1 / final[:L].sum(), rel=1e-4)
     model.m_step()
-    parameters = model.parameters(0)
+    parameters = model.release(0).directions[0]
     assert np.allclose(parameters.initial[:L] / parameters.initial[:L].sum(), expected[5], atol=1e-3)
     assert np.allclose(parameters.final[:L] / parameters.final[:L].sum(), expected[6], atol=1e-3)
     if T > 1:
@@ -191,7 +194,7 @@ def test_posteriors_sum_to_one_where_jumps_are_next_to_impossible():
     transition[WIDTH + 1] = 1.0
     model = started((emission, np.full(words, 1e-25), transition, np.ones(WIDTH + 1)), 0.05)
     model.e_step()
-    assert model.expected_links()[0].sum(axis=1) == pytest.approx(np.ones(words), abs=1e-3)
+    assert expected_links(model)[0].sum(axis=1) == pytest.approx(np.ones(words), abs=1e-3)
 
 
 @pytest.mark.parametrize("side", [0, 1])
@@ -202,7 +205,7 @@ def test_fertilities_are_poisson_binomial(side, longest):
     pairs = [*random_pairs(4, longest=longest), (["s0"], ["t0"] * 12), (["s0"] * 12, ["t0"])]
     bitext, model = estimation_of(pairs, settings, BOTH, iterations=1)
     model.e_step()
-    matrices, corpus = model.expected_links(), (bitext.source, bitext.target)[side]
+    matrices, corpus = expected_links(model), (bitext.source, bitext.target)[side]
     counts = np.zeros((len(corpus.vocabulary), FERTILITIES))
     for m in range(len(bitext)):
         for word, chances in zip(corpus[m].tolist(), matrices[m] if side else matrices[m].T, strict=True):
@@ -210,7 +213,7 @@ def test_fertilities_are_poisson_binomial(side, longest):
     model.m_step()
     general = counts.sum(axis=0) + 0.5
     expected = counts + settings.fertility_prior * general / general.sum()
-    found = model.parameters(side).fertility
+    found = model.release(side).directions[0].fertility
     assert np.allclose(found, expected[:, 1:] / expected[:, :-1], rtol=2e-2, atol=1e-3)
     assert counts[:, -1].max() > 0.1
 
@@ -219,7 +222,7 @@ def test_fertilities_are_poisson_binomial(side, longest):
 def test_transitions_start_with_weights_that_fall_on_both_sides(reach):
     _, model = estimation_of([(["a"], ["x"])], HMMSettings(reach=reach))
     model.add_transitions()
-    found = model.parameters(0)
+    found = model.release(0).directions[0]
     if not reach:
         assert set(found.transition.tolist()) == {1.0}
         return
@@ -230,7 +233,7 @@ def test_transitions_start_with_weights_that_fall_on_both_sides(reach):
 
 def test_impossible_parameters_are_errors():
     _, model = estimation_of(random_pairs(2), JOINT_SETTINGS, BOTH, iterations=1)
-    parameters = model.parameters(0)
+    parameters = model.release(0).directions[0]
     arrays = parameters.arrays
     for name, bad in (
         ("transition", parameters.transition * 0),

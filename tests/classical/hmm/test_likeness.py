@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from planted import bitext_of, random_pairs
+from planted import bitext_of, expected_links, random_pairs
 
 from alignkit.classical.hmm import views as windows
 from alignkit.classical.hmm.hmm import HMMEstimation
@@ -60,7 +60,7 @@ def test_a_ratio_multiplies_the_probability_of_its_link(forward):
     model = HMMEstimation(bitext, settings, FORWARD if forward else REVERSE, 1, levels=levels)
     model.initialise()
     model.e_step()
-    found, place = model.expected_links().values, 0
+    found, place = expected_links(model).values, 0
     for source, target in pairs:
         size, shape = len(source) * len(target), (len(target), len(source))
         factors = LevelRatios(levels, bitext.shapes, 1.0).ratios[levels[place : place + size]].reshape(shape)

@@ -66,10 +66,10 @@ def test_a_model_pools_the_posteriors_of_its_directions():
     model = fit_joint(bitext, fertility=0.0, threads=1)  # without it a direction needs nothing of the other
     words = model.words
     ids, directions = words.ids(bitext), []
-    for shares in (FORWARD, REVERSE):
-        probabilities, is_new = pair_probabilities(bitext, words, ids, shares, 1, compare_spelling=False)
+    for pool in (FORWARD, REVERSE):
+        probabilities, is_new = pair_probabilities(bitext, words, ids, pool, 1, compare_spelling=False)
         words.unknown_pairs.add(bitext, ids, is_new, probabilities, 1)
-        directions.append(last_links(bitext, words, ids, shares, probabilities, 1)[0])
+        directions.append(last_links(bitext, words, ids, pool, probabilities, 1)[0])
     forward, reverse = directions
     log_odds = words.log_odds(bitext, are_words=False)  # nothing is taken out of the counts
     probabilities = into_probabilities(words.log_odds(bitext, are_words=False))

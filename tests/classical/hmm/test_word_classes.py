@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from planted import bitext_of
 
-from alignkit.classical.hmm.pseudo_counts import BackOff, affix_classes
+from alignkit.classical.hmm.word_classes import BackOff, affix_classes
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.text.vocabulary import Vocabulary
 
@@ -31,7 +31,8 @@ def test_back_off_is_what_other_words_of_the_classes_say(threads):
     frequencies = [np.bincount(side.tokens) for side in sides]
     found, rows = np.zeros((len(met), 3), np.float32), TableRows(offsets, o.astype(np.int32), values)
     for affix in (slice(3), slice(-3, None)):
-        BackOff(bitext, affix, 1.0, frequencies).add(rows, totals, found, threads)
+        source, target = (affix_classes(side.vocabulary, affix) for side in sides)
+        BackOff((source, target), 1.0, frequencies).add(rows, totals, found, threads)
     words = [(sides[0].vocabulary[a], sides[1].vocabulary[b]) for a, b in met]
     counts = dict(zip(words, values.tolist(), strict=True))
     frequency = [

@@ -13,7 +13,7 @@ from alignkit.classical.hmm.model import posteriors
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.hmm.views import View, ViewedText
 from alignkit.errors import AlignkitError
-from alignkit.kernels.hmm_e_step import Shares
+from alignkit.kernels.hmm_e_step import FORWARD, REVERSE
 from alignkit.scores import Scores
 from alignkit.uses.diagnose.evidence import ViewVotes, agreement_of_directions, vote
 
@@ -71,10 +71,10 @@ def test_agreement_of_directions_is_that_of_their_links(messy_bitext):
     forward, reverse = (
         {
             (m, *place)
-            for m, matrix in enumerate(posteriors(messy_bitext, model, shares, 1)[0])
+            for m, matrix in enumerate(posteriors(messy_bitext, model, direction, 1)[0])
             for place in np.argwhere(matrix >= 0.5).tolist()
         }
-        for shares in (Shares(1.0, 0.0), Shares(0.0, 1.0))
+        for direction in (FORWARD, REVERSE)
     )
     wanted = 2 * len(forward & reverse) / (len(forward) + len(reverse))
     assert 0.1 < wanted < 0.95
