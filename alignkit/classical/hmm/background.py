@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from alignkit.classical.hmm.model import FittedCounts, FittedHMM, Ids, values_of
+from alignkit.classical.hmm.model import FittedCounts, FittedHMM, Ids, share_of_repetition, values_of
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
 from alignkit.classical.hmm.spelling import (
     are_rare,
@@ -36,8 +36,6 @@ from alignkit.text.vocabulary import Vocabulary
 LEAST_COUNT = 0.05
 #: Models of more letters are those of Chinese and the like, whose words are short; pairs of letters would be many.
 MOST_LETTERS = 1000
-#: A text with this share of types among its tokens, or a higher one, hardly repeats any word.
-UNREPEATED, STEEPNESS = 0.75, 4
 #: A sentence pair with this number of elements (t, l) or more is taken to be one of the text if all its word pairs
 #: met there: in a pair of another text some did not, unless it is short.
 LEAST_ELEMENTS = 20
@@ -255,15 +253,6 @@ class LearnedLetters:
         return spelled(plain_words(vocabulary[int(i)] for i in own), self.alphabet), which
 
 
-def share_of_repetition(ratio: float) -> float:
-    """The share of a link's own expectation that is taken out of the counts that judge it.
-
-    In a text with this number r of types for each token it is 1 - (r / 0.75)^4, at least 0. In a text of a few
-    sentences nearly every link is the only evidence for itself: without it, nothing is left to choose by.
-    """
-    return max(0.0, 1 - (ratio / UNREPEATED) ** STEEPNESS)
-
-
 class LeaveOneOut:
     """Judges sentence pairs of the text that a model was fitted on by the counts of the others.
 
@@ -304,23 +293,17 @@ class LeaveOneOut:
         if not is_own.any() or self.share <= 0:
             return
         chosen = np.flatnonzero(is_own)
-        part = bitext.take(chosen)
-        starts = flat_offsets(part.shapes)
+        own_text = bitext.take(chosen)
+        starts = flat_offsets(own_text.shapes)
         for low, high in blocks_of_size(starts, CHANGED_ELEMENTS):
-            inner = starts[low : high + 1] - starts[low]
-            places = in_runs(offsets[chosen[low:high]], np.diff(inner))
-            self._take_out(part.block(low, high), ids, places, probabilities, threads)
-
-    def _take_out(
-        self, part: Bitext, ids: Ids, places: np.ndarray, probabilities: np.ndarray, threads: int
-    ) -> None:
-        """:meth:`take_out` of pairs of the model's text, whose elements are at ``places``."""
-        values = table_values(self.model.table.with_values(self.counts.pairs), part, *ids, threads)
-        own = self.share * np.minimum(values, 1).astype(np.float64)
-        tokens = tokens_of_elements(part, np.arange(len(own)))
-        for side, direction in enumerate(self.model.directions):
-            # The floor is the pseudo-count of every pair, divided by the word's count.
-            floor = direction.emission_floor[ids[side][tokens[side]]].astype(np.float64)
-            totals = JOINT_SETTINGS.dirichlet / np.maximum(floor, TINY)
-            others = probabilities[places, 1 + side] * totals - own
-            probabilities[places, 1 + side] = np.maximum(others, TINY) / np.maximum(totals - own, TINY)
+            part = own_text.block(low, high)
+            places = in_runs(offsets[chosen[low:high]], np.diff(starts[low : high + 1]))
+            values = table_values(self.model.table.with_values(self.counts.pairs), part, *ids, threads)
+            own = self.share * np.minimum(values, 1).astype(np.float64)
+            tokens = tokens_of_elements(part, np.arange(len(own)))
+            for side, direction in enumerate(self.model.directions):
+                # The floor is the pseudo-count of every pair, divided by the word's count.
+                floor = direction.emission_floor[ids[side][tokens[side]]].astype(np.float64)
+                totals = JOINT_SETTINGS.dirichlet / np.maximum(floor, TINY)
+                others = probabilities[places, 1 + side] * totals - own
+                probabilities[places, 1 + side] = np.maximum(others, TINY) / np.maximum(totals - own, TINY)

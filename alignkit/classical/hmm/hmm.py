@@ -11,7 +11,7 @@ import numpy as np
 from alignkit.aligner import Aligner
 from alignkit.classical.cooccurrence import HMM as MEMORY
 from alignkit.classical.cooccurrence import PairTable, check_memory, token_index
-from alignkit.classical.hmm.background import BackgroundModel, share_of_repetition
+from alignkit.classical.hmm.background import BackgroundModel
 from alignkit.classical.hmm.model import (
     WIDTH,
     FittedHMM,
@@ -19,6 +19,7 @@ from alignkit.classical.hmm.model import (
     expect,
     log_likelihoods,
     posteriors,
+    share_of_repetition,
     text_arrays,
     uniform_direction,
     unpack_hmm,
@@ -140,38 +141,28 @@ class HMMEstimation:
         for side in (0, 1):
             states, emitted, tokens = self.types[side], self.types[1 - side], len(self.sides[1 - side].tokens)
             direction = uniform_direction(states, emitted, tokens, self.settings.null_probability)
-            parameters = None
-            if self.start is not None:
-                parameters = (self.start.forward, self.start.reverse)[side]
-            if self.start is not None and parameters is not None:
-                direction = direction._replace(
-                    transition=parameters.transition, initial=parameters.initial, final=parameters.final
-                )
-            if self.background is not None:
-                assert parameters is not None
-                null, elsewhere = self._null_of_background(side)
-                null = null + self.settings.null_prior
-                direction = direction._replace(
-                    totals=totals[side],
-                    null=null.astype(np.float32),
-                    null_total=float(null.sum()) + elsewhere,
-                    fertility=values_of(parameters.fertility, self.ids[side], unknown=1),
-                )
-            elif self.start is not None and parameters is not None:
+            own = None if self.start is None else (self.start.forward, self.start.reverse)[side]
+            if self.start is not None and own is not None:
                 words = self.start.source, self.start.target
-                self.pairs.counts[:, 1 + side] = start_values(
-                    self.start.table,
-                    words,
-                    parameters.emission,
-                    self.bitext,
-                    self.pairs.rows,
-                    by_target=bool(side),
-                )
-                direction = direction._replace(
-                    totals=np.ones(states, np.float32),
-                    null=start_null(parameters.null, words[1 - side], self.sides[1 - side].vocabulary),
-                    null_total=1.0,
-                )
+                direction = direction._replace(transition=own.transition, initial=own.initial, final=own.final)
+                if self.background is not None:
+                    null, elsewhere = self._null_of_background(side)
+                    null = null + self.settings.null_prior
+                    direction = direction._replace(
+                        totals=totals[side],
+                        null=null.astype(np.float32),
+                        null_total=float(null.sum()) + elsewhere,
+                        fertility=values_of(own.fertility, self.ids[side], unknown=1),
+                    )
+                else:
+                    self.pairs.counts[:, 1 + side] = start_values(
+                        self.start.table, words, own.emission, self.bitext, self.pairs.rows, by_target=bool(side)
+                    )
+                    direction = direction._replace(
+                        totals=np.ones(states, np.float32),
+                        null=start_null(own.null, words[1 - side], self.sides[1 - side].vocabulary),
+                        null_total=1.0,
+                    )
             directions.append(direction)
         self.directions = directions[0], directions[1]
 
@@ -433,7 +424,7 @@ def fertility_factors(counts: np.ndarray, settings: HMMSettings) -> np.ndarray:
 def leave_one_out_share(bitext: Bitext) -> float:
     """The share of a link's own expectation that is taken out of the counts that judge it.
 
-    :func:`alignkit.classical.hmm.background.share_of_repetition` of the larger of both sides' ratios of types to
+    :func:`alignkit.classical.hmm.model.share_of_repetition` of the larger of both sides' ratios of types to
     tokens, each pair counted once however often it is there.
     """
     weights, ratios = 1 / np.maximum(bitext.copies, 1), []

@@ -13,7 +13,7 @@ What it adds to the HMM of Vogel, Ney and Tillmann (1996), each of which lowers 
   that correspond letter by letter, as names in different alphabets do (:mod:`alignkit.classical.hmm.spelling`).
 - **Punctuation** is seldom linked to words.
 - **Back-off.** Pseudo-counts from the translations of words with the same first or last letters, less those of the
-  word itself (:class:`alignkit.classical.hmm.pseudo_counts.BackOff`).
+  word itself (:class:`alignkit.classical.hmm.word_classes.BackOff`).
 - **Fertility** (Brown et al. 1993, IBM Model 3), as a factor for one more link of a word, given the expected
   number of its others (mean field).
 - **Views learn from each other** in small texts, one after another: what the models of the others say of a link is
@@ -260,10 +260,16 @@ class JointHMM(Aligner):
     def __post_init__(self) -> None:
         if not self.models or len(self.models) != len(self.views):
             raise ValueError("every view needs a model")
-        words = self.models[0]
-        for each in (self.attachment, self.phrase_edges):
+        words, edges, attachment = self.models[0], self.phrase_edges, self.attachment
+        for each in (attachment, edges):
             if each and (len(each.source), len(each.target)) != (len(words.source), len(words.target)):
                 raise ValueError("every word needs a direction of attachment, and a phrase edge")
+        if edges and not all(((side > 0) & (side < 1)).all() for side in (edges.source, edges.target)):
+            raise ValueError("phrase edges must lie between 0 and 1")
+        if attachment and not all(
+            np.isin(side, (-1, 0, 1)).all() for side in (attachment.source, attachment.target)
+        ):
+            raise ValueError("directions of attachment must be -1, 0 or 1")
         if not 0 <= self.threshold <= 1:
             raise ValueError("the threshold must lie between 0 and 1")
 
@@ -518,40 +524,47 @@ def fit_joint(
     0-0 1-1
     0-0 1-1
     """
+    # The views of the text, and the settings of each one's estimation.
     text, chosen = training_pairs(bitext)
     if chosen is not None:  # all views link long pairs too, which takes most of the time
         share_of_text *= matrix_elements(text) / matrix_elements(bitext)
     plans = plan_views(text, settings, quality, views, start, prior is not None, share_of_text, options)
     views, count = tuple(view for view, _ in plans), thread_count(threads)
     levels = None if embeddings is None else embeddings.levels(text, count, progress)
+
     # Each view is fitted once, words last; views that learn from each other begin with a rough model of words.
-    steps = [(n, plans[n][1], f"view {n + 1}") for n in (*range(1, len(views)), 0)]
+    fits = [(n, plans[n][1], f"view {n + 1}") for n in (*range(1, len(views)), 0)]
     words, is_alone = plans[0][1], len(views) == 1 or levels is not None or start is not None
     learn = not is_alone and words.co_training > 0 and matrix_elements(text) < SMALL_TEXT * share_of_text
     if learn:
         lexical = min(words.lexical_iterations, CO_TRAINED_LEXICAL)
         likeness = words.co_training
-        steps = [(n, replace(own, lexical_iterations=lexical, likeness=likeness), name) for n, own, name in steps]
-        steps.insert(0, (0, replace(words, iterations=ROUGH_ITERATIONS), "rough view 1"))
+        fits = [(n, replace(own, lexical_iterations=lexical, likeness=likeness), name) for n, own, name in fits]
+        fits.insert(0, (0, replace(words, iterations=ROUGH_ITERATIONS), "rough view 1"))
+
     models: dict[int, BidirectionalHMM] = {}
     latest: dict[int, np.ndarray] = {}  # the log-odds of links by the last fit of each view, if views learn
     total: Scores | None = None
-    for step, (n, own_settings, name) in enumerate(steps):
+    for step, (n, own_settings, name) in enumerate(fits):
+        # The text in the units of the view.
         viewed = ViewedText(views[n], text)
         for side in (text.source, text.target):
             side.vocabulary.forget_strings()  # several times as large as the vocabulary
-        # What the other views say of a link is evidence for it, as its embeddings are.
+        # Evidence for single links: how alike their embeddings are, or what the other views say of them.
         others = [each for k, each in latest.items() if k != n]
-        given = levels_of_links(reduce(np.add, others) / np.float32(len(others))) if others else levels
+        evidence = levels_of_links(reduce(np.add, others) / np.float32(len(others))) if others else levels
+        # Priors, and EM in both directions.
+        report = progress_of_view(progress, step, [each for _, each, _ in fits], name)
         model, log_odds = fit_view(
             viewed,
             own_settings,
             count,
-            None if progress is None else progress_of_view(progress, step, [each for _, each, _ in steps], name),
+            report,
             prior=prior if viewed.view.has_words else None,
             start=None if start is None else start.models[n],
-            levels=None if given is None else viewed.levels(given, count),
+            levels=None if evidence is None else viewed.levels(evidence, count),
         )
+        # The views' opinions of a link are pooled: the mean of the log-odds of links between words.
         log_odds = viewed.of_words(log_odds, count)
         if learn:
             latest[n] = log_odds.values.copy()
@@ -561,12 +574,12 @@ def fit_joint(
                 total = log_odds
             else:
                 total.values[:] += log_odds.values
-        del model, log_odds, viewed, given  # as large as all that the next fit keeps
-    # The views' opinions of a link are pooled: the mean of their log-odds.
+        del model, log_odds, viewed, evidence  # as large as all that the next fit keeps
     if total is None or (chosen is not None and not chosen.any()):
         total = Scores.from_matrices([])
     total.values[:] /= np.float32(len(views))
-    # Log-odds become probabilities, given the links beside them.
+
+    # Log-odds become probabilities, given the links beside them; words without a counterpart are attached.
     phrase_edges = attachment = None
     seen, has_words = ViewedText(views[0], text).bitext, views[0].has_words
     if has_words:
@@ -715,9 +728,9 @@ def settings_of_view(settings: HMMSettings, view: View) -> HMMSettings:
     )
 
 
-def progress_of_view(progress: Progress, n: int, plans: list[HMMSettings], name: str) -> Progress:
+def progress_of_view(progress: Progress | None, n: int, plans: list[HMMSettings], name: str) -> Progress | None:
     """Progress of the n-th of several fits with these settings, which has this name."""
-    if len(plans) == 1:
+    if progress is None or len(plans) == 1:
         return progress
     steps = [plan.lexical_iterations + plan.iterations for plan in plans]
     before, total = sum(steps[:n]), sum(steps)

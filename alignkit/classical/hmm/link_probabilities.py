@@ -97,10 +97,6 @@ class PhraseEdges:
     source: np.ndarray
     target: np.ndarray
 
-    def __post_init__(self) -> None:
-        if not all(((side > 0) & (side < 1)).all() for side in (self.source, self.target)):
-            raise ValueError("phrase edges must lie between 0 and 1")
-
     @classmethod
     def of_text(cls, bitext: Bitext) -> Self:
         """Those of the words of a text, M pairs, in lower case if case is folded."""
@@ -158,10 +154,6 @@ class Attachment:
 
     source: np.ndarray
     target: np.ndarray
-
-    def __post_init__(self) -> None:
-        if not (np.isin(self.source, (-1, 0, 1)).all() and np.isin(self.target, (-1, 0, 1)).all()):
-            raise ValueError("directions of attachment must be -1, 0 or 1")
 
     @classmethod
     def of_links(cls, bitext: Bitext, probabilities: Scores, threads: int) -> Self:

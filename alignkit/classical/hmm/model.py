@@ -39,6 +39,8 @@ BLOCKS = 64
 COUNTED_PAIRS = 40_000
 # Fertility needs the links of the other words: they are found without it first, and then this many times with it.
 ROUNDS = 2
+#: A text with this share of types among its tokens, or a higher one, hardly repeats any word.
+UNREPEATED, STEEPNESS = 0.75, 4
 
 #: The numbers of some source and some target words, -1 for unknown ones.
 Ids = tuple[np.ndarray, np.ndarray]
@@ -222,6 +224,15 @@ def values_of(values: np.ndarray, ids: np.ndarray, unknown: float = 0) -> np.nda
     out, is_known = np.full((len(ids), *values.shape[1:]), unknown, values.dtype), ids >= 0
     out[is_known] = values[ids[is_known]]
     return out
+
+
+def share_of_repetition(ratio: float) -> float:
+    """The share of a link's own expectation that is taken out of the counts that judge it.
+
+    In a text with this number r of types for each token it is 1 - (r / 0.75)^4, at least 0. In a text of a few
+    sentences nearly every link is the only evidence for itself: without it, nothing is left to choose by.
+    """
+    return max(0.0, 1 - (ratio / UNREPEATED) ** STEEPNESS)
 
 
 def text_arrays(bitext: Bitext, copies: np.ndarray | None = None) -> TextArrays:

@@ -145,7 +145,7 @@ def vote(
     kinds = [bool(view.subwords) for view in views]
     attachment = cohesion = None
     for n, view in enumerate(views):
-        report = None if progress is None else progress_of_view(progress, n, plans, f"view {n + 1}")
+        report = progress_of_view(progress, n, plans, f"view {n + 1}")
         viewed = ViewedText(view, text)
         alike = None if levels is None else viewed.levels(levels, thread_count(threads))
         model, log_odds = fit_view(viewed, plans[n], thread_count(threads), report, levels=alike)
