@@ -572,12 +572,12 @@ def fit_hmm(
     text, _ = training_pairs(lowercased(bitext) if settings.fold_case else bitext)
     model = HMMEstimation(text, settings, FORWARD, thread_count(threads), prior, start)
     likelihoods = estimate(model, progress)
-    estimated = model.release(0)
+    table, _, (forward,) = model.release(0)
     return HMM(
         text.source.vocabulary,
         text.target.vocabulary,
-        estimated.table,
-        *estimated.directions,
+        table,
+        forward,
         fold_case=settings.fold_case,
         log_likelihood=likelihoods,
         threads=threads,

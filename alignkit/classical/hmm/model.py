@@ -300,7 +300,9 @@ def expect(
         for span in ranges
     }
     changes = run_blocks(
-        lambda *span: expect_links(*span, text, links, directions, pool, options, likelihood, counts[span]),
+        lambda low, high: expect_links(
+            low, high, text, links, directions, pool, options, likelihood, counts[low, high]
+        ),
         ranges,
         threads,
     )

@@ -90,7 +90,8 @@ class PairCounts:
         if prior is not None and settings.fold_case:
             prior = prior.lowercased
         self.lexicon = None if prior is None else prior.pseudo_counts(bitext, self.rows)
-        self.transliteration, self.spelled = None, (np.empty(0, np.int64), np.empty((0, 1), np.float32))
+        self.transliteration: Transliteration | None = None
+        self.spelled = np.empty(0, np.int64), np.empty((0, 1), np.float32)
         if settings.spelling > 0:
             letters = letters_of(bitext.source.vocabulary, bitext.target.vocabulary)
             places, alike = spelling_counts(letters, self.rows, threads)
@@ -104,7 +105,7 @@ class PairCounts:
             self.counts[places, 1:] += spelled
 
         affixes, vocabularies = settings.affix_slices, [side.vocabulary for side in sides]
-        self.back_off = []
+        self.back_off = list[BackOff]()
         for n, affix in enumerate(affixes if settings.back_off > 0 else ()):
             source, target = (affix_classes(words, affix) for words in vocabularies)
             in_classes = None
