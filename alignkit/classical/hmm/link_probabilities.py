@@ -64,7 +64,7 @@ def levels_of_links(log_odds: np.ndarray) -> np.ndarray:
     is of probabilities from exp(-n / 4) down to exp(-(n + 1) / 4), and the last one of everything below."""
     levels = np.full(len(log_odds), LEVELS - 1, np.uint8)
     seen = np.flatnonzero(log_odds > HARDLY)  # few: the others are no links in either direction
-    levels[seen] = np.minimum(np.log(chances(log_odds[seen])) / np.float32(-STEP), LEVELS - 1)
+    levels[seen] = np.minimum(np.log(1 / (1 + np.exp(-log_odds[seen]))) / np.float32(-STEP), LEVELS - 1)
     return levels
 
 
