@@ -66,7 +66,7 @@ def merge_links(forward, reverse, points):
 
 
 @kernel
-def order_rows(size, L, T, points):
+def fill_order(size, L, T, points):
     """Fills the rest of :class:`Points`, of which none is chosen."""
     links, _, order, starts, waiting, linked_source, linked_target = points
     starts[: T + 3] = 0
@@ -85,7 +85,7 @@ def order_rows(size, L, T, points):
 
 
 @kernel
-def find(s, t, points):
+def find_point(s, t, points):
     """The number of the point (s, t), -1 if there is none."""
     low, end = points.starts[t + 1], points.starts[t + 2]
     high = end
@@ -100,7 +100,7 @@ def find(s, t, points):
 
 
 @kernel
-def choose(k, unlinked, points):
+def choose_point(k, unlinked, points):
     """Choose point k if it is not chosen and has at least so many unlinked words; returns whether it was."""
     if points.states[k] & CHOSEN:
         return False
@@ -126,9 +126,9 @@ def grow(size, neighbours, points):
             for n in range(neighbours):
                 s, t = points.links[k, 0] + STEPS[n, 0], points.links[k, 1] + STEPS[n, 1]
                 if points.waiting[t + 1] > 0:
-                    other = find(s, t, points)
+                    other = find_point(s, t, points)
                     if other >= 0:
-                        grown |= choose(other, 1, points)
+                        grown |= choose_point(other, 1, points)
 
 
 @kernel
@@ -144,9 +144,9 @@ def grow_in_order(size, points):
                 continue
             for n in range(len(STEPS)):
                 s, t = points.links[k, 0] + STEPS[n, 0], points.links[k, 1] + STEPS[n, 1]
-                other = find(s, t, points)
+                other = find_point(s, t, points)
                 if other >= 0 and points.states[other] & CHOSEN:
-                    grown |= choose(k, 1, points)
+                    grown |= choose_point(k, 1, points)
                     break
 
 
@@ -173,10 +173,10 @@ def symmetrize_pairs(low, high, forward, reverse, steps, room, out):
         links = pairs[place : place + len(first) + len(second)]  # all points at first, then the chosen ones
         points = Points(links, states, order, starts, waiting, linked_source, linked_target)
         size, L, T = merge_links(first, second, points)
-        order_rows(size, L, T, points)
+        fill_order(size, L, T, points)
         for k in range(size):
             if from_union or states[k] & BOTH == BOTH:
-                choose(k, 0, points)
+                choose_point(k, 0, points)
         if neighbours and in_order:
             grow_in_order(size, points)
         elif neighbours:
@@ -185,7 +185,7 @@ def symmetrize_pairs(low, high, forward, reverse, steps, room, out):
             for direction in (FORWARD, REVERSE):
                 for n in range(size):
                     if states[order[n]] & direction:
-                        choose(order[n], unlinked, points)
+                        choose_point(order[n], unlinked, points)
         count = 0
         for k in range(size):
             if states[k] & CHOSEN:
