@@ -168,9 +168,9 @@ def test_networks_differ_in_their_heads_only():
     heads = [multihead.random_head(8, seed) for seed in (3, 4)]
     one, other = (multihead.with_heads(start, [head]).state_dict() for head in heads)
     for name, value in one.items():
-        assert torch.equal(value, other[name]) == (name.split(".")[0] not in ("attention", "context")), name
+        assert torch.equal(value, other[name]) == (name.split(".")[0] != "attention"), name
     assert torch.equal(one["attention.queries.0.weight"], heads[0][0].weight)
-    assert torch.equal(other["context.0.weight"], heads[1][1].weight)
+    assert torch.equal(other["attention.projections.0.weight"], heads[1][1].weight)
 
 
 def test_too_few_heads_are_an_error():
