@@ -23,7 +23,7 @@ def model(tmp_path_factory):
                 "-q",
                 *map(str, SAMPLE),
                 "--fit-on",
-                "60%",
+                "300",
                 "--save-model",
                 str(path / "m.npz"),
                 "-o",

@@ -154,7 +154,7 @@ def test_attention_converges_where_the_least_attended_word_does():
 
 @pytest.fixture(scope="module")
 def found():
-    sizes = {"sentences": 80, "dictionary": 1000, "others": 10, "steps": 350, "growth": 1.01, "seeds": 3}
+    sizes = {"sentences": 80, "dictionary": 300, "others": 10, "steps": 350, "growth": 1.01, "seeds": 3}
     return experiment.run_topic_words(
         experiment.TopicWordsSettings(**sizes, width=10, real_sentences=120, real_steps=30, minimum=4)
     )
