@@ -15,6 +15,7 @@ from alignkit.support.threads import blocks, run_blocks, thread_count
 
 #: An index beyond this is refused as a mistake, because the memory needed depends on the largest index.
 MOST_TOKENS = 1 << 24
+_FEWEST_BLOCKS = 1 << 12
 
 
 def product_links(forward: Scores, reverse: Scores, threshold: float) -> Links:
@@ -65,22 +66,21 @@ def symmetrize(
     if heuristic.steps is None:
         return heuristic.load()(forward, reverse)
     most = forward.offsets + reverse.offsets  # where the links of each pair would start if all were kept
-    size = int(np.diff(most).max())
+    size = max(int(np.diff(most).max()), min(height, _FEWEST_BLOCKS)) + 2
     sizes = np.zeros(len(forward), np.int64)
     pairs = np.empty((most[-1], 2), np.int32)
 
     def combine(low: int, high: int) -> None:
         directions = (forward.pairs, forward.offsets), (reverse.pairs, reverse.offsets)
-        room = kernels.Points(
-            pairs,
-            np.empty(size, np.uint8),
-            np.empty(size, np.int32),
-            np.empty(height + 3, np.int32),
-            np.empty(height + 2, np.int32),
-            np.empty(length, np.bool_),
-            np.empty(height, np.bool_),
+        workspace = kernels.Workspace(
+            np.empty((4, size), np.uint64),
+            kernels.BlockLayout(
+                np.empty(size, np.int32), np.empty(size, np.int32), np.empty(height + 3, np.int32)
+            ),
+            np.empty(length // kernels.BLOCK_WIDTH + 1, np.uint64),
+            np.zeros(max(length, height) + 1, np.int32),
         )
-        kernels.symmetrize_pairs(low, high, *directions, heuristic.steps, room, (pairs, sizes))
+        kernels.symmetrize_pairs(low, high, *directions, heuristic.steps, workspace, (pairs, sizes))
 
     threads = thread_count(threads)
     ranges = blocks(np.diff(most), threads)
