@@ -227,6 +227,11 @@ alpha = aligned.score("alpha")
 alignkit.compare({{"a": alpha, "b": [matrix for matrix in alpha]}}, resamples=2)
 alignkit.kendall(alpha, alpha)
 assert run(["report", "--text", {text!r}, {text!r}, "-q", "-o", {out!r}]) == 0
+
+from alignkit.lab.comparison import compare_classical
+from alignkit.lab.heads.ranking import rank_heads
+from alignkit.text.pairs import LinePairs
+compare_classical(LinePairs(["a b", "b"], ["A B", "B"]), threads=1)
 """
     found = loaded_by(code)
     assert "numba" in found

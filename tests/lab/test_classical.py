@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from planted import permuted_copy
@@ -81,16 +78,3 @@ def test_options_of_networks_are_refused(tmp_path, capsys, pairs):
     ):
         assert run_program(["compare", *paths, *options]) == 2
         assert f"{name} goes only with --neural" in capsys.readouterr().err
-
-
-def test_no_torch_is_loaded():
-    code = """
-import sys
-from alignkit.lab.comparison import compare_classical
-from alignkit.lab.heads.ranking import rank_heads
-from alignkit.text.pairs import LinePairs
-compare_classical(LinePairs(["a b", "b"], ["A B", "B"]), threads=1)
-print("torch" in sys.modules)
-"""
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.split()[-1] == "False"
