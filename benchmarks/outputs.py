@@ -179,12 +179,12 @@ class Tries:
         if others:
             return f"left behind {sorted(others)}"
         reached = b"" if way == "/dev/full" else out if output == subprocess.PIPE and not more else named
-        messages = [line for line in error.splitlines() if not line.startswith(b"warning: ")]
+        messages = [line for line in error.splitlines() if b": error: " in line]
         if code == 0 and not messages:
             # What fits into a pipe is written before its reader closes it.
             is_right = whole.startswith(reached) if "reader" in way else reached == whole
             return None if is_right else f"code 0 and {len(reached)} of {len(whole)} bytes"
-        is_error = len(messages) == 1 and messages[0].startswith(b"alignkit") and b": error: " in messages[0]
+        is_error = len(messages) == 1 and error.endswith(messages[0] + b"\n")
         may_fail = way not in ("no standard error", "no standard input") and "reader" not in way
         if not (code == 2 and is_error and may_fail) and not (code == 141 and not messages and "reader" in way):
             return f"code {code}, {error[-500:]!r}"
