@@ -285,8 +285,8 @@ def _row(
             row[column] = math.nan
             # Where a step was not measured, it might be the one.
             if second is not None and second[name].notna().all() and not math.isnan(found[metric.name]):
-                courses = (second[each].tolist() for each in (name, metric.name))
-                xi = contextualised(*courses, found[metric.name])
+                performance, agreement = (second[each].tolist() for each in (name, metric.name))
+                xi = contextualised(performance, agreement, found[metric.name])
                 if xi is None:
                     never.append(column)
                 else:

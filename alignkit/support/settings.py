@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
-from functools import cache
 from math import isfinite
 from numbers import Integral, Real
 from types import NoneType
@@ -82,7 +81,6 @@ def assigned(settings: Settings, assignments: Iterable[str]) -> Settings:
     return _replaced(settings, values)
 
 
-@cache
 def field_types(kind: Any) -> dict[str, Any]:
     """The type of each field of a dataclass, by name."""
     hints = get_type_hints(kind)

@@ -545,8 +545,8 @@ def run_attention_without_lexicon(
     seen = group_effects(steps)
     seen["rank correlation with known words"] = rank_slopes(by_subset(raw, "known"), steps)
     effects = []
-    for name, each in seen.items():
-        value, (low, high) = averaged(each)
+    for name, effect in seen.items():
+        value, (low, high) = averaged(effect)
         effects.append(f"{name} {value:.2f} [{low:.2f}, {high:.2f}]")
     remarks = (
         "place in h, in s: R2 of a linear decoder on other sequences, before the main training. known, emerged, "

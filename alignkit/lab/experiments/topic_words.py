@@ -188,8 +188,9 @@ def derivatives(model: Model, text: Sentences, query: float = 1.0) -> tuple[Mode
         model, text: S models, and their texts.
         query: |q|^2.
     """
-    trained = model.weights if model.trained else ()
-    leaves = v, s, *trained = [part.detach().requires_grad_() for part in (model.v, model.s, *trained)]
+    trained = list(model.weights) if model.trained else []
+    leaves = [part.detach().requires_grad_() for part in (model.v, model.s, *trained)]
+    v, s, *trained = leaves
     first, *second = trained or model.weights
     # The places of the words in the types of all seeds one after another.
     places = text.words + text.types * torch.arange(len(text.words)).view(-1, 1, 1)
