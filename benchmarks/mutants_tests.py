@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import json
 import os
-import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -106,10 +105,23 @@ class Reach:
     def mentions(self) -> dict[str, set[tuple[str, int]]]:
         """The lines that have a name in them."""
         found = defaultdict(set)
-        for path, source in self.sources.items():
-            for number, line in enumerate(source.splitlines(), 1):
-                for name in re.findall(r"\b[^\W\d]\w*", line.partition("#")[0]):
-                    found[name].add((path, number))
+        for path, tree in self.trees.items():
+            for node in ast.walk(tree):
+                for part in ("id", "attr", "arg"):
+                    name = getattr(node, part, None)
+                    if isinstance(name, str):
+                        found[name].add((path, getattr(node, "end_lineno", 0)))
+        return found
+
+    @cached_property
+    def around(self) -> dict[tuple[str, int], list[Any]]:
+        """The statements around a line, the outermost first."""
+        found = defaultdict(list)
+        for path, tree in self.trees.items():
+            for node in ast.walk(tree):
+                if isinstance(node, ast.stmt):
+                    for line in range(first_line(node), (node.end_lineno or 0) + 1):
+                        found[path, line].append(node)
         return found
 
     @cached_property
@@ -129,15 +141,9 @@ class Reach:
                 found |= self.of_file[test.partition("::")[0]] if phase == "(setup)" else {test}
         return found & self.seconds.keys()
 
-    def reaching(self, path: str, line: int, seen: set[tuple[str, int]]) -> set[str]:
-        """The tests that reach a line; ``seen`` has the statements that were asked for."""
-        statements: list[Any] = []
-        within: Any = self.trees[path]
-        while within is not None:
-            parts = (node for node in ast.walk(within) if node is not within and isinstance(node, ast.stmt))
-            around = [node for node in parts if first_line(node) <= line <= node.end_lineno]
-            within = min(around, key=lambda node: (first_line(node), -node.end_lineno), default=None)
-            statements += [within] if within is not None else []
+    def reaching(self, path: str, line: int, seen: set[tuple[str, int]], names_on: int = 3) -> set[str]:
+        """The tests that reach a line, through so many names; ``seen`` has the statements that were asked for."""
+        statements = self.around[path, line]
         if not statements or (path, statements[-1].lineno) in seen:
             return set()
         statement = statements[-1]
@@ -157,9 +163,9 @@ class Reach:
             names = [
                 node.id for target in targets if target for node in ast.walk(target) if isinstance(node, ast.Name)
             ]
-        for name in names:
+        for name in names if names_on else ():
             for place in sorted(self.mentions[name]):
-                found |= self.reaching(*place, seen)
+                found |= self.reaching(*place, seen, names_on - 1)
         return found
 
     def tests(self, path: str, line: int, limit: float) -> tuple[list[str], int]:
