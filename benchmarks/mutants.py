@@ -41,20 +41,11 @@ LEFT_OUT = ("alignkit/kernels/compile.py", "alignkit/kernels/cache_folder.py")
 IMPORTED = (
     "numpy numba torch pytest hypothesis pandas click scipy.stats sklearn.linear_model lightgbm matplotlib.pyplot"
 )
-TYPES = {"Callable", "Sequence", "dict", "list", "tuple"}  #: subscripted they are types, which nothing evaluates
-NOT_CALLED = {
-    "TypeVar",
-    "cast",
-    "log",
-    "logging",
-    "warnings",
-    "len",
-    "isinstance",
-}  #: types, messages, errors at once
-SECONDS, MEMORY = (
-    20,
-    8 << 30,
-)  #: of a test, beside ten times what it needs; of a process, beside what it starts with
+#: Subscripted they are types, which nothing evaluates; called they make types and messages, or fail at once.
+TYPES = {"Callable", "Sequence", "dict", "list", "tuple"}
+NOT_CALLED = {"TypeVar", "cast", "dataclass", "isinstance", "len", "log", "logging", "warnings"}
+SECONDS = 20  #: of a test, beside ten times what it needs
+MEMORY = 8 << 30  #: of a process, beside what it starts with
 IN_TURN = 10  #: changes of a package before those of the next
 
 
