@@ -87,7 +87,7 @@ LACKING = [
     ["align", "--model", "m.pt", *TEXT],
     ["lab", "--train", *TEXT, "--valid", *TEXT, "-o", "runs"],
     ["classify", "text.tsv", "-o", "runs"],
-    ["explain", "m.pt"],
+    ["explain", "run"],
     ["attention", "model", *TEXT, "-o", "a.npz"],
     ["report", "m.pt", "-o", "r2.html"],
     ["experiment", "toy-classifier", "--quick", "-o", "results"],
@@ -103,6 +103,8 @@ def folder(tmp_path_factory):
     (place / "en").write_text("the house\nthe book\na book\n" * 4)
     (place / "gold").write_text("0-0 1-1\n" * 12)
     (place / "m.pt").touch()
+    (place / "run").mkdir()
+    (place / "run" / "best.pt").touch()
     (place / "text.tsv").write_text("good\ty\nbad\tn\n")
     return place
 

@@ -20,7 +20,7 @@ import json
 import platform
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -67,15 +67,18 @@ Settings = TypeVar("Settings", bound=RunSettings)
 Text = TypeVar("Text", Bitext, LabelledText)
 
 
+@dataclass(frozen=True, init=False)
 class RunDirectory(Generic[Settings, AlignerT, Text]):
     """A run directory, whose content is read when it is asked for."""
+
+    path: Path
 
     KIND: ClassVar[str]  #: the kind of run in config.json
     COMMAND: ClassVar[str]  #: that trains such runs
     ALIGNER: ClassVar[type[Any]]  #: the class of its networks
 
     def __init__(self, path: PathLike) -> None:
-        self.path = Path(path)
+        object.__setattr__(self, "path", Path(path))
 
     @property
     def config(self) -> dict[str, Any]:
