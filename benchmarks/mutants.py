@@ -29,6 +29,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -117,27 +118,26 @@ def changes(code: str) -> dict[tuple[int, str], list[Any]]:
     }
 
 
-def drawn(package: str, files: dict[str, str], count: int, seed: int) -> list[Mutant]:
-    """A sample of the mutants of a package, of all operators in turn, with different code that can be compiled."""
+def drawn(package: str, files: dict[str, str], seed: int) -> Iterator[Mutant]:
+    """The mutants of a package at random, of all operators in turn, with other code that can be compiled."""
     draw, of_operator = random.Random(f"{seed} {package}"), defaultdict(list)
     for path, code in files.items():
         for (line, operator), made in changes(code).items():
             of_operator[operator] += [(path, line, made)] if made else []
     for places in of_operator.values():
         draw.shuffle(places)
-    mutants: list[Mutant] = []
-    while len(mutants) < count and any(of_operator.values()):
+    meanings = {path: ast.dump(ast.parse(code)) for path, code in files.items()}
+    while any(of_operator.values()):
         for operator, places in sorted(of_operator.items()):
             if places:
                 path, line, made = places.pop()
                 code = draw.choice(made)()
                 with suppress(SyntaxError):
                     compile(code, path, "exec")
-                    if ast.dump(ast.parse(code)) != ast.dump(ast.parse(files[path])):
+                    if ast.dump(ast.parse(code)) != meanings[path]:
                         before, after = (text.splitlines(keepends=True) for text in (files[path], code))
                         diff = "".join(difflib.unified_diff(before, after, f"a/{path}", f"b/{path}"))
-                        mutants.append(Mutant(path, line, operator, code, diff))
-    return mutants[:count]
+                        yield Mutant(path, line, operator, code, diff)
 
 
 class Trial:
@@ -352,25 +352,26 @@ def main(
         if path not in LEFT_OUT:
             by_package[str(Path(path).parent)][path] = code
     each = -(-sample // len(by_package))
-    mutants = {
-        name: drawn(name, files, each, seed)
-        for name, files in by_package.items()
-        if name in (packages or by_package)
-    }
-    turns = ((k, found) for k in range(0, each, IN_TURN) for found in mutants.values())
+    chosen = {name: drawn(name, by_package[name], seed) for name in packages or by_package}
+    mutants = (
+        mutant
+        for first in range(0, each, IN_TURN)
+        for found in chosen.values()
+        for mutant in islice(found, min(IN_TURN, each - first))
+    )
     file, trial = folder / "results.jsonl", Trial(folder, reach, os.getpid())
-    for mutant in (mutant for k, found in turns for mutant in found[k : k + IN_TURN]):
+    for mutant in mutants:
         results = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
         done = mutant.diff in {row["diff"] for row in results}
         if done if only is None else only != f"{mutant.path}:{mutant.line}":
             continue
         row = trial.result(mutant, limit)
-        results = [each for each in results if each["diff"] != mutant.diff] + [row]
+        results = [other for other in results if other["diff"] != mutant.diff] + [row]
         print(
             f"{row['outcome']}: {mutant.path}:{mutant.line} {mutant.operator}, {row['by']}, {row['seconds']} s",
             flush=True,
         )
-        file.write_text("".join(json.dumps(each) + "\n" for each in results))
+        file.write_text("".join(json.dumps(other) + "\n" for other in results))
         show(folder, results)
     shutil.rmtree(trial.place)
     if output is not None:
