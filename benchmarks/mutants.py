@@ -300,6 +300,12 @@ def prepare(folder: Path) -> Reach:
     return reach
 
 
+def read(file: Path) -> list[dict[str, Any]]:
+    """The results so far, the last of each mutant."""
+    rows = map(json.loads, file.read_text(encoding="utf-8").splitlines()) if file.exists() else ()
+    return list({row["diff"]: row for row in rows}.values())
+
+
 def table(results: list[dict[str, Any]]) -> Iterator[str]:
     """The lines of the table: for each package how many mutants are noticed."""
     yield "| package | mutants | killed | % | survived | not proven |"
@@ -361,26 +367,23 @@ def main(
     )
     file, trial = folder / "results.jsonl", Trial(folder, reach, os.getpid())
     for mutant in mutants:
-        results = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-        done = mutant.diff in {row["diff"] for row in results}
+        done = mutant.diff in {row["diff"] for row in read(file)}
         if done if only is None else only != f"{mutant.path}:{mutant.line}":
             continue
         row = trial.result(mutant, limit)
-        results = [other for other in results if other["diff"] != mutant.diff] + [row]
-        print(
-            f"{row['outcome']}: {mutant.path}:{mutant.line} {mutant.operator}, {row['by']}, {row['seconds']} s",
-            flush=True,
-        )
-        file.write_text("".join(json.dumps(other) + "\n" for other in results))
-        show(folder, results)
+        with file.open("a") as stream:
+            stream.write(json.dumps(row) + "\n")
+        place = f"{mutant.path}:{mutant.line} {mutant.operator}"
+        print(f"{row['outcome']}: {place}, {row['by']}, {row['seconds']} s", flush=True)
+        show(folder, read(file))
     shutil.rmtree(trial.place)
     if output is not None:
         about = f"# Mutants\n\n`python benchmarks/mutants.py --sample {sample} --seed {seed}`, {machine()}."
-        rows = [row for row in results if row["outcome"] != "killed"]
+        rows = [row for row in read(file) if row["outcome"] != "killed"]
         listed = "\n".join(
             f"- {row['path']}:{row['line']}, {row['operator']}: `{first_new(row['diff'])}`" for row in rows
         )
-        text = "\n".join([about, "", *table(results), "", "## Not noticed", "", listed, ""])
+        text = "\n".join([about, "", *table(read(file)), "", "## Not noticed", "", listed, ""])
         output.with_suffix(".md").write_text(text, encoding="utf-8")
 
 
