@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
 from math import isfinite
 from numbers import Integral, Real
 from types import NoneType
@@ -81,9 +82,12 @@ def assigned(settings: Settings, assignments: Iterable[str]) -> Settings:
     return _replaced(settings, values)
 
 
+_type_hints = cache(get_type_hints)  # which parses them at each call
+
+
 def field_types(kind: Any) -> dict[str, Any]:
     """The type of each field of a dataclass, by name."""
-    hints = get_type_hints(kind)
+    hints = _type_hints(kind)
     return {each.name: hints[each.name] for each in fields(kind)}
 
 
