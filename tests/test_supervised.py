@@ -85,7 +85,9 @@ def test_what_is_saved_links_as_before(fitted, tmp_path):
     assert isinstance(loaded, SupervisedAligner)
     new, _ = text(seed=3, pairs=30)
     assert loaded.score(new).values.tobytes() == aligner.score(new).values.tobytes()
-    assert loaded.with_threads(2).score(new).values.tobytes() == aligner.score(new).values.tobytes()
+    other = loaded.with_threads(2)
+    assert other.threads == 2
+    assert other.score(new).values.tobytes() == aligner.score(new).values.tobytes()
     assert loaded.score(new, "beta").values.tobytes() == aligner.inner.score(new, "beta").values.tobytes()
     assert loaded.links(bitext).pairs.tolist() == loaded.links_and_probabilities(bitext)[0].pairs.tolist()
     aligner.save(tmp_path / "again.npz")

@@ -142,9 +142,9 @@ def test_priors_of_other_programs(tmp_path):
 
 def test_entries_of_several_words_are_left_out(tmp_path, caplog):
     caplog.set_level("INFO", "alignkit")
-    prior = read_prior(written(tmp_path, "New York\tNueva York\na\tx\n"))
+    prior = read_prior(written(tmp_path, "New York\tNueva York\na\tx\nthe\tel uno\n"))
     assert list(prior.source) == ["a"]
-    assert "left out entries of several words: 1" in caplog.text
+    assert "left out entries of several words: 2" in caplog.text
 
 
 def test_impossible_priors_are_errors():
