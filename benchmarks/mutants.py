@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import gc
 import json
 import os
 import random
@@ -47,6 +48,7 @@ TYPES = {"Callable", "Sequence", "dict", "list", "tuple"}
 NOT_CALLED = {"TypeVar", "cast", "dataclass", "isinstance", "len", "log", "logging", "warnings"}
 SECONDS = 20  #: of a test, beside ten times what it needs
 MEMORY = 8 << 30  #: of a process, beside what it starts with
+NEAREST = 3  #: files of tests that are tried before the others
 IN_TURN = 10  #: changes of a package before those of the next
 
 
@@ -189,6 +191,7 @@ class Trial:
         for name in ("temporary", "kernels"):
             shutil.rmtree(self.place / name, ignore_errors=True)
         (self.place / "now").write_text(tests[0])
+        gc.freeze()  # the child need not look at what is here
         child = os.fork()
         if child == 0:
             try:
@@ -224,7 +227,8 @@ class Trial:
             self.keep_kernels(Path(path).stem)
         (self.place / "temporary").mkdir()
         files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
-        options = ["-x", "-q", "-p", "no:cacheprovider", f"--basetemp={self.place}/temporary/pytest"]
+        without = ["-p", "no:cacheprovider", "-p", "no:unraisableexception"]
+        options = ["-x", "-q", *without, f"--basetemp={self.place}/temporary/pytest"]
         os.environ["TMPDIR"] = str(self.place / "temporary")
         return int(
             pytest.main([*options, *files], plugins=[Chosen(tests, self.reach.seconds, self.place / "now")])
