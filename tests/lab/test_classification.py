@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -120,6 +121,16 @@ def test_every_score_is_that_of_its_network(found, folder: Path) -> None:  # typ
         assert np.array_equal(found.scores[name].values, best.values), name
     others = [load_aligner(folder / run).score(bitext, "delta").values for run in ("uniform", "second")]
     assert not any(np.array_equal(found.scores["delta"].values, other) for other in others)
+
+
+def test_beta_count_is_the_label_share_of_a_words_cooccurrences(found) -> None:  # type: ignore[no-untyped-def]
+    counts = {name: Counter[str]() for name in NAMES}
+    for text, label in zip(TEXT.texts, TEXT.labels, strict=True):
+        for word in text.split():
+            counts[label][word] += 1 / len(text.split())
+    for m, (text, label) in enumerate(zip(VALID.texts, VALID.labels, strict=True)):
+        wanted = [counts[label][word] / (counts["n"][word] + counts["y"][word]) for word in text.split()]
+        assert found.scores["beta_count"][m][0].tolist() == pytest.approx(wanted, rel=1e-5)
 
 
 def test_alpha_fr_is_that_of_the_logged_step_that_agrees_most(found, folder: Path) -> None:  # type: ignore[no-untyped-def]
