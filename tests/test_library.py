@@ -172,6 +172,7 @@ def test_a_plot_has_words_and_shades():
     assert shown == [["ein", "Buch"], ["a", "book", "."]]
     assert axes.images[0].get_array().tolist() == [[0.5, 1], [0, 0], [1, 0]]
     assert scores.plot(axes=axes) is axes
+    assert axes.images[-1].get_array().tolist() == [[1]]  # of the first pair
 
 
 def test_aligners_are_compared_in_one_call(aligned):
