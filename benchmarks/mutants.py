@@ -35,8 +35,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
-from inputs import machine, run_benchmark
+from inputs import machine, need_files, run_benchmark
 from mutants_tests import Reach, measure
+
+from alignkit.support.files import check_writable
 
 ROOT = Path(__file__).parents[1]
 LEFT_OUT = ("alignkit/kernels/compile.py", "alignkit/kernels/cache_folder.py")
@@ -355,6 +357,9 @@ def main(
     limit: float,
     output: Path | None,
 ) -> None:
+    need_files(*(ROOT / package for package in packages), remedy="name a folder of the code, as alignkit/links")
+    if output is not None:
+        check_writable(output.with_suffix(".md"))
     (folder := folder.absolute()).mkdir(parents=True, exist_ok=True)
     reach = prepare(folder)
     by_package = defaultdict(dict)

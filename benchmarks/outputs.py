@@ -29,6 +29,7 @@ import click
 from inputs import machine, run_benchmark
 
 import alignkit_data
+from alignkit.support.files import check_writable
 
 #: Commands that write to standard output. Capitals are files: S and T the text, LINKS, MODEL, and so on.
 COMMANDS = (
@@ -206,6 +207,7 @@ WAYS = (
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="OUT of OUT.md.")
 def main(tries: int, seed: int, output: Path) -> None:
     """Outputs that cannot be written whole."""
+    check_writable(output.with_suffix(".md"))  # before minutes of work
     draw = random.Random(seed)
     tried, right, wrong = Counter[str](), Counter[str](), list[str]()
     with tempfile.TemporaryDirectory() as place, ExitStack() as stack:
