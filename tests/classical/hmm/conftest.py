@@ -7,6 +7,6 @@ from alignkit.classical.hmm import views
 
 @pytest.fixture
 def small_windows(monkeypatch):
-    """Pairs are long from 512 by 512 words on, a quarter of the usual length, and cut into as many windows."""
-    monkeypatch.setattr(views, "LARGEST_PAIR", views.LARGEST_PAIR >> 4)
-    monkeypatch.setattr(views, "WINDOW", views.WINDOW >> 4)
+    """Pairs are long from 256 by 256 words on, an eighth of the usual length, and cut into as many windows."""
+    monkeypatch.setattr(views, "LARGEST_PAIR", views.LARGEST_PAIR >> 6)
+    monkeypatch.setattr(views, "WINDOW", views.WINDOW >> 6)

@@ -272,7 +272,7 @@ def test_a_fit_goes_on_from_models_of_several_views(tmp_path):
     bitext = frequent()
     first = fit_joint(bitext, iterations=1)
     first.save(tmp_path / "m")
-    one, again = (fit_joint(bitext, start=start) for start in (first, load_joint(tmp_path / "m")))
+    one, again = (fit_joint(bitext, iterations=2, start=start) for start in (first, load_joint(tmp_path / "m")))
     assert [view.tokenizers for view in one.views] == [view.tokenizers for view in first.views]
     assert one.fitted_probabilities.values.tobytes() == again.fitted_probabilities.values.tobytes()
     values, before = one.fitted_probabilities.values, first.fitted_probabilities.values
@@ -340,7 +340,7 @@ def test_units_of_very_long_words_are_bounded():
 @pytest.mark.usefixtures("small_windows")
 def test_pairs_that_are_long_as_subwords_only_are_linked_in_windows():
     model = fit_joint(bitext_of(inflected_pairs(1, 150)[0]), views=(View(subwords=120),))
-    text, planted = inflected_pairs(2, 45)
+    text, planted = inflected_pairs(2, 36)
     joined = bitext_of([tuple([word for pair in text for word in pair[side]] for side in (0, 1))])
     viewed = ViewedText(model.views[0], joined).bitext
     assert joined.shapes.prod() < views.LARGEST_PAIR < viewed.shapes.prod()

@@ -34,7 +34,7 @@ def right(links, truth):
 
 @pytest.mark.usefixtures("small_windows")
 def test_a_long_pair_is_aligned_and_changes_no_other():
-    long, truth = long_pair(560)
+    long, truth = long_pair(290)
     others = short_pairs(300)
     bitext = bitext_of([*others[:100], long, *others[100:]])
     assert is_long(bitext).tolist() == [False] * 100 + [True] + [False] * 200
@@ -60,7 +60,7 @@ def test_a_long_pair_is_aligned_and_changes_no_other():
 @pytest.mark.usefixtures("small_windows")
 @pytest.mark.parametrize("pairs", [1, 3])
 def test_nothing_but_long_pairs(pairs):
-    found = [long_pair(560) for _ in range(pairs)]
+    found = [long_pair(290) for _ in range(pairs)]
     fitted = fit_joint(bitext_of([pair for pair, _ in found]), views=(View(),))  # no part of a word means anything
     links = fitted.fitted_links
     assert len(links) == pairs
@@ -71,7 +71,7 @@ def test_nothing_but_long_pairs(pairs):
 @pytest.mark.usefixtures("small_windows")
 def test_very_uneven_sides():
     (source, _), _ = long_pair(30)
-    pairs = [*short_pairs(50), (source * 600, ["t1", "t2"] * 8), (["s1", "s2"] * 8, ["t5"] * 18_000)]
+    pairs = [*short_pairs(50), (source * 150, ["t1", "t2"] * 8), (["s1", "s2"] * 8, ["t5"] * 4500)]
     links = fit_joint(bitext_of(pairs), views=(View(),)).fitted_links
     assert len(links) == 52
 
