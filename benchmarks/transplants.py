@@ -1,6 +1,6 @@
 """The conditions that the result of attention-without-lexicon rests on, at any size, block after block of seeds.
 
-    python benchmarks/transplants.py -o benchmarks/results/transplants
+    python benchmarks/transplants.py --looks 4,5,15,20 --seeds 20 -o benchmarks/results/transplants
     python benchmarks/transplants.py --first-seed 100 --block 24 --seeds 24 --set hidden=64 --set batch=32 \
         --set learning_rate=0.005 --set products=float32 -o benchmarks/results/transplants-small
 
@@ -8,10 +8,14 @@ Attention emerges where it is 4 times uniform for good; 2 and 3 times are shown,
 uniform if it attends to the end of a sequence where that is due, and to nothing else. A seed counts once all of
 its networks are trained; a run that is repeated goes on after those that are in OUT.csv. Writes OUT.csv, a row for
 each measurement, and OUT.md.
+
+Whoever looks at results before deciding whether to train more seeds finds too much. So verdicts are given at the
+level at which, with all these looks, 5 % of differences that are not there would be found (Pocock 1977).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,10 +24,11 @@ import numpy as np
 import pandas as pd
 import torch
 from inputs import run_benchmark
+from scipy.stats import ttest_1samp, wilcoxon
 
-from alignkit.lab.experiments import Claim, averaged, claim
+from alignkit.lab.experiments import averaged, judge
 from alignkit.lab.experiments import interventions as experiment
-from alignkit.lab.experiments.interventions import Bench, gap_claim, with_words_erased
+from alignkit.lab.experiments.interventions import Bench, with_words_erased
 from alignkit.support.settings import assigned
 from alignkit.support.stages import no_progress
 
@@ -73,13 +78,56 @@ def emergence(rows: pd.DataFrame, settings: experiment.AttentionWithoutLexiconSe
     return {name: np.array(steps, float) for name, steps in found.items()}
 
 
-def claims(steps: dict, known: dict, last: int) -> list[Claim]:
-    """The claims as they were registered; differences are within seeds, and intervals over seeds."""
+def level_of(looks: tuple[int, ...], draws: int = 200_000) -> float:
+    """The level of Student's tests at each of these numbers of seeds if one in twenty series may find anything."""
+    values = np.random.default_rng(0).standard_normal((draws, max(looks)))
+    smallest = np.min([ttest_1samp(values[:, :seeds], 0, axis=1).pvalue for seeds in looks], axis=0)
+    return float(np.quantile(smallest, 0.05))
 
-    def gap(text: str, one: str, other: str, above: float | None = None) -> Claim:
-        return gap_claim(text, steps, one, other, last, above)
 
-    words = averaged(known["readout"] - known["none"])
+@dataclass(frozen=True)
+class Difference:
+    """Differences between two conditions within seeds, and what was predicted of their mean.
+
+    Attributes:
+        text: the prediction.
+        values: float64 (N,), one for each seed.
+        below, above: the bound that was predicted; one of them is None.
+        digits: of the numbers that are shown.
+    """
+
+    text: str
+    values: np.ndarray
+    below: float | None = 0.0
+    above: float | None = None
+    digits: int = 0
+
+    def mean(self) -> str:
+        """The mean and its 95 % interval."""
+        value, (low, high) = averaged(self.values)
+        return f"{value:.{self.digits}f} [{low:.{self.digits}f}, {high:.{self.digits}f}]"
+
+    def judged(self, level: float) -> str:
+        """The mean, its 95 % interval, its p value, and the verdict at this level."""
+        test = ttest_1samp(self.values, self.above if self.below is None else self.below)
+        verdict = judge(*test.confidence_interval(1 - level), above=self.above, below=self.below)
+        return f"{self.mean()}, p = {test.pvalue:.2g} **{verdict}**"
+
+
+def differences(steps: dict, last: int, never: bool = True) -> list[Difference]:
+    """The differences of the predictions, as they were registered.
+
+    Args:
+        steps: of emergence by condition.
+        last: step of the training; seeds where attention emerges in neither condition say nothing.
+        never: whether those count where it emerges in one of them only, with the step after the last.
+    """
+
+    def gap(text: str, one: str, other: str, above: float | None = None) -> Difference:
+        learned = np.array([steps[one], steps[other]]) <= last
+        counted = learned.any(0) if never else learned.all(0)
+        return Difference(text, (steps[one] - steps[other])[counted], 0.0 if above is None else None, above)
+
     return [
         gap("Flat training makes attention emerge earlier", FLAT, "none"),
         gap("The readout alone does", "readout", "none"),
@@ -87,11 +135,12 @@ def claims(steps: dict, known: dict, last: int) -> list[Claim]:
         gap("... and it does more than encoder and decoder", "readout", BOTH),
         gap("Encoder and decoder: at most 30 steps earlier", BOTH, "none", above=-30.0),
         gap("Places written: later than fresh", "places written", "none", above=0.0),
-        claim("With the readout, beta knows more words than fresh", "share of words", *words, above=0.0),
     ]
 
 
-def summary(rows: pd.DataFrame, settings: experiment.AttentionWithoutLexiconSettings) -> str:
+def summary(
+    rows: pd.DataFrame, settings: experiment.AttentionWithoutLexiconSettings, looks: tuple[int, ...]
+) -> str:
     """The tables in Markdown."""
     ends = rows.groupby(["condition", "seed"], sort=False).last().reset_index()
     known = {name: part.known.to_numpy() for name, part in ends.groupby("condition", sort=False)}
@@ -107,14 +156,26 @@ def summary(rows: pd.DataFrame, settings: experiment.AttentionWithoutLexiconSett
             f"| {name} | {part.known.mean():.3f} | {' | '.join(cells)} | "
             f"{part.attention.mean():.2f} | {part.accuracy.mean():.2f} |"
         )
-    lines += ["", f"| claim | {' | '.join(f'{x:g} times' for x in LEVELS)} |", "|---|" + "---|" * len(LEVELS)]
-    judged = zip(*(claims(steps, known, settings.steps) for steps in levels.values()), strict=True)
-    for each in judged:
-        digits = 3 if each[0].statistic == "share of words" else 0
-        cells = [
-            f"{c.value:.{digits}f} [{c.low:.{digits}f}, {c.high:.{digits}f}] **{c.verdict.value}**" for c in each
-        ]
-        lines.append(f"| {each[0].text} | {' | '.join(cells)} |")
+    level, reason = 0.05, ""
+    if looks:
+        level, reason = level_of(looks), f" after looks at {', '.join(map(str, looks))} seeds"
+    lines += ["", f"Intervals are 95 %; verdicts at p < {level:.3f}{reason}.", ""]
+    lines += [f"| claim | {' | '.join(f'{x:g} times' for x in LEVELS)} |", "|---|" + "---|" * len(LEVELS)]
+    found = [differences(steps, settings.steps) for steps in levels.values()]
+    for each in zip(*found, strict=True):
+        lines.append(f"| {each[0].text} | {' | '.join(one.judged(level) for one in each)} |")
+    words = known["readout"] - known["none"]
+    claim = Difference("With the readout, beta knows more words than fresh", words, None, 0.0, digits=3)
+    lines.append(f"| {claim.text} | {claim.judged(level)} |" + " |" * (len(LEVELS) - 1))
+    lines += ["", "At 4 times; *all seeds* count networks that never learn with the step after the last:", ""]
+    lines += ["| claim | all seeds | earlier, later, equal | rank test | seeds that learn in both |"]
+    lines += ["|---|---|---|---|---|"]
+    for every, learned in zip(found[0], differences(levels[LEVELS[0]], settings.steps, never=False), strict=True):
+        signs = ", ".join(str(int((np.sign(every.values) == sign).sum())) for sign in (-1, 1, 0))
+        rank = f"p = {wilcoxon(every.values).pvalue:.2g}"
+        lines.append(
+            f"| {every.text} | {every.mean()} | {signs} | {rank} | {len(learned.values)}: {learned.mean()} |"
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -122,12 +183,22 @@ def summary(rows: pd.DataFrame, settings: experiment.AttentionWithoutLexiconSett
 @click.option("--seeds", default=100, show_default=True, help="Networks of each condition, at most.")
 @click.option("--first-seed", default=200, show_default=True)
 @click.option("--block", "size", default=1, show_default=True, help="Seeds that are trained together.")
+@click.option("--looks", help="Numbers of seeds at which results were looked at, with commas between them.")
 @click.option("--until", help="No block begins after this time of the day, HH:MM in UTC.")
 @click.option("--set", "changes", multiple=True, help="NAME=VALUE, a setting of the experiment.")
 @click.option("-o", "--output", required=True)
-def main(seeds: int, first_seed: int, size: int, until: str | None, changes: tuple[str, ...], output: str) -> None:
+def main(
+    seeds: int,
+    first_seed: int,
+    size: int,
+    looks: str | None,
+    until: str | None,
+    changes: tuple[str, ...],
+    output: str,
+) -> None:
     torch.set_num_threads(1)
     settings = assigned(SETTINGS, changes)
+    looked = tuple(map(int, looks.split(","))) if looks else ()
     path = Path(f"{output}.csv")
     parts = [pd.read_csv(path)] if path.exists() else []
     for first in range(first_seed, first_seed + seeds, size):
@@ -136,12 +207,14 @@ def main(seeds: int, first_seed: int, size: int, until: str | None, changes: tup
         if any(first in set(part.seed) for part in parts):
             continue
         parts.append(block(settings, range(first, first + size)))
-        rows = pd.concat(parts, ignore_index=True)
-        rows.to_csv(path, index=False)
-        title = f"# attention-without-lexicon, {rows.seed.nunique()} seeds\n\n`python benchmarks/transplants.py`"
-        sizes = ", ".join(f"{n} {getattr(settings, n)}" for n in ("hidden", "batch", "learning_rate", "products"))
-        Path(f"{output}.md").write_text(f"{title}, {sizes}.\n\n{summary(rows, settings)}", encoding="utf-8")
-        print(summary(rows, settings), flush=True)
+        pd.concat(parts, ignore_index=True).to_csv(path, index=False)
+    rows = pd.concat(parts, ignore_index=True)
+    command = "python benchmarks/transplants.py" + f" --looks {looks}" * bool(looks)
+    title = f"# attention-without-lexicon, {rows.seed.nunique()} seeds\n\n`{command}`"
+    sizes = ", ".join(f"{n} {getattr(settings, n)}" for n in ("hidden", "batch", "learning_rate", "products"))
+    tables = summary(rows, settings, looked)
+    Path(f"{output}.md").write_text(f"{title}, {sizes}.\n\n{tables}", encoding="utf-8")
+    print(tables)
 
 
 if __name__ == "__main__":
