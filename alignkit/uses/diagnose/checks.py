@@ -153,7 +153,7 @@ def equal_tokens(bitext: Bitext) -> Iterator[tuple[int, int, int, bool]]:
         folded = [word.casefold() for word in side.vocabulary]
         form = np.array([types.setdefault(word, len(types)) for word in folded], np.int64)
         form[punctuation_types(side.vocabulary)] = -1
-        forms.append(form[side.tokens] if len(form) else np.empty(0, np.int64))
+        forms.append(form[side.tokens])
         kinds.append(np.array([any(letter.isdigit() for letter in word) for word in folded], bool))
     for m in range(len(bitext)):
         places = []
@@ -209,7 +209,5 @@ def likeness_of_linked_words(bitext: Bitext, keys: np.ndarray) -> np.ndarray:
     ]
     digits = [np.array([any(letter.isdigit() for letter in word) for word in each], bool) for each in words]
     source, target = linked_words(bitext, keys)
-    if not len(keys):
-        return np.zeros(0, np.int64)
     equal, numbers = words[0][source] == words[1][target], digits[0][source] & digits[1][target]
     return np.where(numbers, 0, np.where(equal, 1, 2)).astype(np.int64)

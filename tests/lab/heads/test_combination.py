@@ -10,7 +10,7 @@ import pytest
 
 from alignkit.aligner import load_aligner
 from alignkit.errors import AlignkitError, InputError
-from alignkit.lab.heads.combination import HeadCombination, fit_combination
+from alignkit.lab.heads.combination import HeadCombination, _regression, fit_combination
 from alignkit.lab.interop.heads import AttentionHeads, HeadChoice
 from alignkit.links.from_scores import best_links, links_above
 from alignkit.links.links import GoldLinks, Links
@@ -22,57 +22,101 @@ from alignkit_cli.main import run as run_program
 from .test_hugging_face import SOURCE, TARGET
 from .test_language_models import make_language_model
 
-PAIRS, LAYERS, HEADS = 40, 2, 3
+PAIRS, LAYERS, HEADS = 20, 2, 4
+GOOD, LATE = (0, 1), (1, 2)  # the planted heads: one as it is, one a step late
+
+
+def noisy_heads(seed, pairs=PAIRS, count=HEADS, strength=1.0):
+    """(heads, bitext, gold): two heads attend to the links, so much more than at random, of target words of one or
+    two subwords; heads differ in how much they attend to words at all, and some links are only possible."""
+    rng = np.random.default_rng(seed)
+    lines, sure, possible, arrays, words = [], [], [], [], ([], [])
+    for _ in range(pairs):
+        length = int(rng.integers(4, 9))
+        lines.append([f"w{k}" for k in rng.integers(0, 9, length)])
+        places = rng.permutation(length)
+        possible.append([(int(s), t) for t, s in enumerate(places)])
+        sure.append([link for link in possible[-1] if rng.random() < 0.7])
+        rows = np.repeat(np.arange(length), rng.integers(1, 3, length))
+        pair = rng.dirichlet(np.ones(length), (LAYERS, count, len(rows) + 1))
+        pair[GOOD][:-1] += strength * np.eye(length)[places[rows]]
+        pair[LATE][1:] += strength * np.eye(length)[places[rows]]
+        arrays.append(pair * rng.random((LAYERS, count, 1, 1)))
+        for side, groups in zip(words, (np.arange(length), np.append(rows, -1)), strict=True):
+            side.append((groups, length))
+    heads = replace(AttentionHeads.from_pairs(arrays, words), made={"model": "x", "prefix": "y"})
+    return heads, Bitext.from_sentences(lines, lines), GoldLinks(*map(Links.from_lists, (sure, possible)))
 
 
 @pytest.fixture(scope="module")
 def planted():
-    """Head 1.2 attends to the links of even words, head 0.1 to those of odd ones a step late."""
-    rng = np.random.default_rng(5)
-    lines, links, pairs = [], [], []
-    for _ in range(PAIRS):
-        length = int(rng.integers(4, 9))
-        lines.append([f"w{k}" for k in rng.integers(0, 9, length)])
-        places = rng.permutation(length)
-        links.append([(int(s), t) for t, s in enumerate(places)])
-        pair = rng.dirichlet(np.ones(length), (LAYERS, HEADS, length))
-        even = np.arange(length) % 2 == 0
-        pair[1, 2][even] = 0.1 * pair[1, 2][even] + 0.9 * np.eye(length)[places][even]
-        late = np.flatnonzero(~even & (np.arange(length) < length - 1))
-        pair[0, 1][late + 1] = 0.1 * pair[0, 1][late + 1] + 0.9 * np.eye(length)[places][late]
-        pairs.append(pair)
-    gold = GoldLinks(*[Links.from_lists(links)] * 2)
-    return (
-        replace(AttentionHeads.from_pairs(pairs), made={"model": "x"}),
-        Bitext.from_sentences(lines, lines),
-        gold,
-    )
+    return noisy_heads(0, strength=2.0)
 
 
-def test_heads_that_complete_each_other_are_combined(planted):
-    heads, bitext, gold = planted
+def naive_combination(heads, gold):
+    """(error, penalty, {(layer, head, shift): weight}, bias): by Pearson's correlation, and each half of the pairs
+    linked by what the other teaches."""
+    scores = {
+        (*pair, shift): heads.word_scores(HeadChoice(*pair, shift)) for shift in (0, 1) for pair in heads.heads
+    }
+    matrices = {name: list(each) for name, each in scores.items()}
+    linked = [np.zeros_like(matrix) for matrix in matrices[*GOOD, 0]]
+    for m, links in enumerate(gold.possible):
+        linked[m][links[:, 1], links[:, 0]] = 1
+
+    def flat(each, parity=None):
+        return np.concatenate([matrix.ravel() for m, matrix in enumerate(each) if parity in (None, m % 2)])
+
+    correlation = {name: np.corrcoef(flat(each), flat(linked))[0, 1] for name, each in matrices.items()}
+    names = sorted(matrices, key=lambda name: -correlation[name])[:32]
+
+    def fitted(penalty, parity=None):
+        values = np.stack([flat(matrices[name], parity) for name in names]).astype(np.float64)
+        return _regression(values, flat(linked, parity) > 0, penalty)
+
+    tried = []
+    for penalty in (1e-2, 1e-3, 1e-4):
+        found = [[] for _ in linked]
+        for parity in (0, 1):
+            weights, bias = fitted(penalty, 1 - parity)
+            for m in range(parity, len(linked), 2):
+                logits = bias + sum(w * matrices[name][m] for name, w in zip(names, weights, strict=True))
+                found[m] = [(s, t) for t, s in np.argwhere(logits >= 0).tolist()]
+        tried.append((evaluate(gold, Links.from_lists(found)).aer, penalty))
+    error, penalty = min(tried)
+    weights, bias = fitted(penalty)
+    return error, penalty, {name: w for name, w in zip(names, weights, strict=True) if w > 0}, bias
+
+
+@pytest.mark.parametrize(
+    ("data", "penalty"),
+    [((3, 8, 4, 2.0), 1e-2), ((1, 6, 20, 0.6), 1e-3), ((3, 20, 4, 0.3), 1e-4)],
+    ids=["sharp", "many heads", "blurred"],
+)
+def test_heads_that_complete_each_other_are_combined(data, penalty):
+    heads, bitext, gold = noisy_heads(*data)
     aligner, error = fit_combination(heads, bitext, gold)
-    largest = np.argsort(-aligner.weights)[:2]
-    assert {aligner.heads[k] for k in largest} == {(1, 2, 0), (0, 1, 1)}
-    assert len(aligner.heads) < 2 * LAYERS * HEADS
-    found = links_above(aligner.combined(heads, bitext.shapes), 0.5)
-    assert evaluate(gold, found).aer < error + 0.05 < 0.25
+    wanted = naive_combination(heads, gold)
+    assert wanted[1] == penalty  # which is another one in each example
+    assert error == pytest.approx(wanted[0])
+    found = dict(zip(aligner.heads, aligner.weights.tolist(), strict=True))
+    assert found == pytest.approx(wanted[2], rel=1e-3)
+    assert {(*GOOD, 0), (*LATE, 1)} <= set(found)
+    assert aligner.bias == pytest.approx(wanted[3], rel=1e-3)
+    assert (aligner.made, aligner.threshold) == (heads.made, 0.5)
 
 
 def test_its_probabilities_are_the_logistic_function_of_attention(planted):
     heads, bitext, _ = planted
-    aligner = HeadCombination({}, ((0, 1, 0), (1, 2, 1)), np.array([2.0, 3.0]), -1.0)
+    aligner = HeadCombination({}, ((*GOOD, 0), (*LATE, 1)), np.array([2.0, 3.0]), -1.0)
     alpha = aligner.combined(heads, bitext.shapes)
+    one, two = heads.word_scores(HeadChoice(*GOOD)), heads.word_scores(HeadChoice(*LATE, shifted=True))
     for m in range(3):
-        one, two = heads.pair(m)[1], np.roll(heads.pair(m)[5], -1, axis=0)
-        two[-1] = 0
-        assert np.allclose(alpha[m], 1 / (1 + np.exp(1 - 2 * one - 3 * two)), atol=1e-6)
+        assert np.allclose(alpha[m], 1 / (1 + np.exp(1 - 2 * one[m] - 3 * two[m])), atol=1e-6)
 
 
-def test_the_penalty_leaves_the_likeliest_weights(planted):
+def test_the_penalty_leaves_the_likeliest_weights():
     """No other weights near by have a smaller loss."""
-    from alignkit.lab.heads.combination import _regression
-
     rng = np.random.default_rng(1)
     values, linked = rng.random((3, 400)), rng.random(400) < 0.3
     values[0] += linked
@@ -93,7 +137,7 @@ def test_the_penalty_leaves_the_likeliest_weights(planted):
 def test_what_is_refused(planted):
     heads, bitext, gold = planted
     other = HeadCombination({}, ((0, 9, 0),), np.ones(1), 0.0)
-    with pytest.raises(AlignkitError, match=r"the model has no head 0\.9; it has layers 0 to 1, heads 0 to 2"):
+    with pytest.raises(AlignkitError, match=r"the model has no head 0\.9; it has layers 0 to 1, heads 0 to 3"):
         other.combined(heads, bitext.shapes)
     with pytest.raises(AlignkitError, match="does not name its model"):
         fit_combination(replace(heads, made={}), bitext, gold)
