@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
-from alignkit.lab.experiments import Verdict
+from alignkit.errors import AlignkitError
 from alignkit.lab.experiments import initial_gradient as experiment
 from alignkit.text.bitext import Bitext
+from alignkit.text.pairs import LinePairs
+from tests.lab.experiments.judging import bound
 
 SOURCE = [["a", "b", "a"], ["b", "c"], ["d"], ["a", "d", "c", "b"]]
 TARGET = [["x", "y"], ["y", "y", "z"], ["z", "x"], ["w"]]
@@ -55,32 +60,85 @@ def test_nothing_but_the_table_is_left_where_the_limits_hold_exactly(drawn):
 
 
 def test_statistics_on_known_arrays():
-    table = torch.tensor([[1.0, -1.0], [2.0, -2.0]])
-    correlation, slope, error = experiment.compared(table / 4, table)
-    assert (correlation, slope, error) == pytest.approx((1, 0.25, 0.75))
+    """By numpy, of arrays that are no multiples of one another."""
+    table, measured = np.random.default_rng(0).standard_normal((2, 3, 4))
+    correlation, slope, error = experiment.compared(*map(torch.from_numpy, (measured, table)))
+    assert correlation == pytest.approx(np.corrcoef(table.ravel(), measured.ravel())[0, 1])
+    assert slope == pytest.approx(np.linalg.lstsq(table.reshape(-1, 1), measured.ravel(), rcond=None)[0][0])
+    assert error == pytest.approx(np.linalg.norm(measured - table) / np.linalg.norm(table))
 
 
-@pytest.fixture(scope="module")
-def found():
-    return experiment.run_initial_gradient(
-        experiment.InitialGradientSettings(pairs=200, words=60, widths=(64, 256, 1024), seeds=3)
+def test_only_the_frequent_words_have_names():
+    lines = ["b a a", "", "c b a"]
+    found = experiment.frequent_words(lines, 2)
+    assert [[found.vocabulary[int(word)] for word in words] for words in found] == [
+        ["b", "a", "a"],
+        [],
+        ["<unk>", "b", "a"],
+    ]
+    assert len(found.vocabulary) == 3
+    assert len(experiment.frequent_words(lines).vocabulary) == 4
+
+
+def test_rows_are_of_networks_drawn_from_each_seed(monkeypatch):
+    """Three pairs, one of them empty, with 4 source words and the 5 most frequent target words, besides <unk>."""
+    lines = LinePairs(["a b a", "", "b c d", "left out"], ["x y z", "y", "y w v u", ""])
+    monkeypatch.setattr(experiment, "bitext_lines", lambda *files: lines)
+    settings = experiment.InitialGradientSettings(pairs=3, words=5, widths=(8, 32), seeds=2)
+    told = []
+    result = experiment.run_initial_gradient(settings, lambda *what: told.append(what))
+    assert told == [(0, 4, "width 8"), (1, 4, "width 8"), (2, 4, "width 32"), (3, 4, "width 32")]
+    bitext = Bitext(*(experiment.frequent_words(side[:3], 5) for side in lines))
+    raw = result.rows["draws"].set_index(["width", "seed"])
+    for (width, seed), row in raw.iterrows():
+        generator = torch.Generator().manual_seed(seed)
+        e, W = (torch.randn(size, width, generator=generator) / width**0.5 for size in (5, 6))
+        table = experiment.predicted(bitext)
+        for name, found in zip(("logit", "theta"), experiment.initial_derivatives(bitext, e, W), strict=True):
+            found = row[[f"{name} {what}" for what in ("correlation", "slope", "error")]].tolist(), found
+            assert found[0] == pytest.approx(experiment.compared(found[1], table), rel=1e-4)
+        assert row["theta slope x O"] == pytest.approx(6 * row["theta slope"])
+        assert row["predicted error"] == pytest.approx((13 / (4 * width)) ** 0.5)
+    assert result.table["logit error"].tolist() == pytest.approx(
+        raw["logit error"].groupby("width").mean().tolist()
     )
+    assert result.remarks[0].startswith("3 pairs, 5 source and O = 6 target words")
+    monkeypatch.setattr(experiment, "bitext_lines", lambda *files: LinePairs(["a", ""], ["", "x"]))
+    with pytest.raises(AlignkitError, match="no pair has words on both sides"):
+        experiment.run_initial_gradient(settings)
 
 
-def test_the_statement_is_right_for_logits_and_not_for_probabilities(found):
-    verdicts = {claim.text[:40]: claim.verdict for claim in found.claims}
-    assert [v for v in verdicts.values()].count(Verdict.FAILS) == 1
-    assert verdicts["The same statement for the probabilities"] is Verdict.FAILS
-    raw = found.rows["draws"]
-    last = raw[raw.width == 1024]
-    assert (last["logit correlation"] > 0.95).all()
-    assert np.allclose(last["logit error"], last["predicted error"], rtol=0.15)
-    assert np.allclose(last["theta slope"] * 61, 1, atol=0.15)
+def test_the_error_is_as_predicted_at_large_widths():
+    settings = experiment.InitialGradientSettings(pairs=200, words=60, widths=(1024,), seeds=2)
+    last = experiment.run_initial_gradient(settings).rows["draws"]
+    assert last["logit error"].to_numpy() == pytest.approx(last["predicted error"].to_numpy(), rel=0.15)
+    assert last["theta slope x O"].to_numpy() == pytest.approx([1, 1], abs=0.15)
 
 
-def test_same_seed_same_rows(found):
-    again = experiment.run_initial_gradient(
-        experiment.InitialGradientSettings(pairs=200, words=60, widths=(64,), seeds=3)
-    )
-    raw = found.rows["draws"]
-    assert again.rows["draws"].equals(raw[raw.width == 64].reset_index(drop=True))
+@pytest.mark.parametrize(
+    ("number", "column", "least", "most"),
+    [
+        (0, "logit correlation", 0.9, None),
+        (1, "logit slope", 0.95, 1.05),
+        (2, "logit error", 0.95, 1.05),
+        (3, "theta slope", 0.95, 1.05),
+        (4, "theta slope x O", 0.9, 1.1),
+        (5, "logit error", -0.55, -0.45),
+    ],
+)
+def test_claims_are_judged_at_the_largest_width(number, column, least, most):
+    names = ("logit correlation", "logit slope", "theta slope", "theta slope x O")
+
+    def verdict_at(value):
+        rows = []
+        for width, seed in product((4, 16, 64), range(2)):
+            row = dict.fromkeys(names, 1.0 if width == 64 else 9.0) | {"width": width, "seed": seed}
+            row |= {"predicted error": row["logit slope"], "logit error": (width / 64) ** -0.5}
+            changed = {column: (width / 64) ** value if number == 5 else value}
+            rows.append(row | (changed if width == 64 or number == 5 else {}))
+        return list(experiment.initial_gradient_claims(pd.DataFrame(rows)))[number].verdict
+
+    middle = -0.5 if number == 5 else 1.0
+    assert bound(verdict_at, middle, middle - 0.4) == pytest.approx(least)
+    if most:
+        assert bound(verdict_at, middle, middle + 0.4) == pytest.approx(most)
