@@ -1,9 +1,24 @@
-"""Labelled sentences of which only planted words say anything about the label."""
+"""The bounds of claims, and labelled sentences of which only planted words say anything about the label."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+
+from alignkit.lab import experiments
+
+
+@pytest.fixture
+def bounds(monkeypatch):
+    """A list that fills with the bounds (above, below) of every claim that is judged."""
+    given, judge = [], experiments.judge
+
+    def recorded(low, high, *, above=None, below=None):
+        given.append((above, below))
+        return judge(low, high, above=above, below=below)
+
+    monkeypatch.setattr(experiments, "judge", recorded)
+    return given
 
 
 def planted_lines(pairs_of_words, shortest):

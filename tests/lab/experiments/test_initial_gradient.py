@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
@@ -13,7 +10,6 @@ from alignkit.errors import AlignkitError
 from alignkit.lab.experiments import initial_gradient as experiment
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs
-from tests.lab.experiments.judging import bound
 
 SOURCE = [["a", "b", "a"], ["b", "c"], ["d"], ["a", "d", "c", "b"]]
 TARGET = [["x", "y"], ["y", "y", "z"], ["z", "x"], ["w"]]
@@ -113,32 +109,3 @@ def test_the_error_is_as_predicted_at_large_widths():
     last = experiment.run_initial_gradient(settings).rows["draws"]
     assert last["logit error"].to_numpy() == pytest.approx(last["predicted error"].to_numpy(), rel=0.15)
     assert last["theta slope x O"].to_numpy() == pytest.approx([1, 1], abs=0.15)
-
-
-@pytest.mark.parametrize(
-    ("number", "column", "least", "most"),
-    [
-        (0, "logit correlation", 0.9, None),
-        (1, "logit slope", 0.95, 1.05),
-        (2, "logit error", 0.95, 1.05),
-        (3, "theta slope", 0.95, 1.05),
-        (4, "theta slope x O", 0.9, 1.1),
-        (5, "logit error", -0.55, -0.45),
-    ],
-)
-def test_claims_are_judged_at_the_largest_width(number, column, least, most):
-    names = ("logit correlation", "logit slope", "theta slope", "theta slope x O")
-
-    def verdict_at(value):
-        rows = []
-        for width, seed in product((4, 16, 64), range(2)):
-            row = dict.fromkeys(names, 1.0 if width == 64 else 9.0) | {"width": width, "seed": seed}
-            row |= {"predicted error": row["logit slope"], "logit error": (width / 64) ** -0.5}
-            changed = {column: (width / 64) ** value if number == 5 else value}
-            rows.append(row | (changed if width == 64 or number == 5 else {}))
-        return list(experiment.initial_gradient_claims(pd.DataFrame(rows)))[number].verdict
-
-    middle = -0.5 if number == 5 else 1.0
-    assert bound(verdict_at, middle, middle - 0.4) == pytest.approx(least)
-    if most:
-        assert bound(verdict_at, middle, middle + 0.4) == pytest.approx(most)
