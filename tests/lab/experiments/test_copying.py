@@ -11,7 +11,7 @@ import torch
 
 from alignkit.errors import AlignkitError
 from alignkit.lab.experiments import Verdict, copying, multihead
-from alignkit.lab.experiments.copying import SequenceRun, Sequences, failures, known_words, train_networks
+from alignkit.lab.experiments.copying import SequenceRun, failures, known_words, train_networks
 from alignkit.metrics.intervals import share_difference
 from alignkit.scores import Scores
 from alignkit.support.stages import no_progress
@@ -39,44 +39,6 @@ def test_claims_of_copying_follow_the_counts():
     ]
 
 
-def test_copying_reports_every_network():
-    settings = copying.CopyingSettings(seeds=3, length=4, subset_types=6, pairs=40, **TINY)
-    result = copying.run_copying(settings)
-    table = result.table.set_index("setting")
-    assert table.index.tolist() == list(settings.kinds)
-    assert table.types.tolist() == [4, 6, 4, 8]
-    assert (table.runs == 3).all()
-    assert table.loc["permutation", "diagonal of C / rest"] == pytest.approx(1)
-    rows = result.rows["accuracy"]
-    assert len(rows) == 4 * 3 * 3
-    last = rows[rows.step == 4]
-    for kind, part in last.groupby("kind"):
-        assert table.loc[kind, "failed"] == (part.accuracy < 0.9).sum()
-        assert table.loc[kind, "mean accuracy"] == pytest.approx(part.accuracy.mean(), abs=1e-4)
-    counts = result.rows["counts"]
-    assert len(counts) == 10 + 21 + 10 + 36  # upper triangles
-    assert (counts[counts.kind == "permutation"]["count"] == 0.25).all()
-
-
-#: half an hour's experiment in seconds: 8 of 16 types
-SECONDS = {"seeds": 1, "length": 8, "hidden": 32, "batch": 32, "steps": 120, "every": 60, "learning_rate": 5e-3}
-
-
-@pytest.fixture(scope="module")
-def reordering():
-    settings = copying.PermutationFunctionSettings(**SECONDS, types=16, pairs=20)
-    return copying.run_permutation_function(settings)
-
-
-def test_a_diagonal_in_c_makes_copying_easy(reordering):
-    """8 of 16 are learned where permutations of two sets of 8 are not."""
-    rows = reordering.rows["accuracy"]
-    assert rows[(rows.task == "copy") & (rows.attention == "general")].accuracy.iloc[-1] > 0.9
-    settings = copying.CopyingSettings(**SECONDS, subset_types=16)
-    (run,) = train_networks(Sequences("mixture", 16, 8), settings, 1, no_progress)
-    assert run.accuracy[-1] < 0.7
-
-
 def test_both_tasks_have_one_table_of_counts():
     settings = copying.PermutationFunctionSettings(length=5, types=7)
     tasks = copying.tasks(settings)
@@ -100,15 +62,6 @@ def test_known_words_are_those_where_beta_is_largest_at_the_translation(monkeypa
     runs = train_networks(sequences, replace(settings, **TINY), 2, no_progress, attention="uniform")
     pairs = sequences.bitext(np.random.default_rng(0), 3)
     assert known_words(sequences, [run.network for run in runs], pairs) == pytest.approx([0.75, 0.75])
-
-
-def test_reordering_is_not_learned_where_copying_is(reordering):
-    table = reordering.table.set_index("task")
-    assert table.loc["copy", "failed"] == 0
-    assert table.loc["reorder", "failed"] == 1
-    known = table["beta_uf largest at the translation"]
-    assert (known > 2.5 / 9).all()  # chance is 1/9
-    assert reordering.claims[2].value == 0
 
 
 def test_heads_are_kept_by_what_they_do_alone():
@@ -182,33 +135,3 @@ def test_two_trials_of_a_head_count_as_one_run():
     runs = {mix: [member(0, 0.99), member(0, 0.99)] for mix in multihead.MIXES}
     found = list(multihead.multihead_claims(single, runs, settings))[-1]
     assert (found.value, found.low, found.high) == pytest.approx(share_difference(0, 2, 2, 3))
-
-
-def test_multihead_reports_every_network():
-    # So small a network learns little: any bound that parts its heads will do.
-    changes = TINY | {"batch": 32, "steps": 20, "every": 10, "learning_rate": 2e-2, "learned": 0.51, "bad": 0.51}
-    settings = multihead.MultiheadSettings(
-        heads=2, samples=3, good_heads=1, bad_heads=2, candidates=8, trials=1, length=4, seed=0, **changes
-    )
-    result = multihead.run_multihead(settings)
-    assert result.table.heads.tolist() == ["one, tried", *multihead.MIXES]
-    assert result.table.runs.tolist()[1:] == [3, 3, 3]
-    assert result.table.runs[0] % 4 == 0  # tried in fours
-    rows = result.rows["accuracy"]
-    for _, row in result.table.iterrows():
-        last = rows[(rows.heads == row.heads) & (rows.step == 20)].accuracy
-        assert row.failed == (last < 0.51).sum()
-        assert row["mean accuracy"] == pytest.approx(last.mean(), abs=1e-4)
-    assert [c.text.split(" head")[0] for c in result.claims] == ["one good", "eight random", "eight random"]
-    gaps = result.table.set_index("heads").share
-    assert result.claims[0].value == pytest.approx(gaps["one good"] - gaps["eight bad"])
-    assert result.claims[2].value == pytest.approx(gaps["eight random"] - gaps["one, tried"])
-
-
-def test_the_picture_of_the_permutation_function_tells_attention_from_none(reordering):
-    from matplotlib.figure import Figure
-
-    figure = Figure()
-    reordering.draw(figure)
-    labels = figure.axes[0].get_legend_handles_labels()[1]
-    assert sorted(labels) == ["copy, attention", "copy, uniform", "reorder, attention", "reorder, uniform"]

@@ -1,13 +1,15 @@
-"""Error rates through training: against counting by hand, on a planted text, and the claims."""
+"""Error rates through training: against counting by hand, of planted scores, and the claims."""
 
 from __future__ import annotations
+
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from planted import permuted_copy
 
+from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.lab.experiments import Verdict
 from alignkit.lab.experiments import gold_links as experiment
@@ -17,7 +19,7 @@ from alignkit.neural.settings import TextSettings
 from alignkit.neural.training.trainer import learn_tokenizer
 from alignkit.scores import Scores
 from alignkit.text.pairs import LinePairs, read_line_pairs
-from alignkit.text.tokenization import encode_bitext, learn_words
+from alignkit.text.tokenization import UNK, encode_bitext, learn_words
 
 
 @pytest.fixture(scope="module")
@@ -66,26 +68,37 @@ def test_every_subword_of_a_word_has_one_vote():
     assert experiment.error_rate(text, Scores.from_matrices([rows]), bitext, tokenizer) == 0
 
 
-def test_on_a_planted_text_errors_fall(folder):
-    torch.set_num_threads(1)
+def test_runs_are_measured_by_the_links_of_their_scores(folder, monkeypatch):
+    """Networks that attend as IBM Model 1 does, and whose lexical probe says the opposite."""
+    trained = []
+
+    def train(plan, text, progress, look, device):
+        assert (len(text.training), len(text.valid), text.training.source.tokens.tolist().count(UNK)) == (
+            200,
+            15,
+            0,
+        )
+        trained.append((plan.text.tokens, plan.text.minimum, plan.text.pieces, plan.training.seed))
+        attention = fit_ibm1(text.training, iterations=2, null=False).score(text.valid, "alpha")
+        probe = Scores(1 - attention.values, attention.offsets, attention.shapes)
+        for step in (0, 30):
+            measured = {"valid.accuracy": step / 100}
+            score = {"alpha": attention, "beta": probe}
+            look(SimpleNamespace(step=step, metrics=measured, score=lambda pairs, kind: score[kind]))  # noqa: B023
+
+    monkeypatch.setattr(experiment, "train_network", train)
     settings = experiment.GoldLinksSettings(
-        data=str(folder), pairs=180, judged=0, pieces=60, epochs=3, warmup=0, batch=8, seeds=1
+        data=str(folder), pairs=180, judged=15, pieces=60, minimum=2, seeds=2, seed=3, iterations=2
     )
-    told = []
-    result = experiment.run_gold_links(settings, lambda *what: told.append(what[:2]))
+    result = experiment.run_gold_links(settings)
+    assert trained == [(unit, 2, 60, seed) for unit in experiment.UNITS for seed in (3, 4)]
     raw = result.rows["steps"]
-    assert set(raw["set"]) == {"planted"}
-    assert raw.groupby(["unit", "seed"]).ngroups == 2
-    words = raw[(raw.unit == "words") & (raw.seed == 0)].sort_values("step")
-    assert words.step.iloc[0] == 0
-    assert words.step.is_unique
-    assert words.beta.iloc[-1] < words.beta.iloc[0] - 0.2
-    assert words.ibm1.iloc[0] < 0.2
-    assert result.table.set_index("unit").loc["words", "IBM 1"] == pytest.approx(
-        100 * words.ibm1.iloc[0], abs=1e-2
-    )
-    assert told[-1][0] == told[-1][1]
-    assert "200 pairs, 20 judged by gold links" in result.remarks[-1]
+    assert raw.step.tolist() == [0, 30] * 4
+    assert raw.accuracy.tolist() == [0, 0.3] * 4
+    assert raw.seed.tolist() == [3, 3, 4, 4] * 2
+    assert raw.alpha.tolist() == raw.ibm1.tolist()
+    assert raw.ibm1.max() < 0.4 < 0.8 < raw.beta.min()
+    assert "200 pairs, 15 judged by gold links" in result.remarks[-1]
 
 
 def rows(alpha, beta, ibm1, unit="words", seed=0):

@@ -100,20 +100,6 @@ def test_training_is_that_of_a_plain_loop():
     assert {name: last[name] for name in expected} == pytest.approx(expected, abs=1e-4)
 
 
-def test_early_at_the_keyword_and_late_everywhere():
-    settings = locality.LocalitySettings(
-        seeds=2, length=16, types=16, hidden=32, batch=32, steps=160, measured=128
-    )
-    result = locality.run_locality(settings)
-    assert all(claim.value > 0 for claim in (*result.claims[:2], *result.claims[3:5]))
-    table = result.table.set_index("moment")
-    known, end = table.loc["keyword known"], table.loc["end"]
-    assert known["mean"] < known["after"] < known["keyword"]
-    assert end["keyword"] < end["after"] < end["last"]
-    assert end["accuracy"] > 0.9
-    assert abs(table.loc["start", "keyword"]) < 0.2
-
-
 def test_where_the_keyword_is_never_known_nothing_is_decided():
     result = locality.run_locality(replace(SETTINGS, known=100.0))
     assert result.rows["gamma"].equals(locality.run_locality(SETTINGS).rows["gamma"])

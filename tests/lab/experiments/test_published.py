@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from alignkit.lab.experiments import (
     EXPERIMENTS,
@@ -51,12 +52,12 @@ def test_default_settings_are_those_of_the_published_run(name):
 
 
 def sequence_runs(part, names, **more):
-    """Training runs from rows of them."""
+    """Training runs from rows of them; their networks are called by what they are."""
     runs = {}
     for key, course in part.groupby([*names, "run"], sort=False):
         columns = {name: course[name].to_numpy() for name in ("accuracy", "loss", *more.get("columns", ()))}
         kind = copying.AttentionRun if "outside" in columns else copying.SequenceRun
-        runs.setdefault(key[:-1], []).append(kind(steps=course.step.to_numpy(), **columns))
+        runs.setdefault(key[:-1], []).append(kind(steps=course.step.to_numpy(), network=key, **columns))
     return runs
 
 
@@ -150,6 +151,8 @@ def replay_permutation_function(monkeypatch, rows):
         return runs[task(sequences), attention]
 
     def known_words(sequences, networks, pairs):
+        assert {key[1] for key in networks} == {"uniform"}
+        assert len(pairs) == 50
         return known[known.task == task(sequences)].known.to_numpy()
 
     monkeypatch.setattr(copying, "train_networks", train)
@@ -219,7 +222,16 @@ def test_the_published_table_follows_from_the_published_rows(name, monkeypatch, 
     settings = {key: each for key, each in published(name)["settings"].items() if hasattr(defaults, key)}
     settings = {key: tuple(each) if isinstance(each, list) else each for key, each in settings.items()}
     result = experiment.run(replace(defaults, **settings))
-    pd.testing.assert_frame_equal(
-        result.table, pd.DataFrame(published(name)["table"]), check_dtype=False, rtol=1e-3, atol=1e-3
-    )
+    frames = [(result.table, pd.DataFrame(published(name)["table"]))]
+    frames += [(frame, rows(name, part)) for part, frame in result.rows.items()]
+    for found, expected in frames:
+        pd.testing.assert_frame_equal(found, expected, check_dtype=False, rtol=1e-3, atol=1e-3)
     assert_published(name, list(result.claims), bounds)
+
+
+def test_the_picture_of_the_permutation_function_tells_attention_from_none(monkeypatch):
+    replay_permutation_function(monkeypatch, lambda part: rows("permutation-function", part))
+    figure = Figure()
+    copying.run_permutation_function(copying.PermutationFunctionSettings()).draw(figure)
+    labels = figure.axes[0].get_legend_handles_labels()[1]
+    assert sorted(labels) == ["copy, attention", "copy, uniform", "reorder, attention", "reorder, uniform"]
