@@ -4,18 +4,60 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
+from planted import permuted_copy
 from scipy.stats import spearmanr
 
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.lab.experiments import Verdict
 from alignkit.lab.experiments import word_order_of_learning as experiment
+from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
+from alignkit.text.pairs import LinePairs
+
+
+def test_one_network_is_followed_to_its_last_attention(monkeypatch):
+    """It attends as IBM Model 1 does from step 5 on, but for a word that is found at the last step, 9."""
+    pairs, _ = permuted_copy(3, pairs=60, types=9, longest=5)
+    pairs += [(["rare"], ["seldom"]), (["s1", "rare2"], ["t1", "seldom2"])]
+    lines = LinePairs(*([" ".join(pair[side]) for pair in pairs] for side in (0, 1)))
+    held = LinePairs(lines.source[::-2], lines.target[::-2])
+    plans = []
+
+    def train(plan, text, progress, look, device):
+        plans.append(plan)
+        model = fit_ibm1(text.training, iterations=3, null=False)
+        late = text.tokenizer.vocabulary.id("t3")
+
+        def score(pairs, kind):
+            assert (len(pairs), kind) == (25, "alpha")
+            matrices = [matrix.copy() for matrix in model.score(pairs, "alpha")]
+            for matrix, target in zip(matrices, pairs.target, strict=True):
+                changed = target >= 0 if step == 0 else target == late if step == 5 else target < 0
+                matrix[changed] = np.eye(matrix.shape[1])[0]  # the first token, BOS
+            return Scores.from_matrices(matrices)
+
+        for step in (0, 5, 9):
+            look(SimpleNamespace(step=step, score=score))
+
+    monkeypatch.setattr(experiment, "train_network", train)
+    settings = experiment.WordOrderOfLearningSettings(steps=13, batch=16, scored=25, minimum=3, iterations=3)
+    table, share = experiment.learn_and_find(lines, held, settings)
+    assert share == 1
+    assert (plans[0].text.tokens, plans[0].training.steps, plans[0].training.epochs) == ("words", 13, 4)
+    steps = dict(zip(table.word, table.step, strict=True))
+    assert steps == {f"t{i}": 9 if i == 3 else 5 for i in range(9)} | {"</s>": 0}
+    counts = Counter(word for _, target in pairs for word in target)
+    assert np.exp(-table.frequency[1:]).tolist() == pytest.approx([counts[word] for word in table.word[1:]])
+    assert (table["IBM 1"] < table["co-occurrence"] - 0.3)[1:].all()
+    experiment.learn_and_find(lines, held, replace(settings, steps=0))
+    assert (plans[1].training.steps, plans[1].training.epochs) == (None, 10)
 
 
 def test_entropies_against_a_loop():
@@ -115,32 +157,3 @@ def test_networks_that_have_not_learned_to_attend_do_not_count(monkeypatch):
         experiment.run_word_order_of_learning(settings)
     with pytest.raises(AlignkitError, match="the text has only 940 pairs"):
         experiment.run_word_order_of_learning(experiment.WordOrderOfLearningSettings(sizes=(940, 2000)))
-
-
-def test_as_many_steps_whatever_the_size():
-    torch.set_num_threads(1)
-    lines, held = experiment.WordOrderOfLearningSettings().lines()
-    text = type(lines)(lines.source[:70], lines.target[:70])
-    for steps in (3, 7):
-        settings = experiment.WordOrderOfLearningSettings(steps=steps, batch=16, scored=5, minimum=1)
-        told = []
-        experiment.learn_and_find(text, held, settings, lambda done, total, _: told.append((done, total)))  # noqa: B023
-        assert told[-1] == (steps, steps)
-
-
-def test_a_small_run():
-    torch.set_num_threads(1)
-    settings = experiment.WordOrderOfLearningSettings(
-        sizes=(48, 96), seeds=2, scored=120, steps=0, epochs=1, minimum=2, learned=0.0
-    )
-    told = []
-    result = experiment.run_word_order_of_learning(settings, lambda *what: told.append(what[:2]))
-    raw = result.rows["words"]
-    assert raw.groupby(["size", "seed"]).ngroups == 4
-    assert "<unk>" not in set(raw.word)
-    assert set(raw.step) <= {0, 2, 3}
-    assert told[-1][0] == told[-1][1]
-    assert list(result.table["size"]) == [48, 96]
-    first = raw[(raw["size"] == 48) & (raw.seed == 0)].set_index("word")
-    other = raw[(raw["size"] == 48) & (raw.seed == 1)].set_index("word")
-    assert np.allclose(first["IBM 1"], other["IBM 1"][first.index])  # of the text, not of the network
