@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,8 +14,9 @@ from alignkit.errors import AlignkitError
 from alignkit.lab.experiments import Verdict
 from alignkit.lab.experiments import ktiw as experiment
 from alignkit.lab.experiments.ktiw import AgreementCurves
-from alignkit.lab.experiments.networks import half_way
+from alignkit.lab.experiments.networks import encode_plan, half_way, take_pairs
 from alignkit.metrics.agreement import agreement
+from alignkit.scores import Scores
 
 
 def test_half_way_steps_by_hand():
@@ -38,47 +41,66 @@ def texts(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def found(texts):
-    return experiment.run_ktiw_drives_attention(
-        experiment.KtiwSettings(**texts, pieces=60, epochs=8, scored=40, runs=1, learning_rate=5e-3)
-    )
+def encoded(texts):
+    return encode_plan(experiment.KtiwSettings(**texts, pieces=60))
 
 
-def test_curves_rise_and_are_those_of_agreement(found, texts):
-    steps = found.rows["steps"]
-    assert steps.step.is_monotonic_increasing
-    first, last = steps.iloc[0], steps.iloc[-1]
-    for name in ("A(alpha, ibm1.beta)", "A(beta, ibm1.beta)"):
-        assert last[name] > first[name] + 0.2
-    halves = found.rows["halves"].iloc[0]
-    assert halves.low <= halves.ratio <= halves.high
-    assert 0 < halves.beta < last.step
-    for kind, end in zip(("alpha", "beta"), found.claims[1:], strict=True):
-        assert end.value == pytest.approx(
-            last[f"A({kind}, ibm1.beta)"] - last[f"chance ({kind}, ibm1.beta)"], abs=2e-5
-        )
-        assert end.low < end.value - 1e-3  # one run of 40 pairs is not exact
-        assert end.high > end.value + 1e-3
+def planted_network(step, lexicon, learned):
+    """A network whose scores of each kind are the lexicon's from some step on, and at random before."""
+
+    def score(pairs, kind):
+        assert len(pairs) == len(lexicon)
+        noise = np.random.default_rng([step, learned[kind]]).random(len(lexicon.values), np.float32)
+        return Scores(lexicon.values if step >= learned[kind] else noise, lexicon.offsets, lexicon.shapes)
+
+    return SimpleNamespace(step=step, metrics={"valid.accuracy": step / 100}, score=score)
 
 
-def test_a_run_directory_gives_its_own_agreements(texts, tmp_path):
-    from alignkit.neural.aligners import load_checkpoint
-    from alignkit.neural.training.run_directory import TranslationRun
-    from alignkit.neural.training.translation import train_translation
+@pytest.mark.parametrize("kept", [False, True])
+def test_curves_are_those_of_agreement(texts, encoded, kept, monkeypatch):
+    """The lexical probe knows IBM Model 1's lexicon from step 10 on, attention follows it from step 30 on."""
+    lexicon = fit_ibm1(encoded.training, iterations=2, null=False).score(take_pairs(encoded.valid, 40), "beta")
+    trained, told = [], []
 
-    plan = experiment.KtiwSettings(**texts, pieces=60, epochs=1)
-    lines, held = plan.lines()
-    settings = plan.settings().change(training={"keep": "logged"})
-    train_translation(tmp_path, lines, held, settings, device="cpu")
-    result = experiment.run_ktiw_drives_attention(experiment.KtiwSettings(run=str(tmp_path), scored=0))
-    steps, run = result.rows["steps"], TranslationRun(tmp_path)
-    assert steps.step.tolist() == list(run.checkpoints)
-    ibm1 = fit_ibm1(run.train, iterations=5, null=False).score(run.valid, "beta")
-    last = steps.iloc[-1]
-    network = load_checkpoint(run.checkpoints[int(last.step)], "cpu")
-    expected = agreement(network.score(run.valid, "alpha"), ibm1)
-    assert last["A(alpha, ibm1.beta)"] == pytest.approx(expected.agreement, abs=1e-5)
-    assert last["chance (alpha, ibm1.beta)"] == pytest.approx(expected.chance, abs=1e-5)
+    def network(step):
+        return planted_network(int(step), lexicon, {"alpha": 30, "beta": 10})
+
+    def train(settings, text, progress, look, device):
+        trained.append(settings.training.seed)
+        for step in (0, 10, 30):
+            look(network(step))
+
+    run = SimpleNamespace(train=encoded.training, valid=encoded.valid, checkpoints={0: "0", 10: "10", 30: "30"})
+    monkeypatch.setattr(experiment, "open_run", lambda path: run)
+    monkeypatch.setattr(experiment, "load_network", network)
+    monkeypatch.setattr(experiment.networks, "train_network", train)
+    where = {"run": "kept"} if kept else {**texts, "pieces": 60, "runs": 2, "seed": 3}
+    settings = experiment.KtiwSettings(**where, scored=40, iterations=2)
+    result = experiment.run_ktiw_drives_attention(settings, lambda *what: told.append(what))
+    assert trained == ([] if kept else [3, 4])
+    assert told == ([(1, 3, "step 0"), (2, 3, "step 10"), (3, 3, "step 30")] if kept else [])
+    steps = result.rows["steps"]
+    assert steps.run.tolist() == (["run"] * 3 if kept else ["seed 3"] * 3 + ["seed 4"] * 3)
+    for row in steps.to_dict("records"):
+        scores = {
+            kind: network(row["step"]).score(encoded.valid.take(np.arange(40)), kind) for kind in ("alpha", "beta")
+        }
+        scores["ibm1.beta"] = lexicon
+        for u, v in experiment.CURVES:
+            expected = agreement(scores[u], scores[v], resamples=0)
+            assert row[f"A({u}, {v})"] == pytest.approx(expected.agreement, abs=1e-5)
+            assert row[f"chance ({u}, {v})"] == pytest.approx(expected.chance, abs=1e-5)
+        assert row["accuracy"] == row["step"] / 100
+    halves = result.rows["halves"].iloc[0]
+    assert 10 < halves.alpha < 30
+    assert 0 < halves.beta < 10
+    assert halves.ratio == pytest.approx(halves.alpha / halves.beta)
+    assert halves.low < halves.ratio < halves.high
+    assert [claim.verdict for claim in result.claims] == [Verdict.HOLDS] * 3
+    run.checkpoints.pop(30)
+    if kept:
+        with pytest.raises(AlignkitError, match="not a run directory with checkpoints"):
+            experiment.run_ktiw_drives_attention(settings)
 
 
 def test_not_a_run(tmp_path):
@@ -86,12 +108,15 @@ def test_not_a_run(tmp_path):
         experiment.run_ktiw_drives_attention(experiment.KtiwSettings(run=str(tmp_path)))
 
 
-def test_a_run_whose_interval_is_unknown_leaves_the_claim_undecided():
-    """Two runs, of which one has no interval: nothing is known of the least of both."""
-    halves = pd.DataFrame({"ratio": [1.5, 1.4], "low": [1.2, 1.3], "high": [1.8, 1.9]})
+def test_a_run_whose_interval_is_unknown_leaves_the_claim_undecided(bounds):
+    """Two runs, of which one has no interval: nothing is known of the least of both. A third learned nothing."""
+    halves = pd.DataFrame({"ratio": [1.5, 1.4, np.nan], "low": [1.2, 1.3, np.nan], "high": [1.8, 1.9, np.nan]})
     ends = pd.DataFrame({"curve": experiment.CURVES, "gain": 0.3, "low": 0.2, "high": 0.4})
+    ends = pd.concat([ends, ends.assign(gain=[0.5, 0.1, 0.1], low=[0.4, 0.02, 0], high=[0.6, 0.7, 0])])
     found = list(experiment.ktiw_drives_attention_claims(halves, ends))
-    assert [claim.verdict for claim in found] == [Verdict.HOLDS] * 3
+    assert bounds == [(1.0, None), (0.05, None), (0.05, None)]
+    ends_of = [(claim.value, claim.low, claim.high) for claim in found[1:]]
+    assert ends_of == [(pytest.approx(0.4), 0.2, 0.6), (pytest.approx(0.2), 0.02, 0.7)]
     assert (found[0].value, found[0].low, found[0].high) == (1.4, 1.2, 1.9)
     halves.loc[1, ["low", "high"]] = np.nan
     assert next(experiment.ktiw_drives_attention_claims(halves, ends)).verdict is Verdict.UNDECIDED
