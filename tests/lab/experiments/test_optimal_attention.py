@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,9 +20,12 @@ from alignkit.lab.experiments.optimal_attention import (
     ascend_logits,
     best_attention,
     maximise_quadratic,
+    search_attention,
 )
-from alignkit.metrics.agreement import Agreement
+from alignkit.metrics.agreement import Agreement, agreement
+from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.support.stages import no_progress
+from alignkit.text.tokenization import BOS
 
 
 def random_problem(seed: int, rows: int = 4, length: int = 5, words: int = 7) -> Problem:
@@ -64,7 +69,7 @@ def test_quadratic_model_against_scipy():
         assert model(found[r].numpy()) == pytest.approx(best_of_scipy(model, 4), abs=1e-7)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_best_attention_against_scipy(seed):
     problems = [random_problem(seed), random_problem(seed + 100, rows=2)]
     alpha, value, gap = best_attention(problems, 1e-8)
@@ -144,42 +149,76 @@ def test_ascent_follows_the_gradient_of_the_logits():
 
     assert (value(start) < value(three)).all()
     assert (value(three) < value(seven)).all()
-    assert (best - value(ascend_logits([problem], start, 1.0, (2000,))[0])).max() < 0.04
-
-
-@pytest.fixture(scope="module")
-def found():
-    return experiment.run_optimal_attention(
-        experiment.OptimalAttentionSettings(
-            pairs=60, pieces=120, epochs=1, scored=5, tolerance=1e-3, ascent_steps=(2, 5)
-        )
-    )
-
-
-def test_run(found):
-    verdicts = [claim.verdict for claim in found.claims]
-    assert verdicts[:2] == [Verdict.HOLDS, Verdict.HOLDS]
-    tokens = found.rows["tokens"]
-    assert tokens.gap.max() <= 1e-3
-    assert tokens.pair.nunique() == 5
-    assert len(tokens) == found.table["rows"][0]
-    pairs = set(zip(found.table.u, found.table.v, strict=True))
-    for name in ("from alpha, 2 steps", "from alpha, 5 steps", "from uniform, 2 steps", "from uniform, 5 steps"):
-        assert {(name, "beta"), (name, "beta without s")} <= pairs
+    assert (best - value(ascend_logits([problem], start, 1.0, (700,))[0])).max() < 0.08
 
 
 @pytest.fixture(scope="module")
 def trained():
-    """Settings, a network, and held-out pairs of few words, with what was found for them."""
-    settings = experiment.OptimalAttentionSettings(pairs=60, pieces=200, epochs=1, tolerance=1e-6)
+    """A network, held-out pairs of few words, and what was found for them."""
+    settings = experiment.OptimalAttentionSettings(
+        pairs=60, pieces=100, scored=3, tolerance=1e-5, ascent_steps=(2, 5), ascent_rate=0.7
+    )
     text = encode_plan(settings)
-    network, some = train_network(settings.settings(), text, no_progress), take_pairs(text.valid, 4)
-    return network, some, experiment.search_attention(network, some, settings)
+    changed = settings.settings().change(network={"embedding": 24, "hidden": 24}, training={"steps": 8})
+    network, some = train_network(changed, text, no_progress), take_pairs(text.valid, 3)
+    found = []
+
+    def search(*given):
+        found.append(search_attention(*given))
+        return found[0][0].copy(), found[0][1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(experiment, "encode_plan", lambda settings: text)
+        patch.setattr(experiment, "train_network", lambda *given: network)
+        patch.setattr(experiment, "search_attention", search)
+        result = experiment.run_optimal_attention(settings)
+    return network, some, found[0], result
+
+
+def test_the_table_has_the_agreements_of_all_scores(trained):
+    network, some, (scores, rows), result = trained
+    scores = scores | {kind: network.score(some, kind) for kind in ("alpha", "beta")}
+    assert list(result.table.u[4:12:2]) == [
+        f"from {way}, {n} steps" for way in ("alpha", "uniform") for n in (2, 5)
+    ]
+    assert [*zip(result.table.u, result.table.v, strict=True)][-2:] == [
+        ("beta", "alpha_opt"),
+        ("alpha_opt", "alpha"),
+    ]
+    for row in result.table.itertuples():
+        expected = agreement(scores[row.u], scores[row.v])
+        assert (row.agreement, row.chance, row.low) == (expected.agreement, expected.chance, expected.low)
+    tokens = result.rows["tokens"]
+    assert tokens.pair.value_counts(sort=False).sort_index().tolist() == [len(y) for y in some.target]
+    assert rows.gap.max() <= 1e-5
+    own = network.log_probabilities(some).sum() / len(tokens)
+    assert f"{own:.3f} with the network's own" in result.remarks[1]
+
+
+def test_ascents_start_from_the_trained_and_from_uniform_attention(trained):
+    """Each climbs from where it starts, and the more steps, the higher; no weight is ever lost."""
+    network, some, (scores, _), _ = trained
+    net, m = network.network, 1
+    x, y = (torch.from_numpy(side[m].astype(np.int64)).unsqueeze(1) for side in (some.source, some.target))
+    with torch.no_grad():
+        encoding = net.encode(x, np.array([len(x)]))
+        s, _ = net.states(torch.cat([torch.full((1, 1), BOS), y[:-1]]), encoding.start)
+        weight = net.output.weight.double()
+        Z = net.context(encoding.h)[0].double() @ weight.t()
+        problem = Problem(Z, s[0].double() @ weight.t() + net.output.bias.double(), y[:, 0])
+    starts = {
+        "alpha": torch.from_numpy(network.score(some, "alpha")[m]),
+        "uniform": torch.full((len(y), len(x)), 1.0),
+    }
+    for name, start in starts.items():
+        path = ascend_logits([problem], (start / start.sum(1, keepdim=True)).double(), 0.7, (2, 5))
+        for steps, expected in zip((2, 5), path, strict=True):
+            assert scores[f"from {name}, {steps} steps"][m] == pytest.approx(expected.numpy(), abs=1e-4)
 
 
 def test_beta_without_the_state_sees_the_word_alone(trained):
     """It is the same for every row with the same word; with the state it is not."""
-    network, some, (scores, _) = trained
+    network, some, (scores, _), _ = trained
     plain = scores[experiment.PLAIN]
     usual = network.score(some, "beta")
     net = network.network
@@ -202,22 +241,25 @@ def test_beta_without_the_state_sees_the_word_alone(trained):
 
 def test_nothing_serves_better_than_the_best_attention(trained):
     """Neither the network's own attention nor a state alone, token by token."""
-    network, some, (_, rows) = trained
+    network, some, (_, rows), _ = trained
     beta = network.score(some, "beta")
     own = network.log_probabilities(some)
-    for m in range(4):
+    for m in range(3):
         best = rows[rows.pair == m].value.to_numpy()
         assert (best >= np.log(beta[m].max(1)) - 1e-4).all()
         assert best.sum() > own[m]
 
 
-def test_a_network_that_does_not_add_is_refused():
+def test_a_network_that_does_not_add_is_refused(trained):
+    hidden = EncoderDecoder(replace(trained[0].network.settings, output="hidden"))
     with pytest.raises(AlignkitError, match="output = sum"):
-        experiment.run_optimal_attention(
-            experiment.OptimalAttentionSettings(output="hidden", pairs=8, pieces=120, epochs=1, scored=3)
+        experiment.search_attention(
+            SimpleNamespace(network=hidden), trained[1], experiment.OptimalAttentionSettings()
         )
     with pytest.raises(AlignkitError, match="valid_source"):
         experiment.run_optimal_attention(experiment.OptimalAttentionSettings(source="x", target="y"))
+    with pytest.raises(AlignkitError, match="ascent_steps must increase"):
+        experiment.OptimalAttentionSettings(ascent_steps=(10, 10))
 
 
 def test_less_is_not_concluded_of_intervals_that_overlap():

@@ -27,38 +27,12 @@ SMALL = experiment.WrittenLexiconSettings(
 )
 
 
-@pytest.fixture(scope="module")
-def found():
-    torch.set_num_threads(1)
-    told = []
-    result = experiment.run_written_lexicon(replace(SMALL, steps=10), lambda *what: told.append(what[:2]))
-    return result, told
-
-
-def test_the_lexicon_is_written_and_erased(found):
-    result, told = found
-    table = result.table.set_index("condition")
-    assert list(table.index) == [
-        *("written, 0 steps", "written, 80 steps", "flat, 80 steps", "erased"),
-        *("frozen, written", "frozen, random", "6 of 6", "6 of 12"),
-    ]
-    chance = 1 / 7
-    assert table.known["written, 80 steps"] > 0.6
-    assert table.known["written, 80 steps"] == table.known["frozen, written"]
-    for name in ("written, 0 steps", "frozen, random", "erased"):
-        assert table.known[name] < 0.5, name
-    assert table.known["flat, 80 steps"] < table.known["written, 80 steps"] - chance
-    assert told[-1][0] == told[-1][1]
-    assert len(result.rows["seeds"]) == 8 * SMALL.seeds
-    assert len(result.claims) == 8
-
-
-def test_what_is_frozen_stays_and_writing_leaves_the_attention(monkeypatch):
-    trainings, kept = [], experiment.copying.train_on_sequences
+def test_what_is_written_erased_frozen_and_graded(monkeypatch):
+    trainings, kept, told = [], experiment.copying.train_on_sequences, []
 
     def spy(given, seeds, draw, plan, progress, frozen=(), uniform=False):
         runs = kept(given, seeds, draw, plan, progress, frozen=frozen, uniform=uniform)
-        trainings.append((given, frozen, uniform, runs))
+        trainings.append((given, frozen, uniform, runs, draw.__self__.types, list(seeds), plan))
         return runs
 
     def changed(start, run):
@@ -66,15 +40,41 @@ def test_what_is_frozen_stays_and_writing_leaves_the_attention(monkeypatch):
         return {name.split(".")[0] for name, x in start.state_dict().items() if not torch.equal(x, after[name])}
 
     monkeypatch.setattr(experiment.copying, "train_on_sequences", spy)
-    experiment.run_written_lexicon(replace(SMALL, steps=3, doses=(0, 2), contrasts=(6,)))
-    assert [uniform for *_, uniform, _ in trainings] == [False, True, False, True, *[False] * 5]
+    settings = replace(SMALL, steps=3, doses=(0, 2), contrasts=(6, 9))
+    result = experiment.run_written_lexicon(settings, lambda *what: told.append(what[:2]))
+    assert [uniform for _, _, uniform, *_ in trainings] == [False, True, False, True, *[False] * 6]
+    assert [types for *_, types, _, _ in trainings] == [6, 12, 6, 6, 6, 6, 6, 6, 6, 9]
     everything = {"embedding", "encoder", "decoder", "attention", "context", "combine", "output"}
-    assert sum(bool(frozen) for _, frozen, *_ in trainings) == 2
-    for given, frozen, uniform, runs in trainings:
+    assert [number for number, (_, frozen, *_) in enumerate(trainings) if frozen] == [6, 7]
+    for given, frozen, uniform, runs, _, seeds, plan in trainings:
+        assert seeds == ([2000, 2001] if uniform else [1000, 1001])
+        assert (plan.steps, plan.solved) == ((2, 2.0) if uniform else (3, settings.solved))
         for start, run in zip(given, runs, strict=True):
             left = {"attention"} if uniform else set(frozen)
             assert changed(start, run) == everything - left
     assert everything - set(experiment.LEXICAL) == {"decoder", "attention"}
+    fresh, written = trainings[0][0], [run.network for run in trainings[1][3]]
+    assert trainings[2][0] == trainings[6][0] == written
+    assert trainings[4][0] == [run.network for run in trainings[3][3]]
+    assert trainings[7][0] == fresh
+    for seed, (one, other) in enumerate(zip(trainings[5][0], written, strict=True)):
+        assert torch.equal(one.output.bias, experiment.with_words_erased(other, seed).output.bias)
+    assert not torch.equal(trainings[8][0][0].output.bias, trainings[8][0][1].output.bias)  # a seed each
+    assert told[-1][0] == told[-1][1]
+    names = [
+        "written, 0 steps",
+        "written, 2 steps",
+        "flat, 2 steps",
+        "erased",
+        "frozen, written",
+        "frozen, random",
+    ]
+    assert list(result.table.condition) == [*names, "6 of 6", "6 of 9"]
+    known = result.table.known.tolist()
+    assert known[0] == known[5]  # before the main training, frozen or not
+    assert known[1] == known[4]
+    assert len(result.rows["seeds"]) == 8 * 2
+    assert len(result.claims) == 8
 
 
 def condition(name, dose, steps):
@@ -82,8 +82,8 @@ def condition(name, dose, steps):
     runs = []
     for step in steps:
         at = np.arange(0, 40, 10)
-        runs.append(SequenceRun(at, np.zeros(4), np.zeros(4), (at >= step).astype(float)))
-    return experiment.Condition(name, dose, np.zeros(len(steps)), runs)
+        runs.append(SequenceRun(at, np.array([0, 1, 0, 0.5]), np.zeros(4), (at >= step).astype(float)))
+    return experiment.Condition(name, dose, np.linspace(0.1, 0.3, len(steps)), runs)
 
 
 def judged(written, flat, erased, frozen, random, graded):
@@ -113,7 +113,22 @@ def test_where_attention_never_emerges_nothing_is_decided():
 
 
 def test_never_counts_as_after_the_last():
-    assert condition("x", 0, [10, 99, 30]).emergence(SMALL).tolist() == [10, 40, 30]
+    found = condition("x", 0, [10, 99, 30])
+    assert found.emergence(SMALL).tolist() == [10, 40, 30]
+    row = found.row(SMALL)
+    assert (row["runs"], row["learned"], row["emerged"]) == (3, 2, pytest.approx(80 / 3))
+    assert (row["known"], row["attention"], row["last accuracy"]) == (
+        pytest.approx(0.2),
+        pytest.approx(2 / 3),
+        0.5,
+    )
+
+
+def test_attention_has_emerged_where_it_is_twice_uniform_for_good():
+    """Of six words and the end: at least 2/7; at step 10 it is there by chance."""
+    shares = np.array([0.1, 0.4, 2 / 7 - 1e-6, 2 / 7, 0.3])
+    run = SequenceRun(np.arange(0, 50, 10), shares, shares, shares)
+    assert experiment.Condition("x", 0, np.zeros(1), [run]).emergence(SMALL).tolist() == [30]
 
 
 def test_rank_slopes_are_spearmans():
@@ -121,6 +136,9 @@ def test_rank_slopes_are_spearmans():
     doses, steps = [0, 10, 50, 90], rng.permutation(12).reshape(4, 3).astype(float)
     expected = [spearmanr(doses, column).statistic for column in steps.T]
     assert experiment.rank_slopes(doses, steps) == pytest.approx(expected)
+    own = rng.random((4, 3))  # a dose for each seed
+    expected = [spearmanr(*pair).statistic for pair in zip(own.T, steps.T, strict=True)]
+    assert experiment.rank_slopes(own, steps) == pytest.approx(expected)
     assert np.isnan(experiment.rank_slopes(doses, np.ones((4, 1)))).all()
 
 
@@ -129,6 +147,8 @@ def test_rank_slopes_are_spearmans():
     [
         ({"doses": (5, 10)}, "doses: 0 and"),
         ({"seeds": 1}, "intervals are over seeds"),
+        ({"doses": (0,)}, "doses: 0 and"),
+        ({"doses": (0, 10, 0)}, "doses: 0 and"),
         ({"types": 5}, "must not be below length"),
         ({"contrasts": (5, 12)}, "must not be below length"),
     ],
