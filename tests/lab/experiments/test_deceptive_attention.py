@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -17,7 +18,13 @@ from alignkit.lab.experiments.classifiers import (
     read_split,
     train_in_memory,
 )
-from alignkit.neural.training.classification import Judged, adversarial_loss, copy_but_attention, divergence
+from alignkit.neural.training.classification import (
+    Judged,
+    adversarial_loss,
+    copy_but_attention,
+    divergence,
+    label_loss,
+)
 from alignkit.scores import Scores
 from alignkit.support.stages import no_progress
 from alignkit.text.labelled import LabelledText
@@ -33,7 +40,7 @@ def test_divergences():
 
 @pytest.fixture(scope="module")
 def split(two_telling_words):
-    return read_split(ClassifierPlan(labelled=two_telling_words))
+    return read_split(ClassifierPlan(labelled=two_telling_words, held=16))
 
 
 def small(split, seed, epochs, prepare=None):
@@ -73,34 +80,53 @@ def test_the_divergence_of_the_loss_is_that_of_q_from_p():
     assert abs(kl - back) > 0.1
 
 
-def test_same_predictions_other_attention(two_telling_words):
-    settings = experiment.DeceptiveAttentionSettings(
-        labelled=two_telling_words,
-        embedding=16,
-        hidden=12,
-        epochs=3,
-        copy_epochs=4,
-        rate=1.2e-2,
-        seeds=2,
-        weights=(0.0, 0.02),
-    )
-    told = []
-    table = experiment.run_deceptive_attention(settings, lambda *what: told.append(what[:2])).table.set_index(
-        "lambda"
-    )
-    shares = [done / total for done, total in told]
-    assert shares == sorted(shares)
-    assert shares[-1] == 1
-    assert len(told) == 2 * 15 * (3 + 3 * 4)  # P, one with a new attention, and a Q for each of two lambdas
-    assert table.loc["P", "right"] > 0.95
-    assert table.loc["P", ["TVD", "JSD"]].tolist() == [0, 0]
-    assert 0 < table.loc["other seed", "JSD"] < table.loc["0.02", "JSD"]
-    assert table.loc["other seed", "right"] == table.loc["P", "right"]  # the same two networks
-    assert table.loc["0.02", "same"] > 0.95
-    assert table.loc["new attention", "right"] > 0.95
-    assert 0 < table.loc["new attention", "JSD"] < table.loc["0.02", "JSD"]
-    assert table.loc["0.02", "JSD"] > table.loc["0", "JSD"] + 0.1
-    assert table.loc["0.02", "tau P"] < table.loc["0", "tau P"]
+@pytest.mark.parametrize("fresh", [False, True])
+def test_every_network_is_trained_from_what_it_should_be(split, fresh, monkeypatch):
+    """Two P, and for each one with a new attention and a Q for every lambda, as they are before the first step."""
+    made, losses = [], []
+
+    def train(split, settings, progress, *, prepare=None, loss=label_loss):
+        network = train_in_memory(
+            split,
+            settings.change(training={"steps": 0}),
+            no_progress,
+            prepare=prepare if prepare else lambda _: None,
+        )
+        made.append((settings.training.seed, settings.training.steps // 15, loss, network))
+        return network
+
+    def loss_towards(logits, alpha, weight):
+        losses.append((logits, alpha.values, weight))
+        return weight
+
+    monkeypatch.setattr(experiment, "read_split", lambda settings: split)
+    monkeypatch.setattr(experiment, "train_in_memory", train)
+    monkeypatch.setattr(experiment, "adversarial_loss", loss_towards)
+    sizes = {"embedding": 8, "hidden": 6, "epochs": 3, "copy_epochs": 4, "seeds": 2, "weights": (0.0, 0.02)}
+    raw = experiment.run_deceptive_attention(experiment.DeceptiveAttentionSettings(fresh=fresh, **sizes)).rows
+    raw, networks = raw["sentences"], [network for *_, network in made]
+    wanted = [(seed + 1000, 4, loss) for seed in (0, 1) for loss in (label_loss, 0.0, 0.02)]
+    assert [tuple(what) for *what, _ in made] == [(0, 3, label_loss), (1, 3, label_loss), *wanted]
+    for number, network in enumerate(networks[2:]):
+        P, loss = networks[number // 3], made[2 + number][2]
+        for name, weight in network.state_dict().items():
+            same = torch.equal(weight, P.state_dict()[name])
+            assert same == (not name.startswith("attention.") and (not fresh or loss is label_loss)), (
+                number,
+                name,
+            )
+    for number, (logits, alpha, weight) in enumerate(losses):
+        assert weight == (0.0, 0.02)[number % 2]
+        assert np.array_equal(logits, experiment.classifier_logits(networks[number // 2], split.training))
+        own = experiment.classifier_scores(networks[number // 2], split.training, "alpha")
+        assert np.array_equal(alpha, own.values)
+    assert set(raw["lambda"]) == {"P", "other seed", "new attention", "0", "0.02"}
+    own = [experiment._measure(network, split.valid) for network in networks]
+    pairs = {("P", 1): (1, 1), ("other seed", 0): (1, 0), ("new attention", 1): (5, 1), ("0.02", 1): (7, 1)}
+    for (name, seed), (one, other) in pairs.items():
+        expected = experiment._compare(name, seed, split.valid, own[one], own[other]).round(5)
+        found = raw[(raw["lambda"] == name) & (raw.seed == seed)].reset_index(drop=True)
+        pd.testing.assert_frame_equal(found, expected)
 
 
 def test_q_starts_from_p_but_for_its_attention(split, teacher):
@@ -117,25 +143,23 @@ def test_a_network_is_compared_with_p_sentence_by_sentence(split):
     few = LabelledText.from_bitext(split.valid.bitext.take(np.arange(2)))
     alphas = [Scores.from_matrices([np.array([row])] * 2) for row in ([0.9, 0.1], [0.1, 0.9])]
     logits = np.array([math.log(3), 0.0]), np.array([-math.log(3), math.log(9)])
-    p, q = (experiment.Measured(*each, alphas[0]) for each in zip(logits, alphas, strict=True))
+    influences = [Scores.from_matrices([np.array([row])] * 2) for row in ([0.1, 0.9], [0.9, 0.1])]
+    p, q = (experiment.Measured(*each) for each in zip(logits, alphas, influences, strict=True))
     found = experiment._compare("q", 0, few, q, p)
     assert found["TVD"].tolist() == pytest.approx([0.5, 0.4])
     assert found["same"].tolist() == [0, 0]  # a logit of 0 says no
     assert found["right"].tolist() == [not few.labels[0], few.labels[1]]
-    assert found["tau P"].tolist() == found["tau influence"].tolist() == [-1, -1]
+    assert found["tau P"].tolist() == found["tau influence"].tolist() == [-1, -1]  # against its own influence
     assert found["JSD"].iloc[0] == pytest.approx(math.log(2) + 0.9 * math.log(0.9) + 0.1 * math.log(0.1))
 
 
 def rows(name, **columns):
-    import pandas as pd
-
     values = {"same": 1.0, "right": 1.0, "JSD": 0.0, "tau influence": 0.0} | columns
     return pd.DataFrame({"lambda": name, "seed": np.arange(40), "sentence": 0, **values})
 
 
 def test_a_lambda_is_judged_by_what_other_seeds_differ_by():
     """0.85 of P's predictions are many where a new attention keeps 0.8, and few where it keeps 0.9."""
-    import pandas as pd
 
     def verdicts(shared, **columns):
         spread = np.where(np.arange(40) % 2, 0.05, -0.05)

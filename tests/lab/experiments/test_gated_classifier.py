@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -36,22 +38,37 @@ def test_distance_from_uniform_by_hand():
     assert experiment.distance_from_uniform(Scores.from_matrices(rows)) == pytest.approx((0 + 0.75) / 2)
 
 
-def test_a_run_ends_at_itself(two_telling_words):
-    torch.set_num_threads(1)
-    settings = experiment.GatedClassifierSettings(labelled=two_telling_words, epochs=4, **SETTINGS)
-    told = []
-    result = experiment.run_gated_classifier(settings, lambda *what: told.append(what[:2]))
-    raw = result.rows["steps"]
-    last = raw[raw.step == raw.step.max()]
-    assert (last[["attention", "relevance"]] == 1).all(axis=None)
-    assert len(last) == 2
-    assert raw[raw.step == 0]["from uniform"].max() < 0.1
-    assert last["from uniform"].min() > 0.2
-    assert last.accuracy.min() > 0.9
-    assert told[-1] == (2 * told[-1][1] // 2, told[-1][1])
-    split = read_split(settings)
-    again = experiment.relevance_and_attention(split, settings, 1, no_progress)
-    pd.testing.assert_frame_equal(again.round(5), raw[raw.seed == 1].reset_index(drop=True))
+def test_courses_lead_to_the_last_step(monkeypatch):
+    """Of two texts, attention finds the last word from step 20 on, in the second; relevance does from 10 on."""
+    low, high = np.array([[0.9, 0.1]]), np.array([[0.2, 0.8]])
+    planted = {
+        "alpha": [(low, low), (low, low), (low, high)],
+        "relevance": [(low, low), (high, high), (high, high)],
+    }
+    plans = []
+
+    def train(split, settings, progress, *, look):
+        plans.append(settings)
+        for place, step in enumerate((0, 10, 20)):
+            look(
+                SimpleNamespace(network=place, step=step, metrics={"valid.accuracy": step / 100, "valid.loss": 9})
+            )
+
+    def scores(network, text, kind):
+        return Scores.from_matrices(list(planted[kind][network]))
+
+    monkeypatch.setattr(experiment, "train_in_memory", train)
+    monkeypatch.setattr(experiment, "classifier_scores", scores)
+    split = SimpleNamespace(training=range(90), valid=None)
+    settings = experiment.GatedClassifierSettings(batch=40, **SETTINGS)
+    raw = experiment.relevance_and_attention(split, settings, 7, no_progress)
+    assert raw.attention.tolist() == [0.5, 0.5, 1]
+    assert raw.relevance.tolist() == [0, 1, 1]
+    assert raw["from uniform"].tolist() == pytest.approx([0.4, 0.4, 0.35])
+    assert raw.accuracy.tolist() == [0, 0.1, 0.2]
+    training, network = plans[0].training, plans[0].network
+    assert (training.schedule, training.steps, training.batch, training.seed) == ("classification", 18, 40, 7)
+    assert (training.learning_rate, network.attention, network.attention_hidden) == (1e-2, experiment.LINEAR, 8)
 
 
 def course(attention, relevance, far, seed=0):
@@ -61,6 +78,7 @@ def course(attention, relevance, far, seed=0):
 
 def verdicts(attention, relevance, far):
     parts = [course([x + 0.001 * s for x in attention], relevance, far, s) for s in range(4)]
+    parts.append(course([0.1] * 4, [0.1] * 4, [0.3, 0.9, 0, 0.4], 4))  # which learns neither
     raw = pd.concat(parts, ignore_index=True)
     return [
         each.verdict
@@ -72,3 +90,9 @@ def test_claims_follow_the_courses():
     late, early = [0.1, 0.15, 0.3, 1.0], [0.1, 0.8, 0.9, 1.0]
     assert verdicts(late, early, [0, 0.02, 0.1, 0.8]) == [Verdict.HOLDS] * 2
     assert verdicts(early, late, [0, 0.6, 0.7, 0.8]) == [Verdict.FAILS] * 2
+    # From 0.1 to 0.5 by way of 0.9; relevance is half-way, at 0.55, at step 6.43.
+    raw = pd.concat([course(late, early, [0.1, 0.2, 0.9, 0.5], seed) for seed in range(2)])
+    halves = half_way_rows(raw, ["seed"], experiment.CURVES)
+    first, second = experiment.gated_classifier_claims(raw, halves)
+    assert first.value == pytest.approx(np.log2((50 + 50 * 0.25 / 0.7) / (10 * 0.45 / 0.7)))
+    assert second.value == pytest.approx(0.1 * 0.45 / 0.7 / 0.4)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 from alignkit.lab.experiments import Verdict
 from alignkit.lab.experiments import classifiers as experiment
 from alignkit.lab.experiments.classifiers import ClassifierPlan, classifier_settings, read_split, train_in_memory
+from alignkit.metrics.agreement import agreement
+from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores
 from alignkit.support.stages import no_progress
+from alignkit.text.labelled import LabelledText
 
-SMALL = {"embedding": 16, "hidden": 12, "epochs": 6, "rate": 5e-3}
+SMALL = {"embedding": 16, "hidden": 12, "epochs": 3, "rate": 1e-2}
 
 
 def train(split, plan, attention="feed-forward"):
@@ -44,48 +50,64 @@ def test_the_telling_word_is_relevant_attended_and_influential(split, networks):
     for name in ("alpha", "r uniform", "influence"):
         found = [int(row[0].argmax()) for row in scores[name]]
         assert np.mean(np.array(found) == places) > 0.9, name
-    assert not np.array_equal(scores["r"].values, scores["r uniform"].values)
+    usual, uniform = networks
+    for name, network, kind in (("alpha", usual, "alpha"), ("r", usual, "relevance"), ("influence", usual, "loo")):
+        assert np.array_equal(scores[name].values, classifier_scores(network, split.valid, kind).values)
+    plain = classifier_scores(uniform, split.valid, "relevance").values
+    assert np.array_equal(scores["r uniform"].values, plain)
+    assert np.array_equal(scores["|r| uniform"].values, np.abs(plain))
 
 
-def test_the_absolute_value_of_relevance(split):
-    """Of an untrained network, for which words speak against the label, too."""
-    fresh = train_in_memory(split, classifier_settings(ClassifierPlan(**SMALL), split, 1, 0), no_progress)
-    scores = experiment.held_out_scores(fresh, fresh, split)
-    assert (scores["r uniform"].values < 0).any()
-    assert np.array_equal(scores["|r| uniform"].values, np.abs(scores["r uniform"].values))
-
-
-def test_same_seed_same_network(split, networks):
-    again = train(split, ClassifierPlan(**SMALL))
-    assert all(torch.equal(a, b) for a, b in zip(again.parameters(), networks[0].parameters(), strict=True))
+def test_same_seed_same_network(split):
+    one, again, other = (
+        train_in_memory(split, classifier_settings(ClassifierPlan(**SMALL), split, seed, 1), no_progress)
+        for seed in (1, 1, 2)
+    )
+    assert all(torch.equal(*pair) for pair in zip(one.parameters(), again.parameters(), strict=True))
+    assert not torch.equal(one.output.weight, other.output.weight)
+    assert not one.training
     steps = classifier_settings(ClassifierPlan(), split, 0, 3).training.steps
     assert steps == 3 * 15  # 450 sentences in batches of 32
 
 
-def test_every_network_has_a_seed_of_its_own(one_telling_word, monkeypatch):
-    """Two networks that start alike agree more than what they learn accounts for."""
+def test_every_claim_holds_on_planted_words(one_telling_word, split, networks, monkeypatch):
+    """Every network has a seed of its own: two that start alike agree more than what they learn accounts for."""
     made = []
 
-    def recorded(split, settings, progress, **more):
-        made.append((settings.network.attention, settings.training.seed))
-        return train_in_memory(split, settings, progress, **more)
+    def recorded(split, settings, progress):
+        attention = settings.network.attention
+        made.append((attention, settings.training.seed))
+        return networks[attention == "uniform"]
 
     monkeypatch.setattr(experiment, "train_in_memory", recorded)
-    few = SMALL | {"epochs": 1}
-    settings = ClassifierPlan(labelled=one_telling_word, seeds=3, minimum=1, **few)
-    experiment.run_output_relevance(settings)
-    assert [attention for attention, _ in made] == ["feed-forward", "uniform"] * 3
-    assert len({seed for _, seed in made}) == 6
-
-
-def test_every_claim_holds_on_planted_words(one_telling_word):
-    told = []
-    settings = ClassifierPlan(labelled=one_telling_word, seeds=1, minimum=1, **SMALL)
-    result = experiment.run_output_relevance(settings, lambda *what: told.append(what[:2]))
+    result = experiment.run_output_relevance(ClassifierPlan(labelled=one_telling_word, seeds=2, held=20, **SMALL))
+    assert [attention for attention, _ in made] == ["feed-forward", "uniform"] * 2
+    assert len({seed for _, seed in made}) == 4
     assert [claim.verdict for claim in result.claims] == [Verdict.HOLDS] * 4
-    assert told == [(step, 180) for step in range(1, 181)]
     table = result.table.set_index(["u", "v"])
     rows = result.rows["sentences"]
-    mean = rows[(rows.u == "alpha") & (rows.v == "influence")].tau.mean()
-    assert table.loc[("alpha", "influence"), "tau"] == pytest.approx(mean, abs=1e-5)
-    assert table.loc[("r uniform", "alpha"), "agreement"] > 0.8 > table.loc[("r uniform", "alpha"), "chance"]
+    few = replace(split, valid=LabelledText.from_bitext(split.valid.bitext.take(np.arange(20))))
+    scores = experiment.held_out_scores(*networks, few)
+    for u, v in experiment.PAIRS:
+        expected = agreement(scores[u], scores[v], resamples=0)
+        row = table.loc[(u, v)]
+        assert (row.agreement, row.chance) == (pytest.approx(expected.agreement), pytest.approx(expected.chance))
+        assert row.tau == pytest.approx(rows[(rows.u == u) & (rows.v == v)].tau.mean(), abs=1e-5)
+    accuracies = [(classifier_logits(each, few.valid) > 0) == (few.valid.labels == 1) for each in networks]
+    one, other = (f"{right.mean():.3f}" for right in accuracies)
+    assert f"accuracy {one} with attention, {other} with uniform attention" in result.remarks[0]
+
+
+def test_taus_of_a_sentence_are_means_over_seeds():
+    raw = pd.DataFrame({"seed": [0, 0, 1, 1], "sentence": [0, 1, 0, 1], "u": "a", "v": "b", "tau": [0, 1, 1, 0.5]})
+    other = raw.assign(u="c", tau=9)
+    assert experiment.per_sentence(pd.concat([raw, other]), "a", "b").tolist() == [0.5, 0.75]
+
+
+def test_the_counts_of_the_example_are_judged_together():
+    """How far the counts of film, großartig and schlecht are from 0, 1 and -1."""
+    raw = pd.DataFrame({"seed": 0, "sentence": range(3), "u": "alpha", "v": "influence", "tau": 0.5})
+    counts = experiment.count_tables().set_index("input").astype(float)
+    counts.loc[["film", "großartig", "schlecht"], "great"] += [0.1, 0.2, 0.4]
+    first = next(experiment.output_relevance_claims(raw, counts.reset_index()))
+    assert first.value == pytest.approx(0.7)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
-from alignkit.lab.experiments import Verdict
 from alignkit.lab.experiments import topic_words as experiment
+from alignkit.support.stages import no_progress
 from alignkit.text.bitext import Corpus
 from alignkit.text.labelled import LabelledText
+from alignkit.text.tokenization import learn_words
 
 
 @pytest.fixture
@@ -152,27 +155,128 @@ def test_attention_converges_where_the_least_attended_word_does():
     assert claims[4].value == 0  # of the mean attention of two classifiers
 
 
-@pytest.fixture(scope="module")
-def found():
-    sizes = {"sentences": 80, "dictionary": 300, "others": 10, "steps": 350, "growth": 1.01, "seeds": 3}
-    return experiment.run_topic_words(
-        experiment.TopicWordsSettings(**sizes, width=10, real_sentences=120, real_steps=30, minimum=4)
-    )
+SMALL = experiment.TopicWordsSettings(
+    topics=3,
+    per_topic=2,
+    others=6,
+    dictionary=40,
+    sentences=24,
+    width=5,
+    scale=0.5,
+    query=1.5,
+    rate=0.8,
+    growth=1.02,
+    steps=4,
+    seeds=2,
+    real_sentences=30,
+    real_steps=3,
+    longest=7,
+    minimum=3,
+)
 
 
-def test_directions(found):
-    verdicts = [claim.verdict for claim in found.claims]
-    assert verdicts[:3] == [Verdict.HOLDS] * 3  # equation (1) for each classifier
-    last = found.table.set_index("course")["last attention"]
-    assert last["fixed"] > 0.8
-    assert last["fixed"] > last["linear"] > 1 / 11
-    assert last["scores frozen"] == pytest.approx(1 / 11)
-    assert Verdict.FAILS not in verdicts[:7]
-    assert verdicts[4] is Verdict.HOLDS  # suppression where the embedding points away, and only there
+@pytest.mark.parametrize(("classifier", "moves"), [("fixed", (1.0, 0.0)), ("linear", (0.5, 2.0))])
+def test_a_trajectory_is_that_of_eulers_method(classifier, moves):
+    course = experiment.trajectory(SMALL, "x", classifier, moves)
+    text = experiment.draw_sentences(SMALL, range(2))
+    model = experiment.initial_model(text.types, 3, 5, 0.5, classifier, range(2))
+    first, time = model, 0.0
+    for step in range(5):
+        change, losses = experiment.derivatives(model, text, 1.5)
+        rows = course[course.step == step].set_index(["seed", "word"])
+        assert rows.time.to_numpy() == pytest.approx(time)
+        for (seed, word), row in rows.iterrows():
+            half = float((model.v[seed, word] ** 2).sum()) / 2
+            start = float((first.v[seed, word] ** 2).sum()) / 2
+            assert row.score == pytest.approx(float(model.s[seed, word]), abs=1e-6)
+            assert row["half norm"] == pytest.approx(half, rel=1e-4)
+            assert row.attention == pytest.approx(np.exp(row.score) / (np.exp(row.score) + 6), rel=1e-4)
+            assert row.predicted + np.exp(row.predicted) / 6 == pytest.approx(
+                1 / 6 + 1.5 * (half - start), abs=1e-4
+            )
+            assert row.loss == pytest.approx(float(losses[seed]))
+            if classifier == "fixed":  # U_topic minus the mean of all, in the direction of the embedding
+                U = first.weights[0][seed]
+                pull = float(first.v[seed, word] @ (U[word // 2] - U.mean(0)))
+                assert row["first pull"] == pytest.approx(pull, abs=1e-5)
+        size = 0.8 * 1.02**step
+        weights = tuple(w + size * d for w, d in zip(model.weights, change.weights, strict=True))
+        v, s = model.v + size * moves[0] * change.v, model.s + size * moves[1] * change.s
+        model, time = experiment.Model(v, s, weights, model.trained), time + size
+    assert course.step.max() == 4
+    assert model.trained == (classifier == "linear")
 
 
-def test_frozen_parts_do_not_move(found):
-    courses = found.rows["courses"]
-    assert (courses[courses.course == "scores frozen"].score == 0).all()
-    still = courses[courses.course == "embeddings frozen"].groupby(["seed", "word"])["half norm"]
-    assert np.allclose(still.max(), still.min())
+def test_steps_that_are_kept_are_spread_over_all():
+    assert experiment.kept_steps(9, 4).tolist() == [0, 3, 6, 9]
+    assert experiment.kept_steps(3, 99).tolist() == [0, 1, 2, 3]
+
+
+def test_real_words_are_those_of_a_linear_classifier(tmp_path):
+    rng, path = np.random.default_rng(0), tmp_path / "labelled.tsv"
+    lines = [f"{'ab'[i % 2]}\t{' '.join(rng.choice(list('uvwxyz'), 9))}\n" for i in range(40)]
+    path.write_text("".join([*lines, "a\tu\n" * 2]))
+    found = experiment.real_words(replace(SMALL, labelled=str(path)), no_progress)
+    texts = experiment.labelled_lines(str(path), 30, 7)
+    text = texts.encode(learn_words(texts.texts), texts.names)
+    sentences = experiment.as_sentences(text, 2)
+    model = experiment.initial_model(sentences.types, 2, 5, 0.5, "linear", range(2))
+    *_, (last, _) = experiment.gradient_flow(model, sentences, 0.8, 3, 1.5)
+    topical, number, others = experiment.topicality(text)
+    assert set(found.word) == {text.corpus.vocabulary[i] for i in range(len(number)) if number[i] >= 3}
+    for row in found.itertuples():
+        i = text.corpus.vocabulary.id(row.word)
+        halves = [float((each.v[row.seed, i] ** 2).sum()) / 2 for each in (model, last)]
+        assert (row.sentences, row.topicality) == (number[i], topical[i])
+        assert row.score == pytest.approx(float(last.s[row.seed, i]), abs=1e-6)
+        assert row._6 == pytest.approx(halves[1] - halves[0], abs=1e-5)
+        wanted = 1 / others[i] + 1.5 * (halves[1] - halves[0])
+        assert row.predicted + np.exp(row.predicted) / others[i] == pytest.approx(wanted, abs=1e-4)
+
+
+def test_courses_and_their_claims(monkeypatch, bounds):
+    """Planted courses: each of four words, in two seeds, has its own last attention, score and loss."""
+    asked = []
+
+    def planted(settings, name, classifier, moves, progress=None):
+        asked.append((name, classifier, moves, settings.seeds, settings.steps))
+        level = {"fixed": 8, "linear": 6, "two-layer": 4, "scores frozen": 2, "embeddings frozen": 1, "early": 5}[
+            name
+        ]
+        seed, word, step = (part.ravel() for part in np.indices((2, 4, 6)))
+        score = level * step * (1 + word) / 10
+        values = {"score": score, "predicted": score + (word == 3) * step * (1 + seed) / 100, "half norm": score}
+        values |= {
+            "attention": level * (9 - word) / 100,
+            "loss": 9.0 - level + seed,
+            "first pull": 1 - 2 * (word < 1),
+        }
+        return pd.DataFrame({"course": name, "seed": seed, "word": word, "step": step, "time": step, **values})
+
+    words = pd.DataFrame({"seed": np.repeat([0, 1], 8), "word": list("abcdefgh") * 2, "sentences": 5})
+    words = words.assign(topicality=[*range(8)] * 2, predicted=np.arange(16) % 8 + 1.0)
+    words["score"] = words.predicted + [0.4, 0.2, 0, 0, 0, 0, -0.1, -0.05] * 2
+    monkeypatch.setattr(experiment, "trajectory", planted)
+    monkeypatch.setattr(experiment, "real_words", lambda settings, progress: words)
+    result = experiment.run_topic_words(replace(SMALL, steps=50))
+    settings = [(name, *what, 2, 50) for name, *what in experiment.TRAJECTORIES]
+    assert asked == [*settings, ("early", "fixed", (1.0, 1.0), 20, 5)]
+    table = result.table.set_index("course")
+    assert table["last score"].tolist() == pytest.approx([5 * 0.25 * level for level in (8, 6, 4, 2, 1)])
+    assert table["last attention"]["linear"] == pytest.approx(6 * 7.5 / 100)
+    assert table["last loss"]["fixed"] == 1.5
+    # Of the largest score, 5 * level * 4 / 10, the largest gap is 0.05 in one seed and 0.1 in the other.
+    errors = [0.075 / (2 * level) for level in (8, 6, 4)]
+    assert table.error[:3].tolist() == pytest.approx(errors)
+    values = [claim.value for claim in result.claims]
+    assert values[:3] == pytest.approx(errors)
+    assert values[3:6] == pytest.approx([0.48, 0.15, 0.15])
+    assert values[6] == 6 / 8  # nothing falls, which is right but for the first word
+    assert values[7:9] == pytest.approx([1 / 8, np.mean([1 / 7, 2 / 8])])
+    one = words[words.seed == 0]
+    assert values[9] == pytest.approx(np.corrcoef(one.score, one.predicted)[0, 1])
+    assert values[10] == pytest.approx(np.polyfit(one.predicted, one.score, 1)[0])
+    assert values[11:] == pytest.approx([0.25, 1])
+    more, less = (0.0, None), (None, 1.0)
+    assert bounds[:9] == [*[(None, 0.1)] * 3, (0.9, None), more, more, (0.75, None), less, less]
+    assert "8 words in at least 3 sentences" in result.remarks[1]
