@@ -43,6 +43,9 @@ def test_settings_come_as_text():
         ("deceptive-attention", "copy_epochs=0", "copy_epochs must be above 0"),
         ("deceptive-attention", "weights=", "at least one more"),
         ("ktiw-drives-attention", "runs=0", "runs must be above 0"),
+        ("gold-links", "judged=-1", "judged must be at least 0, not -1"),
+        ("word-order-of-learning", "sizes=8,0", "sizes must be above 0"),
+        ("written-lexicon", "doses=0,-1", "doses must be at least 0"),
     ],
 )
 def test_bad_settings(name, change, message):
@@ -64,6 +67,15 @@ def test_the_size_is_the_papers_or_says_how_it_differs():
     values = dataclasses.asdict(best.settings(changes=["scored=3", "batch=8"]))
     assert best.size_of(values) == "preset small, batch 8, scored 3"
     assert best.size_of(values | {"run": "runs/sum-1", "scored": 0}) == "run sum-1, scored all"
+    assert (
+        best.size_of(values | {"pieces": 50, "epochs": 2})
+        == "preset small, pieces 50, batch 8, epochs 2, scored 3"
+    )
+    order = EXPERIMENTS["word-order-of-learning"]
+    values = dataclasses.asdict(order.settings(changes=["steps=0", "scored=0"]))
+    assert order.size_of(values) == "sizes 8000 16000 29000, seeds 3, scored all, epochs 10, batch 32"
+    plan = EXPERIMENTS["initial-gradient"]
+    assert plan.size_of({"words": 0, "widths": [4], "seeds": 2}) == "words 0, widths 4, seeds 2"
     assert (
         EXPERIMENTS["gold-links"]
         .size_of(dataclasses.asdict(EXPERIMENTS["gold-links"].settings()))
