@@ -12,57 +12,48 @@ import pytest
 import alignkit
 import alignkit_data
 from alignkit.classical.lexicon import LinkedWords
+from alignkit.classical.priors import LexiconPrior
 from alignkit.errors import AlignkitError
+from alignkit.text.vocabulary import Vocabulary
 from alignkit.uses import eflomal
-from alignkit.uses.eflomal import JUMP, PAIR, pair_scores
+from alignkit.uses.eflomal import pair_scores
 
-COUNT = 120
+FILES = "links_filename_fwd", "links_filename_rev", "scores_filename_fwd", "scores_filename_rev"
+WHOLE = slice(None)
 
 
 @pytest.fixture(scope="module")
 def sides():
     """Lines of the sample, some of them blank on one side or both."""
-    texts = [
-        alignkit_data.path(f"train.{side}").read_text("utf-8").splitlines(True)[:COUNT] for side in ("de", "en")
-    ]
+    texts = [alignkit_data.path(f"train.{side}").read_text("utf-8").splitlines(True)[:60] for side in ("de", "en")]
     texts[0][3] = texts[1][5] = texts[0][7] = texts[1][7] = "\n"
     return texts
 
 
-def words(sides):
-    return [[line.split() for line in side] for side in sides]
-
-
-@pytest.fixture(scope="module")
-def aligned(sides, tmp_path_factory):
-    """{kind: the lines} of one call, whose inputs are a file and a generator."""
-    folder = tmp_path_factory.mktemp("aligned")
-    names = ["links_filename_fwd", "links_filename_rev", "scores_filename_fwd", "scores_filename_rev"]
-    paths = {name: str(folder / name) for name in names}
-    eflomal.Aligner().align(io.StringIO("".join(sides[0])), (line for line in sides[1]), **paths)
-    return {name: (folder / name).read_text().split("\n")[:-1] for name in names}
-
-
-def test_links_are_those_of_align(sides, aligned):
-    links = alignkit.align(*words(sides)).links.to_strings()
-    assert aligned["links_filename_fwd"] == aligned["links_filename_rev"] == links
-    assert [links[m] for m in (3, 5, 7)] == ["", "", ""]
-    assert alignkit.symmetrize(links, links).to_strings() == links
+def counted(source, target, forward, reverse):
+    """The five counts, from the definition: a walk over the words of each side in turn."""
+    found = [Counter() for _ in range(5)]
+    for x, y, f, r in zip(source, target, forward, reverse, strict=True):
+        found[0].update((x[s], y[t]) for s, t in f)
+        for n, links, words, own in ((0, f, x, 0), (1, r, y, 1)):
+            last = -1
+            for other in sorted({link[1 - own] for link in links}):
+                here = sorted(link[own] for link in links if link[1 - own] == other)
+                found[1 + n][here[0] - last] += 1
+                last = here[-1]
+            found[1 + n][len(words) - last] += 1
+            found[3 + n].update(((words[k], c) for k, c in Counter(link[own] for link in links).items()))
+    return tuple(found)
 
 
 def naive_scores(source, target, links, priors):
     """The scores of target sentences, a word and a possible translation at a time."""
-    counts, jumps = Counter(priors), Counter()
-    for x, y, pairs in zip(source, target, links, strict=True):
-        counts.update((x[s], y[t]) for s, t in pairs)
-        last = -1
-        for t in range(len(y)):
-            if own := [s for s, other in pairs if other == t]:
-                jumps[min(own) - last] += 1
-                last = max(own)
-        jumps[len(x) - last] += 1
-    longest, types = max(map(len, source)), len({word for y in target for word in y})
-    total = sum(jumps.values()) + JUMP * (2 * longest + 2)
+    counts, jumps, *_ = counted(source, target, links, links)
+    counts, totals = Counter(priors) + counts, Counter()
+    for (word, _), n in counts.items():
+        totals[word] += n
+    types = len({word for y in target for word in y})
+    total = jumps.total() + 0.5 * (2 * max(map(len, source)) + 2)
     scores = []
     for x, y, pairs in zip(source, target, links, strict=True):
         costs = []
@@ -72,16 +63,75 @@ def naive_scores(source, target, links, priors):
             best = 0
             for s, other in enumerate(x):
                 own = (s, t) in pairs
-                share = counts[other, word] - own + PAIR
-                share /= sum(n for (e, _), n in counts.items() if e == other) - own + PAIR * types
-                around = (jumps[s - before] + JUMP) / total, (jumps[behind - s] + JUMP) / total
+                share = (counts[other, word] - own + 0.001) / (totals[other] - own + 0.001 * types)
+                around = (jumps[s - before] + 0.5) / total, (jumps[behind - s] + 0.5) / total
                 best = max(best, share * (around[0] * around[1]) ** 0.5)
             costs.append(-np.log(best) if best else np.nan)
         scores.append(np.mean(costs) if costs else np.nan)
     return np.array(scores)
 
 
-def test_scores_are_those_of_the_definition(tmp_path):
+def turned(pairs):
+    return [(y, x) for x, y in pairs]
+
+
+@pytest.mark.parametrize(
+    ("options", "letters", "quality", "has_prior"),
+    [
+        ({}, (WHOLE, WHOLE), "normal", False),
+        ({}, (WHOLE, WHOLE), "normal", True),
+        ({"model": 1, "source_suffix_len": 3}, (slice(-3, None), WHOLE), "fast", False),
+        ({"model": 2, "source_suffix_len": 4}, (slice(-4, None), WHOLE), "fast", False),
+        (
+            {"source_prefix_len": 4, "source_suffix_len": 2, "target_suffix_len": 3},
+            (slice(4), slice(-3, None)),
+            "normal",
+            True,
+        ),
+        ({"target_prefix_len": 3}, (WHOLE, slice(3)), "normal", True),
+    ],
+)
+def test_links_are_those_of_align_and_scores_those_of_the_definition(
+    sides, tmp_path, options, letters, quality, has_prior
+):
+    """Words are in lower case and cut; so are those of priors, whose counts add up."""
+    texts = [
+        [[word.lower()[own] for word in line.split()] for line in side]
+        for side, own in zip(sides, letters, strict=True)
+    ]
+    lines, priors = None, Counter()
+    if has_prior:
+        draw, lines = np.random.default_rng(1), []
+        for x, y in zip(sides[0][0].split() * 9, sides[1][0].split() * 9, strict=False):
+            n = int(draw.integers(1, 90))
+            lines += [f"LEX\t{x.upper()}\t{y}\t{n}\n", "FERF\tx\t1\t9\n", f"LEX\t{x}\t{y.title()}\t0.5\n"]
+            priors[x.lower()[letters[0]], y.lower()[letters[1]]] += n + 0.5
+    paths = {name: str(tmp_path / name) for name in FILES}
+    aligner = eflomal.Aligner(**options)
+    aligner.align(io.StringIO("".join(sides[0])), iter(sides[1]), **paths, priors_input=lines)
+    found = {name: (tmp_path / name).read_text().split("\n")[:-1] for name in FILES}
+
+    prior = None
+    if priors:
+        words = [Vocabulary.from_tokens(dict.fromkeys(side)) for side in zip(*priors, strict=True)]
+        pairs = np.array([[side.id(word) for side, word in zip(words, pair, strict=True)] for pair in priors])
+        prior = LexiconPrior(*words, pairs, np.array([[n, n] for n in priors.values()], np.float32), 1)
+    aligned = alignkit.align(*texts, quality=quality, prior=prior).links
+    assert found["links_filename_fwd"] == found["links_filename_rev"] == aligned.to_strings()
+    links = [list(map(tuple, pairs.tolist())) for pairs in aligned]
+    expected = {
+        "scores_filename_fwd": naive_scores(*texts, links, priors),
+        "scores_filename_rev": naive_scores(
+            *texts[::-1], list(map(turned, links)), dict(zip(turned(priors), priors.values(), strict=True))
+        ),
+    }
+    for name, scores in expected.items():
+        wanted = np.where(np.isnan(scores), 0, 1.7 * scores - 4.5)
+        np.testing.assert_allclose(np.array(found[name], float), wanted, rtol=1e-4, atol=1e-5)
+        assert [found[name][m] for m in (3, 5, 7)] == ["-0", "-0", "-0"]
+
+
+def test_scores_of_links_of_any_shape():
     draw = np.random.default_rng(3)
     sides = [
         [[f"{side}{w}" for w in draw.integers(7, size=n)] for n in draw.integers(6, size=30)] for side in "xy"
@@ -92,10 +142,13 @@ def test_scores_are_those_of_the_definition(tmp_path):
         else []
         for x, y in zip(*sides, strict=True)
     ]
-    counts = {("x1", "y1"): 4.0, ("x2", "unseen"): 3.0, ("unseen", "y2"): 2.0, ("x3", "y1"): 1.5}
-    lines = [f"LEX\t{x}\t{y}\t{n}" for (x, y), n in counts.items()]
-    prior = eflomal._read_priors(lines, tmp_path / "priors", slice(None), slice(None))
     given = LinkedWords(alignkit.Bitext.from_sentences(*sides), alignkit.Links.from_lists(links))
+    words = [Vocabulary.from_tokens([*(f"{side}{n}" for n in range(5)), "unseen"]) for side in "xy"]
+    pairs, values = [(1, 1), (2, 5), (5, 2), (3, 1)], np.array([4, 3, 2, 1.5], np.float32)
+    prior = LexiconPrior(*words, np.array(pairs), np.stack([values, values], axis=1))
+    counts = {
+        (words[0].tokens[x], words[1].tokens[y]): n for (x, y), n in zip(pairs, values.tolist(), strict=True)
+    }
     for own, priors in ((None, {}), (prior, counts)):
         assert pair_scores(given, own) == pytest.approx(naive_scores(*sides, links, priors), nan_ok=True)
     assert len(given.links.pairs) > 20
@@ -117,25 +170,9 @@ def test_a_long_pair_is_scored_in_parts(monkeypatch):
     assert most < 600 * 600 * 8
 
 
-def test_scores_tell_mismatched_pairs(tmp_path):
-    """Better than the probabilities of the model that was fitted on them."""
-    source, target = (alignkit_data.path(f"train.{side}").read_text("utf-8").splitlines() for side in ("de", "en"))
-    target[::5] = target[5::5] + target[:1]
-    paths = [str(tmp_path / name) for name in ("forward", "reverse")]
-    eflomal.Aligner().align(source, target, scores_filename_fwd=paths[0], scores_filename_rev=paths[1])
-    scores = sum(np.loadtxt(path) for path in paths)
-    logs = alignkit.align(source, target).sentence_scores.sum(axis=1)
-    areas = [np.mean(each[::5][:, None] > np.delete(each, np.s_[::5])) for each in (scores, -logs)]
-    assert 1 - areas[0] < 0.5 * (1 - areas[1])
-
-
-def test_blank_pairs_have_eflomals_score(aligned):
-    for name in ("scores_filename_fwd", "scores_filename_rev"):
-        assert [aligned[name][m] for m in (3, 5, 7)] == ["-0", "-0", "-0"]
-
-
-def test_an_open_file_gets_its_content(sides):
+def test_an_open_file_gets_its_content_block_after_block(sides, monkeypatch):
     """OpusFilter reads the temporary files that it keeps open."""
+    monkeypatch.setattr("alignkit.uses.eflomal.FITTED", 12)
     with tempfile.NamedTemporaryFile("w+") as links, tempfile.NamedTemporaryFile("w+") as scores:
         aligner = eflomal.Aligner(model=1)
         aligner.align(sides[0][:20], sides[1][:20], links_filename_rev=links.name, scores_filename_fwd=scores.name)
@@ -153,50 +190,32 @@ def test_no_lines_and_blank_lines(tmp_path):
 
 def test_words_are_those_of_split(tmp_path):
     """A no-break space separates words for eflomal's callers, which count them by str.split."""
-    text = ["a\u00a0b\tc\n"] * 3
-    eflomal.Aligner().align(text, text, str(tmp_path / "links"))
+    text = ["a\u00a0b\tc\udcff\n"] * 3
+    eflomal.Aligner().align(text, text, str(tmp_path / "links"), priors_input=["LEX\ta\ta\udcff\t1"])
     assert (tmp_path / "links").read_text() == "0-0 1-1 2-2\n" * 3
-
-
-def counted(source, target, forward, reverse):
-    """The five counts, from the definition: a walk over the words of each side in turn."""
-    found = [Counter() for _ in range(5)]
-    for x, y, f, r in zip(source, target, forward, reverse, strict=True):
-        x, y = x.split(), y.split()
-        f, r = ([tuple(map(int, item.split("-"))) for item in line.split()] for line in (f, r))
-        found[0].update((x[s], y[t]) for s, t in f)
-        for n, links, words, own in ((0, f, x, 0), (1, r, y, 1)):
-            last = -1
-            for other in sorted({link[1 - own] for link in links}):
-                here = sorted(link[own] for link in links if link[1 - own] == other)
-                found[1 + n][here[0] - last] += 1
-                last = here[-1]
-            found[1 + n][len(words) - last] += 1
-            found[3 + n].update(((words[k], c) for k, c in Counter(link[own] for link in links).items()))
-    return tuple(found)
 
 
 def test_priors_are_counts_of_links(sides):
     draw = np.random.default_rng(0)
-    lines = [[], []]
-    for x, y in zip(*sides, strict=True):
-        width, height = len(x.split()), len(y.split())
-        for links in lines:
-            drawn = sorted(
-                {(int(draw.integers(width)), t) for t in range(height) if width and draw.random() < 0.8}
+    words = [[line.split() for line in side] for side in sides]
+    links = [[], []]
+    for x, y in zip(*words, strict=True):
+        for own in links:
+            own.append(
+                sorted({(int(draw.integers(len(x))), t) for t in range(len(y)) if x and draw.random() < 0.8})
             )
-            links.append(" ".join(f"{s}-{t}" for s, t in drawn) + "\n")
+    lines = [[" ".join(f"{s}-{t}" for s, t in pairs) + "\n" for pairs in own] for own in links]
     priors = eflomal.calculate_priors(*map(iter, [*sides, *lines]))
-    assert priors == counted(*sides, *lines)
-    assert priors != counted(*sides, *lines[::-1])
+    assert priors == counted(*words, *links)
+    assert priors != counted(*words, *links[::-1])
+
+
+def test_priors_are_written_as_eflomal_does():
     file = io.StringIO()
-    eflomal.write_priors(file, *priors)
-    kinds = [line.split("\t")[0] for line in file.getvalue().splitlines()]
-    sizes = dict(zip(("LEX", "HMMF", "HMMR", "FERF", "FERR"), map(len, priors), strict=True))
-    assert Counter(kinds) == sizes
-    assert kinds == sorted(kinds, key=("LEX", "FERF", "FERR", "HMMF", "HMMR").index)
-    word, translation = min(priors[0])
-    assert file.getvalue().startswith(f"LEX\t{word}\t{translation}\t{priors[0][word, translation]}\n")
+    lexicon, forward, reverse = {("b", "y"): 1e6, ("a", "z"): 2.5, ("a", "y"): 1}, {2: 3, -1: 4}, {1: 5}
+    eflomal.write_priors(file, lexicon, forward, reverse, {("a", 2): 6}, {("z", 1): 7})
+    lines = "LEX a y 1;LEX a z 2.5;LEX b y 1e+06;FERF a 2 6;FERR z 1 7;HMMF -1 4;HMMF 2 3;HMMR 1 5;"
+    assert file.getvalue() == lines.replace(" ", "\t").replace(";", "\n")
 
 
 def test_priors_decide_what_the_text_leaves_open(tmp_path):
@@ -211,12 +230,11 @@ def test_priors_decide_what_the_text_leaves_open(tmp_path):
     assert found == ["0-1 1-0", "0-0 1-1"]
 
 
-def test_prefixes_stand_for_words(tmp_path, sides):
-    links = tmp_path / "links"
-    eflomal.Aligner(source_prefix_len=4, target_suffix_len=3).align(*sides, str(links))
-    source, target = words(sides)
-    short = [[word[:4] for word in line] for line in source], [[word[-3:] for word in line] for line in target]
-    assert links.read_text().split("\n")[:-1] == alignkit.align(*short).links.to_strings()
+def test_a_file_that_cannot_be_written_is_found_before_the_work():
+    lines = iter(["a"])
+    with pytest.raises(AlignkitError, match="cannot write none/links"):
+        eflomal.Aligner().align(lines, ["b"], "none/links")
+    assert list(lines) == ["a"]
 
 
 def test_settings_of_sampling_are_logged(caplog):
@@ -233,12 +251,14 @@ def test_settings_of_sampling_are_logged(caplog):
         (lambda: eflomal.Aligner().align(["a"], ["b", "c"]), "src_input has 1 lines, trg_input 2"),
         (lambda: eflomal.Aligner().align("a", ["b"]), "src_input must be an open file, a list or a generator"),
         (lambda: eflomal.Aligner().align([b"a"], ["b"]), "a line of src_input must be text"),
-        (lambda: eflomal.Aligner().align(["a"], ["b"], "none/links"), "cannot write none/links"),
         (
             lambda: eflomal.Aligner().align(["a"], ["b"], priors_input=["LEX\ta\tb\t1", "LEX\ta"]),
             "^priors_input, line 2: is not a line of eflomal's priors",
         ),
-        (lambda: eflomal.Aligner().align(["a"], ["b"], priors_input=["a\tb\t0.5"]), "has probabilities"),
+        (
+            lambda: eflomal.Aligner().align(["a"], ["b"], priors_input=["a\tb\t0.5"]),
+            "has probabilities; give lines that",
+        ),
         (
             lambda: eflomal.calculate_priors(["a"], ["b"], ["0-0"], []),
             "rev_alignments: has links for 0 pairs, the text has 1",

@@ -21,7 +21,7 @@ from alignkit.classical.lexicon import LinkedWords, linked_around
 from alignkit.errors import AlignkitError
 from alignkit.links.gold import read_links_of
 from alignkit.pipeline.align import align
-from alignkit.support.arrays import offsets_of
+from alignkit.support.arrays import in_runs, offsets_of
 from alignkit.support.stages import Stage
 from alignkit.support.threads import blocks_of_size
 from alignkit.text.bitext import Corpus
@@ -188,19 +188,18 @@ def extract_phrases(text: PhraseText, low: int, high: int) -> np.ndarray:
         start = start[kept]
         lo = np.minimum(lo[kept], first[start + size - 1])
         hi = np.maximum(hi[kept], last[start + size - 1])
-        chosen = np.flatnonzero((hi >= 0) & (hi - lo < text.longest))
+        chosen = np.flatnonzero(hi >= 0)
         p, a, b = start[chosen], lo[chosen], hi[chosen]
         # All links of the target words are of the source words a to b; these have no more.
         inside = links_s[b + 1] - links_s[a] == links_t[p + size] - links_t[p]
         p, a, b = p[inside], a[inside], b[inside]
-        wider = np.minimum(behind[b], a + text.longest) - b
-        ways = (a - np.maximum(before[a] + 1, b + 1 - text.longest) + 1) * wider
-        rows = np.repeat(np.arange(len(p)), ways)
-        back, on = np.divmod(np.arange(len(rows)) - np.repeat(np.cumsum(ways) - ways, ways), wider[rows])
-        part = np.zeros(len(rows), PHRASE_PAIR)
-        part["source"], part["source_size"] = a[rows] - back, b[rows] + on - a[rows] + back + 1
-        part["target"], part["target_size"], part["count"] = p[rows], size, 1
-        parts.append(part[part["source_size"] <= text.longest])
+        for width in range(1, text.longest + 1):
+            leftmost = np.maximum(before[a] + 1, b + 1 - width)
+            ways = np.maximum(np.minimum(a, behind[b] - width) - leftmost + 1, 0)
+            part = np.zeros(ways.sum(), PHRASE_PAIR)
+            part["source"], part["source_size"] = in_runs(leftmost, ways), width
+            part["target"], part["target_size"], part["count"] = np.repeat(p, ways), size, 1
+            parts.append(part)
     found = np.concatenate(parts)
     # The links of each target word as bits, counted from its first; a word that has others is in no phrase.
     bits = np.minimum(np.bincount(t, 2.0 ** np.minimum(s - first[t], LONGEST), len(ends)), 255).astype(np.uint64)
@@ -312,7 +311,7 @@ def _merged(text: PhraseText, found: np.ndarray) -> np.ndarray:
     is_new = np.append(True, pairs[1:] != pairs[:-1])
     runs = np.flatnonzero(is_new | np.append(True, links[1:] != links[:-1]))
     sizes = np.diff(np.append(runs, len(pairs)))
-    best = runs[np.lexsort((runs, sizes, pairs[runs]))]
+    best = runs[np.lexsort((sizes, pairs[runs]))]
     starts = np.flatnonzero(is_new)
     merged = found[best[np.append(np.flatnonzero(np.diff(pairs[best])), len(best) - 1)]]
     merged["count"] = np.diff(np.append(starts, len(pairs)))
