@@ -4,7 +4,8 @@
 
 RUNS holds run directories of `alignkit train` on the untokenised, cased text of Multi30k (German to English), as
 far as they have come: general-N with attention and seed N, uniform-N without, sum-N with --set network.output=sum,
-random-N with batches of any lengths, as the authors had them:
+random-N with batches of any lengths, as the authors had them. The first general run is measured with the first
+uniform one, the second with the second, and so on, from the first again where these end:
 
     alignkit train train.raw.de train.raw.en --valid val.raw.de val.raw.en -o RUNS/general-1 --preset paper \\
         --set training.bleu=logged --seed 1 \\
@@ -21,6 +22,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -53,27 +55,29 @@ from alignkit.text.bitext import Bitext
 
 RANDOM = ("general-", "random-")  #: A and B of :func:`random_batches`
 LAST = 36_250  #: steps of 20 epochs in batches of 16
-#: the options of `alignkit lab` for the authors' conventions
+
+
+def measured_runs(found: dict[str, Path]) -> list[tuple[Path, Path]]:
+    """Each run with attention, and the uniform run that it is measured with."""
+    general, uniform = (
+        [path for name, path in found.items() if name.startswith(kind)] for kind in ("general", "uniform")
+    )
+    return list(zip(general, cycle(uniform), strict=False))
 
 
 def saliency_courses(found: dict[str, Path], device: str, score: KeptScores) -> dict[str, Course]:
     """A(uniform.beta, lstm.delta) by the step of the uniform run, for every finished run with attention."""
-    uniform = next((path for name, path in found.items() if name.startswith("uniform")), None)
-    general = {name: TranslationRun(path) for name, path in found.items() if name.startswith("general")}
-    general = {name: run for name, run in general.items() if run.finished}
-    if uniform is None or not general:
-        return {}
-    run = TranslationRun(uniform)
-    deltas = {
-        name: best_network(each, "accuracy", device).score(run.valid, "delta") for name, each in general.items()
-    }
     settings = TimeCourseSettings(kinds=("beta",), metrics=(MAIN,), order="step", resamples=0)
-    table = time_course(run, run.valid, deltas, settings, device=device, score=score)
-    courses = {name: series(table, row_name(MAIN.symbol, at_step("beta"), name)) for name in deltas}
-    return {
-        name: [{"step": int(step), "agreement": float(value)} for step, value in zip(*course, strict=True)]
-        for name, course in courses.items()
-    }
+    courses: dict[str, Course] = {}
+    for path, uniform in measured_runs(found):
+        general, run = TranslationRun(path), TranslationRun(uniform)
+        if not general.finished:
+            continue
+        delta = {path.name: best_network(general, "accuracy", device).score(run.valid, "delta")}
+        table = time_course(run, run.valid, delta, settings, device=device, score=score)
+        course = zip(*series(table, row_name(MAIN.symbol, at_step("beta"), path.name)), strict=True)
+        courses[path.name] = [{"step": int(step), "agreement": float(value)} for step, value in course]
+    return courses
 
 
 def random_batches(found: dict[str, Path], device: str) -> Course:
@@ -155,14 +159,13 @@ def interval_of(cell: Cell) -> dict[str, float]:
 
 def measure(runs: Path, found: dict[str, Path], bleu: bool, device: str) -> Labs:
     """The labs of every seed with attention, whose second run is the next one."""
-    general = [path for name, path in found.items() if name.startswith("general")]
-    uniform = next((path for name, path in found.items() if name.startswith("uniform")), None)
+    pairs = measured_runs(found)
     labs: Labs = {"ours": [], "plain": [], "authors": []}
-    if uniform is None or len(general) < 2:
+    if len(pairs) < 2:
         return labs  # nothing to compare with yet
     score = KeptScores(runs / "scores")
-    for number, path in enumerate(general):
-        other = general[(number + 1) % len(general)]
+    for number, (path, uniform) in enumerate(pairs):
+        other = pairs[(number + 1) % len(pairs)][0]
         chosen = {"ours": {"both_directions": True}, "authors": {**AUTHORS, "bleu": bleu}}
         if not number:
             chosen["plain"] = {**AUTHORS, "proxy_bias": False}

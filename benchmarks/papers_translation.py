@@ -73,6 +73,7 @@ def translation_rows(labs: Labs, states: dict[str, dict[str, Any]], results: Pat
     authors, ours, plain = (labs[name] for name in ("authors", "ours", "plain"))
     finished = are_finished(states)
     old = tokenised_values(results)
+    uniform_runs = sum(name.startswith("uniform-") for name in states)
 
     def tokenised(u: str, v: str, column: str) -> float:
         value = old.get((u, v), {}).get(column)
@@ -81,15 +82,16 @@ def translation_rows(labs: Labs, states: dict[str, dict[str, Any]], results: Pat
     rows = []
     for name, (u, v, value) in QUANTITIES.items():
         mine = (v, u) if name == "A(beta_px, beta_uf)" else (u, v)
-        measured = "undecided: all our seeds share one uniform run"
+        causes = ["undecided: all our seeds share one uniform run"] if uniform_runs == 1 else []
         if name == "A(beta_px, beta_uf)" and plain:
             gap = value_of(authors[0], u, v) - value_of(plain[0], u, v)
             turned = value_of(ours[0], u, v) - value_of(ours[0], v, u)
-            measured += f"; the proxy's bias moves it by {gap:+.3f}, the direction by {turned:+.3f}"
+            causes.append(f"the proxy's bias moves it by {gap:+.3f}, the direction by {turned:+.3f}")
         rule = f"A({u}, {v}), largest over the uniform run's steps; ours: A({mine[0]}, {mine[1]})"
         theirs = over_seeds(authors, u, v)
         before = tokenised(*mine, "agreement")
-        rows.append(Row(name, value, theirs, over_seeds(ours, *mine), rule, False, measured, not finished, before))
+        cause = "; ".join(causes)
+        rows.append(Row(name, value, theirs, over_seeds(ours, *mine), rule, False, cause, not finished, before))
         for column, figure, percent in (("xi_accuracy", 0.434, False), ("xi_bleu", 11.4, True)):
             how = "BLEU" if percent else "accuracy"
             rule = f"{how} of the second seed where A(alpha, alpha(step)) first exceeds it"

@@ -23,7 +23,7 @@ import click
 import numpy as np
 import pandas as pd
 import torch
-from inputs import run_benchmark
+from inputs import fail, run_benchmark
 from scipy.stats import ttest_1samp, wilcoxon
 
 from alignkit.lab.experiments import averaged, judge
@@ -208,6 +208,8 @@ def main(
             continue
         parts.append(block(settings, range(first, first + size)))
         pd.concat(parts, ignore_index=True).to_csv(path, index=False)
+    if not parts:
+        fail(f"{path}: no seed is trained yet, and none may begin")
     rows = pd.concat(parts, ignore_index=True)
     command = "python benchmarks/transplants.py" + f" --looks {looks}" * bool(looks)
     title = f"# attention-without-lexicon, {rows.seed.nunique()} seeds\n\n`{command}`"

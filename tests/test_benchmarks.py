@@ -270,3 +270,21 @@ def test_what_was_measured_of_runs_is_not_measured_again(monkeypatch, tmp_path):
     assert again.table["xi"].isna().all()
     assert again.seeds.to_dict("list") == {"step": [0, 50], "agreement": [0.1, 0.2]}
     assert module["earlier"](place, state | {"a": {"last_step": 60}}) is None
+
+
+def test_each_run_with_attention_is_measured_with_its_own_uniform_run(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    measured_runs = runpy.run_path(str(FOLDER / "papers.py"))["measured_runs"]
+    names = ["general-1", "general-2", "general-3", "sum-1", "uniform-4", "uniform-5"]
+    partners = [("general-1", "uniform-4"), ("general-2", "uniform-5"), ("general-3", "uniform-4")]
+    assert measured_runs({name: name for name in names}) == partners
+    assert measured_runs({"general-1": "general-1"}) == []
+
+
+def test_more_looks_at_results_need_a_stricter_level(monkeypatch):
+    """One look is an ordinary test; two at the same results are one."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    level_of = runpy.run_path(str(FOLDER / "transplants.py"))["level_of"]
+    assert level_of((12,)) == pytest.approx(0.05, abs=0.002)
+    assert level_of((12, 12)) == level_of((12,))
+    assert level_of((5, 15, 20)) == pytest.approx(0.0206, abs=0.001)  # as a reader of the results computed it
