@@ -10,9 +10,8 @@ import pytest
 import torch
 
 from alignkit.errors import AlignkitError
-from alignkit.lab.experiments import Verdict, copying, multihead
+from alignkit.lab.experiments import copying, multihead
 from alignkit.lab.experiments.copying import SequenceRun, failures, known_words
-from alignkit.metrics.intervals import share_difference
 from alignkit.scores import Scores
 
 TINY = {"hidden": 8, "batch": 4, "steps": 4, "every": 2}
@@ -31,18 +30,6 @@ def test_failures_are_counted_at_the_last_step():
     assert found["median step learned"] == 10  # of those that have not failed: 10, 10 and 0
     assert np.isnan(copying.summary(runs[:1], 0.9)["median step learned"])
     assert [copying.color_of(run, copying.SequencePlan()) for run in runs[:2]] == ["tab:red", "tab:blue"]
-
-
-def test_claims_of_copying_follow_the_counts():
-    good, bad = member(0.1, 1.0), member(0.1, 0.2)
-    found = {"permutation": [good] * 10 + [bad] * 10, "subset": [good] * 20, "independent": [bad] * 20}
-    verdicts = [c.verdict for c in copying.copying_claims(found, copying.CopyingSettings())]
-    assert verdicts == [Verdict.HOLDS, Verdict.HOLDS, Verdict.HOLDS, Verdict.FAILS]
-    found = {"permutation": [good] * 20}
-    assert [c.verdict for c in copying.copying_claims(found, copying.CopyingSettings())] == [
-        Verdict.UNDECIDED,
-        Verdict.FAILS,
-    ]
 
 
 def test_both_tasks_have_one_table_of_counts():
@@ -134,11 +121,3 @@ def test_too_few_heads_are_an_error():
     settings = multihead.MultiheadSettings(candidates=2, trials=1, length=4, **TINY)
     with pytest.raises(AlignkitError, match="of 2 heads 0 are good"):
         multihead.run_multihead(settings)
-
-
-def test_two_trials_of_a_head_count_as_one_run():
-    settings = multihead.MultiheadSettings(trials=2, learned=0.9)
-    single = [member(0, accuracy) for accuracy in (0.2, 0.3, 0.95, 0.99, 0.1, 0.2)]
-    runs = {mix: [member(0, 0.99), member(0, 0.99)] for mix in multihead.MIXES}
-    found = list(multihead.multihead_claims(single, runs, settings))[-1]
-    assert (found.value, found.low, found.high) == pytest.approx(share_difference(0, 2, 2, 3))

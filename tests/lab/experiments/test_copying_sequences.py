@@ -104,11 +104,29 @@ def test_chance_is_what_the_best_guesser_gets(sequences):
 
 @pytest.mark.parametrize(
     ("kind", "types", "length"),
-    [("permutation", 5, 4), ("subset", 3, 4), ("mixture", 4, 4), ("nothing", 4, 4), ("independent", 0, 4)],
+    [
+        ("permutation", 5, 4),
+        ("subset", 3, 4),
+        ("mixture", 9, 4),
+        ("nothing", 4, 4),
+        ("independent", 0, 4),
+        ("text", 4, 4),
+    ],
 )
 def test_impossible_sequences(kind, types, length):
     with pytest.raises(AlignkitError, match=kind):
-        Sequences(kind, types, length)
+        Sequences(kind, types, length, sentences=np.empty((0, length), int) if kind == "text" else None)
+    with pytest.raises(AlignkitError, match="no independent sequences of 0 tokens"):
+        Sequences("independent", 4, 0)
+    assert Sequences("subset", 4, 4).chance() == Sequences("permutation", 4, 4).chance()
+
+
+def test_sentences_of_a_text_are_drawn_with_replacement():
+    sentences = np.array([[0, 1], [1, 1], [2, 0]])
+    drawn = Sequences("text", 3, 2, sentences=sentences).sources(rng(), 300)
+    counts = Counter(map(tuple, drawn.tolist()))
+    assert set(counts) == {(0, 1), (1, 1), (2, 0)}
+    assert min(counts.values()) > 70
 
 
 def test_leaving_uniform_is_for_good():
@@ -119,7 +137,7 @@ def test_leaving_uniform_is_for_good():
 
 def test_rows_and_first_step():
     run = SequenceRun(np.array([0, 10, 20]), np.array([0.1, 0.95, 0.5]), np.array([3.0, 1.0, 2.0]))
-    assert reached(run.steps, run.accuracy, 0.9) == 10
+    assert [reached(run.steps, run.accuracy, level) for level in (0.4, 0.95)] == [10, 10]
     assert np.isnan(reached(run.steps, run.accuracy, 0.96))
     rows = curves([run, run], kind="x")
     assert rows.columns.tolist() == ["kind", "run", "step", "accuracy", "loss"]

@@ -46,12 +46,14 @@ def test_training_is_that_of_a_plain_loop(uniform):
     start = networks(1, first=2)[0]
     before = {name: value.clone() for name, value in start.state_dict().items()}
     seeds = [5, 11, 7]
-    run = train_on_sequences([*networks(1), start, *networks(1)], seeds, draw, SMALL, uniform=uniform)[1]
+    run = train_on_sequences(
+        [*networks(1), start, *networks(1)], seeds, draw, replace(SMALL, steps=5), uniform=uniform
+    )[1]
     assert all(torch.equal(before[name], value) for name, value in start.state_dict().items())
     one, stream = networks(1, first=2)[0], np.random.default_rng(11)
     optimizer = torch.optim.Adam(one.parameters(), SMALL.learning_rate)
     losses, accuracies = [], []
-    for _ in range(SMALL.steps + 1):
+    for _ in range(6):
         source, previous, target = (torch.from_numpy(part) for part in draw(stream, SMALL.batch))
         x = one.embedding(source.t())
         h, state = one.encoder(x)
@@ -65,11 +67,11 @@ def test_training_is_that_of_a_plain_loop(uniform):
         accuracies.append((logits.argmax(-1) == target).double().mean().item())
         optimizer.zero_grad()
         loss.backward()
-        if len(losses) <= SMALL.steps:
+        if len(losses) <= 5:
             optimizer.step()
-    assert run.steps.tolist() == [0, 2, 4]
-    assert run.loss == pytest.approx(losses[::2], rel=1e-4)
-    assert run.accuracy == pytest.approx(accuracies[::2])
+    assert run.steps.tolist() == [0, 2, 4, 5]
+    assert run.loss == pytest.approx([losses[step] for step in run.steps], rel=1e-4)
+    assert run.accuracy == pytest.approx([accuracies[step] for step in run.steps])
     for name, value in one.state_dict().items():
         torch.testing.assert_close(run.network.state_dict()[name], value, atol=2e-4, rtol=1e-3, msg=name)
 
@@ -105,6 +107,20 @@ def test_a_network_that_is_done_stops_and_the_others_go_on_as_before(reason):
     for one, other, end in zip(stopped, through, ends, strict=True):
         assert one.steps.tolist() == list(range(end + 1))
         assert one.loss.tolist() == other.loss[: end + 1].tolist()
+
+
+def test_an_error_in_one_network_stops_the_others():
+    batches = []
+
+    def failing(generator, count):
+        batches.append(count)
+        if len(batches) == 3:
+            raise KeyError("of the third batch")
+        return draw(generator, count)
+
+    with pytest.raises(KeyError):
+        train_on_sequences(networks(5), range(5), failing, replace(SMALL, steps=100))
+    assert len(batches) < 200  # of 505
 
 
 def test_progress_ends_at_the_total():

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from alignkit.errors import AlignkitError
-from alignkit.lab.experiments import Verdict
 from alignkit.lab.experiments import classifiers as experiment
 from alignkit.lab.experiments.classifiers import (
     ClassifierPlan,
@@ -122,7 +121,13 @@ def test_every_network_is_trained_from_what_it_should_be(split, fresh, monkeypat
         assert np.array_equal(alpha, own.values)
     assert set(raw["lambda"]) == {"P", "other seed", "new attention", "0", "0.02"}
     own = [experiment._measure(network, split.valid) for network in networks]
-    pairs = {("P", 1): (1, 1), ("other seed", 0): (1, 0), ("new attention", 1): (5, 1), ("0.02", 1): (7, 1)}
+    pairs = {
+        ("P", 1): (1, 1),
+        ("other seed", 0): (1, 0),
+        ("other seed", 1): (0, 1),
+        ("new attention", 1): (5, 1),
+        ("0.02", 1): (7, 1),
+    }
     for (name, seed), (one, other) in pairs.items():
         expected = experiment._compare(name, seed, split.valid, own[one], own[other]).round(5)
         found = raw[(raw["lambda"] == name) & (raw.seed == seed)].reset_index(drop=True)
@@ -139,44 +144,18 @@ def test_q_starts_from_p_but_for_its_attention(split, teacher):
 
 
 def test_a_network_is_compared_with_p_sentence_by_sentence(split):
-    """P says yes with 0.75 and 0.5, the other network no with 0.75 and yes with 0.9; attention of two words."""
+    """P says yes with 0.75 and 0.9, the other network no with 0.75 and 0.5; attention of two words."""
     few = LabelledText.from_bitext(split.valid.bitext.take(np.arange(2)))
     alphas = [Scores.from_matrices([np.array([row])] * 2) for row in ([0.9, 0.1], [0.1, 0.9])]
-    logits = np.array([math.log(3), 0.0]), np.array([-math.log(3), math.log(9)])
+    logits = np.array([math.log(3), math.log(9)]), np.array([-math.log(3), 0.0])
     influences = [Scores.from_matrices([np.array([row])] * 2) for row in ([0.1, 0.9], [0.9, 0.1])]
     p, q = (experiment.Measured(*each) for each in zip(logits, alphas, influences, strict=True))
     found = experiment._compare("q", 0, few, q, p)
     assert found["TVD"].tolist() == pytest.approx([0.5, 0.4])
     assert found["same"].tolist() == [0, 0]  # a logit of 0 says no
-    assert found["right"].tolist() == [not few.labels[0], few.labels[1]]
+    assert found["right"].tolist() == [not label for label in few.labels]
     assert found["tau P"].tolist() == found["tau influence"].tolist() == [-1, -1]  # against its own influence
     assert found["JSD"].iloc[0] == pytest.approx(math.log(2) + 0.9 * math.log(0.9) + 0.1 * math.log(0.1))
-
-
-def rows(name, **columns):
-    values = {"same": 1.0, "right": 1.0, "JSD": 0.0, "tau influence": 0.0} | columns
-    return pd.DataFrame({"lambda": name, "seed": np.arange(40), "sentence": 0, **values})
-
-
-def test_a_lambda_is_judged_by_what_other_seeds_differ_by():
-    """0.85 of P's predictions are many where a new attention keeps 0.8, and few where it keeps 0.9."""
-
-    def verdicts(shared, **columns):
-        spread = np.where(np.arange(40) % 2, 0.05, -0.05)
-        q = {"same": 0.85 + spread, "JSD": 0.6 + spread, "tau influence": -0.3 + spread} | columns
-        others = rows("other seed", JSD=0.2), rows("new attention", same=shared)
-        parts = [rows("P", **{"tau influence": 0.1 + spread}), *others, rows("0"), rows("0.1", **q)]
-        found = list(experiment.deceptive_attention_claims(pd.concat(parts)))
-        assert len(found) == 5  # none about the plain copy, lambda 0
-        assert found[0].verdict is Verdict.HOLDS
-        return [each.verdict for each in found[1:]]
-
-    assert verdicts(0.8) == [Verdict.HOLDS] * 4
-    assert verdicts(0.9) == [Verdict.FAILS, *[Verdict.HOLDS] * 3]
-    right = np.where(np.arange(40) < 4, 0.0, 1.0)  # a tenth fewer
-    fails = {"right": right, "JSD": 0.1, "tau influence": 0.2}
-    assert verdicts(0.8, **fails)[2:] == [Verdict.FAILS, Verdict.FAILS]
-    assert verdicts(0.8, **fails)[1] is not Verdict.HOLDS
 
 
 def test_one_seed_has_no_yardstick(two_telling_words):

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 import torch
 
-from alignkit.lab.experiments import Verdict
 from alignkit.lab.experiments import classifiers as experiment
 from alignkit.lab.experiments.classifiers import classifier_settings, read_split
 from alignkit.lab.experiments.networks import half_way_rows
@@ -71,28 +70,15 @@ def test_courses_lead_to_the_last_step(monkeypatch):
     assert (training.learning_rate, network.attention, network.attention_hidden) == (1e-2, experiment.LINEAR, 8)
 
 
-def course(attention, relevance, far, seed=0):
-    values = {"attention": attention, "relevance": relevance, "from uniform": far, "accuracy": 1.0}
-    return pd.DataFrame({"seed": seed, "step": [0, 10, 50, 100], **values})
-
-
-def verdicts(attention, relevance, far):
-    parts = [course([x + 0.001 * s for x in attention], relevance, far, s) for s in range(4)]
-    parts.append(course([0.1] * 4, [0.1] * 4, [0.3, 0.9, 0, 0.4], 4))  # which learns neither
-    raw = pd.concat(parts, ignore_index=True)
-    return [
-        each.verdict
-        for each in experiment.gated_classifier_claims(raw, half_way_rows(raw, ["seed"], experiment.CURVES))
-    ]
-
-
-def test_claims_follow_the_courses():
-    late, early = [0.1, 0.15, 0.3, 1.0], [0.1, 0.8, 0.9, 1.0]
-    assert verdicts(late, early, [0, 0.02, 0.1, 0.8]) == [Verdict.HOLDS] * 2
-    assert verdicts(early, late, [0, 0.6, 0.7, 0.8]) == [Verdict.FAILS] * 2
-    # From 0.1 to 0.5 by way of 0.9; relevance is half-way, at 0.55, at step 6.43.
-    raw = pd.concat([course(late, early, [0.1, 0.2, 0.9, 0.5], seed) for seed in range(2)])
+def test_claims_compare_half_way_steps():
+    """From uniform: 0.1 to 0.5 by way of 0.9; relevance is half-way, at 0.55, at step 6.43."""
+    values = {"step": [0, 10, 50, 100], "attention": [0.1, 0.15, 0.3, 1], "relevance": [0.1, 0.8, 0.9, 1]}
+    course = pd.DataFrame({**values, "from uniform": [0.1, 0.2, 0.9, 0.5]})
+    neither = course.assign(attention=0.1, relevance=0.1)
+    never = course.assign(attention=0.1)
+    raw = pd.concat([each.assign(seed=seed) for seed, each in enumerate((course, course, neither, never))])
     halves = half_way_rows(raw, ["seed"], experiment.CURVES)
     first, second = experiment.gated_classifier_claims(raw, halves)
+    assert "2 of 4 learn both" in first.statistic
     assert first.value == pytest.approx(np.log2((50 + 50 * 0.25 / 0.7) / (10 * 0.45 / 0.7)))
     assert second.value == pytest.approx(0.1 * 0.45 / 0.7 / 0.4)

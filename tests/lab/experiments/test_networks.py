@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
+import torch
 from scipy.stats import kendalltau
 
 from alignkit.errors import AlignkitError, InputError
-from alignkit.lab.experiments.classifiers import ClassifierPlan, labelled_lines, read_split, sentence_taus
+from alignkit.lab.experiments.classifiers import (
+    ClassifierPlan,
+    classifier_settings,
+    labelled_lines,
+    read_split,
+    sentence_taus,
+    train_in_memory,
+)
 from alignkit.lab.experiments.networks import bitext_lines
+from alignkit.neural.training.classification import label_loss
 from alignkit.scores import Scores
+from alignkit.text.tokenization import SPECIALS
 
 
 def test_labelled_sentences_by_hand(tmp_path):
@@ -36,6 +47,41 @@ def test_the_sample_is_labelled_by_prepositions_of_place():
     assert 0.2 < places / len(lines) < 0.8
 
 
+def test_twenty_sentences_are_enough(tmp_path):
+    path = tmp_path / "labelled.tsv"
+    lines = [f"{'ab'[i % 2]}\tx {i}\n" for i in range(20)]
+    path.write_text("".join(lines))
+    assert len(labelled_lines(str(path))) == 20
+    path.write_text("".join(lines[1:]))
+    with pytest.raises(AlignkitError, match="not 19 with"):
+        labelled_lines(str(path))
+
+
+def test_training_in_memory_ends_at_the_last_step_however_good(one_telling_word):
+    """The loss is turned round, so that the best network is that before the first step."""
+    split = read_split(ClassifierPlan(labelled=one_telling_word, held=20))
+    settings = classifier_settings(ClassifierPlan(embedding=4, hidden=4, rate=0.05), split, 0, 1)
+    looks, told, texts = [], [], []
+
+    def turned(judged):
+        texts.append(len(judged.texts))
+        return -label_loss(judged)
+
+    network = train_in_memory(
+        split,
+        settings.change(training={"schedule": "classification"}),
+        lambda *what: told.append(what[:2]),
+        loss=turned,
+        look=lambda now: looks.append((now.step, now.network.output.weight.clone())),
+    )
+    assert [step for step, *_ in looks] == [0, 10, 15]
+    assert torch.equal(network.output.weight, looks[-1][1])
+    assert not torch.equal(network.output.weight, looks[0][1])
+    assert not network.training
+    assert sum(texts) == 450
+    assert told[-1] == (15, 15)
+
+
 def test_the_split_is_disjoint_and_in_one_vocabulary(one_telling_word):
     split = read_split(ClassifierPlan(labelled=one_telling_word, held=30))
     assert (len(split.training), len(split.valid)) == (450, 30)
@@ -43,6 +89,11 @@ def test_the_split_is_disjoint_and_in_one_vocabulary(one_telling_word):
     whole = labelled_lines(one_telling_word).encode(split.tokenizer, ("no", "yes"))
     assert whole.labels[:480].tolist() == [*split.training.labels, *split.valid.labels]
     assert whole.corpus[450].tolist() == split.valid.corpus[0].tolist()
+    few = read_split(ClassifierPlan(labelled=one_telling_word, sentences=40, longest=2, minimum=4))
+    assert (len(few.training), len(few.valid)) == (36, 4)
+    assert few.training.corpus.lengths.max() == 2
+    counts = Counter(word for text in labelled_lines(one_telling_word, 40, 2).texts for word in text.split())
+    assert {word for word, n in counts.items() if n >= 4} == set(few.tokenizer.vocabulary.tokens[len(SPECIALS) :])
 
 
 def test_what_is_wrong_with_a_text(tmp_path):

@@ -12,7 +12,6 @@ import torch
 from scipy.optimize import minimize
 
 from alignkit.errors import AlignkitError
-from alignkit.lab.experiments import Verdict
 from alignkit.lab.experiments import optimal_attention as experiment
 from alignkit.lab.experiments.networks import encode_plan, take_pairs, train_network
 from alignkit.lab.experiments.optimal_attention import (
@@ -22,7 +21,7 @@ from alignkit.lab.experiments.optimal_attention import (
     maximise_quadratic,
     search_attention,
 )
-from alignkit.metrics.agreement import Agreement, agreement
+from alignkit.metrics.agreement import agreement
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.support.stages import no_progress
 from alignkit.text.tokenization import BOS
@@ -121,13 +120,6 @@ def test_the_example_of_the_paper():
         assert log_probability(Problem(Z, torch.zeros(1, 3).double(), torch.zeros(1).long()), 0, other) <= float(
             value
         )
-
-
-def test_where_cosh_b_is_small_there_is_no_counterexample():
-    """The condition cosh b > e^(a - c) is sharp: with a smaller b, beta is largest at the attended words."""
-    problem = experiment.counterexample(2.0, 1.0, 1.0)
-    assert math.cosh(1.0) < math.e
-    assert int(torch.softmax(problem.Z, 1)[:, 0].argmax()) != 2
 
 
 def test_ascent_follows_the_gradient_of_the_logits():
@@ -260,18 +252,3 @@ def test_a_network_that_does_not_add_is_refused(trained):
         experiment.run_optimal_attention(experiment.OptimalAttentionSettings(source="x", target="y"))
     with pytest.raises(AlignkitError, match="ascent_steps must increase"):
         experiment.OptimalAttentionSettings(ascent_steps=(10, 10))
-
-
-def test_less_is_not_concluded_of_intervals_that_overlap():
-    """The last claim compares two agreements: of equal ones it must not hold for one interval being narrower."""
-
-    def verdict(own: tuple[float, float, float], best: tuple[float, float, float]) -> Verdict:
-        found = {
-            ("alpha", "beta"): Agreement(own[0], 0.1, own[1], own[2], 50, 0.0),
-            ("alpha_opt", "beta"): Agreement(best[0], 0.1, best[1], best[2], 50, 0.0),
-        }
-        return list(experiment.optimal_attention_claims((2.0, 4.0, 1.0), found))[-1].verdict
-
-    assert verdict((0.53, 0.50, 0.56), (0.53, 0.49, 0.57)) is Verdict.UNDECIDED
-    assert verdict((0.46, 0.44, 0.48), (0.94, 0.93, 0.95)) is Verdict.HOLDS
-    assert verdict((0.94, 0.93, 0.95), (0.46, 0.44, 0.48)) is Verdict.FAILS

@@ -51,6 +51,15 @@ def test_default_settings_are_those_of_the_published_run(name):
     assert {each: defaults[each] for each in shared} == {each: found["settings"][each] for each in shared}
 
 
+def test_the_published_grid_and_its_predictions_are_those_of_the_settings():
+    raw = rows("emergence-law", "cells")
+    cells = emergence_law.grid_cells(emergence_law.EmergenceLawSettings())
+    pd.testing.assert_frame_equal(cells.round(5), raw[raw.part != "text"][list(cells)], check_dtype=False)
+    for outcome in emergence_law.OUTCOMES:
+        found = emergence_law.predictions(raw, raw[outcome])[0].add_prefix(f"{outcome}: ")
+        pd.testing.assert_frame_equal(found, raw[list(found)], rtol=1e-3)
+
+
 def sequence_runs(part, names, **more):
     """Training runs from rows of them; their networks are called by what they are."""
     runs = {}

@@ -66,7 +66,7 @@ def test_the_size_is_the_papers_or_says_how_it_differs():
     best = EXPERIMENTS["optimal-attention"]
     values = dataclasses.asdict(best.settings(changes=["scored=3", "batch=8"]))
     assert best.size_of(values) == "preset small, batch 8, scored 3"
-    assert best.size_of(values | {"run": "runs/sum-1", "scored": 0}) == "run sum-1, scored all"
+    assert best.size_of(values | {"run": "runs/sum-1", "scored": 0, "epochs": 3}) == "run sum-1, scored all"
     assert (
         best.size_of(values | {"pieces": 50, "epochs": 2})
         == "preset small, pieces 50, batch 8, epochs 2, scored 3"
@@ -74,6 +74,7 @@ def test_the_size_is_the_papers_or_says_how_it_differs():
     order = EXPERIMENTS["word-order-of-learning"]
     values = dataclasses.asdict(order.settings(changes=["steps=0", "scored=0"]))
     assert order.size_of(values) == "sizes 8000 16000 29000, seeds 3, scored all, epochs 10, batch 32"
+    assert "pairs all" in EXPERIMENTS["gold-links"].size_of(dict.fromkeys(EXPERIMENTS["gold-links"].size, 0))
     plan = EXPERIMENTS["initial-gradient"]
     assert plan.size_of({"words": 0, "widths": [4], "seeds": 2}) == "words 0, widths 4, seeds 2"
     assert (

@@ -118,43 +118,6 @@ def test_topicality_of_unequal_labels():
         assert experiment.topicality(text)[0][word] == pytest.approx((p * np.log(p / prior)).sum())
 
 
-def judged(early=(), attention=(0.95, 0.5)):
-    """The claims, of planted first steps, (change of score, of norm, first pull) a word, and planted attention."""
-    first = [
-        {
-            "seed": 0,
-            "word": word,
-            "step": step,
-            "score": score * step,
-            "half norm": 1 + norm * step,
-            "first pull": pull,
-        }
-        for step in (0, experiment.EARLY)
-        for word, (score, norm, pull) in enumerate(early or [(-1, -1, -1)])
-    ]
-    known = {"step": 9, "score": 1.0, "predicted": 1.0, "loss": 1.0}
-    rows = [
-        {"course": course, "seed": seed, "word": word, "attention": a, **known}
-        for course, *_ in experiment.TRAJECTORIES
-        for seed in range(2)
-        for word, a in enumerate(attention)
-    ]
-    return list(experiment.topic_words_claims(pd.DataFrame(rows), pd.DataFrame(first)))
-
-
-def test_suppression_is_of_both_score_and_norm():
-    """Of four words, the first falls in both, the second and third in one of them; all but the last point away."""
-    found = judged([(-1, -1, -1), (-1, 1, -1), (1, -1, -1), (1, 1, 1)])[6]
-    assert found.value == 2 / 4
-    assert "3 of 4 point away" in found.statistic
-
-
-def test_attention_converges_where_the_least_attended_word_does():
-    claims = judged(attention=(0.95, 0.5))
-    assert claims[3].value == 0.5
-    assert claims[4].value == 0  # of the mean attention of two classifiers
-
-
 SMALL = experiment.TopicWordsSettings(
     topics=3,
     per_topic=2,
@@ -246,11 +209,10 @@ def test_courses_and_their_claims(monkeypatch, bounds):
         seed, word, step = (part.ravel() for part in np.indices((2, 4, 6)))
         score = level * step * (1 + word) / 10
         values = {"score": score, "predicted": score + (word == 3) * step * (1 + seed) / 100, "half norm": score}
-        values |= {
-            "attention": level * (9 - word) / 100,
-            "loss": 9.0 - level + seed,
-            "first pull": 1 - 2 * (word < 1),
-        }
+        values |= {"attention": level * (9 - word) / 100, "loss": 9.0 - level + seed}
+        if name == "early":  # the first word falls in both, the next two in one of them; the last points its way
+            values |= {"score": np.where(word < 2, -step, step), "half norm": np.where(word % 2, step, -step)}
+            values |= {"first pull": word - 2.5}
         return pd.DataFrame({"course": name, "seed": seed, "word": word, "step": step, "time": step, **values})
 
     words = pd.DataFrame({"seed": np.repeat([0, 1], 8), "word": list("abcdefgh") * 2, "sentences": 5})
@@ -271,7 +233,8 @@ def test_courses_and_their_claims(monkeypatch, bounds):
     values = [claim.value for claim in result.claims]
     assert values[:3] == pytest.approx(errors)
     assert values[3:6] == pytest.approx([0.48, 0.15, 0.15])
-    assert values[6] == 6 / 8  # nothing falls, which is right but for the first word
+    assert values[6] == 4 / 8
+    assert "6 of 8 point away" in result.claims[6].statistic
     assert values[7:9] == pytest.approx([1 / 8, np.mean([1 / 7, 2 / 8])])
     one = words[words.seed == 0]
     assert values[9] == pytest.approx(np.corrcoef(one.score, one.predicted)[0, 1])

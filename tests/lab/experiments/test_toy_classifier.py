@@ -63,9 +63,12 @@ def test_first_directions_exactly():
     assert experiment.flow(falling)[:, 0] == pytest.approx([D / 2, R / 2, (-10 * R - 10 * D) / 4])
 
 
-def test_every_claim_holds_at_the_quick_size():
+def test_every_claim_holds_at_the_quick_size(bounds):
     result = experiment.run_toy_classifier(experiment.QUICK_TOY_CLASSIFIER)
     assert {claim.verdict for claim in result.claims} == {Verdict.HOLDS}
+    above = [0.0, None, None, 0.0, *[None] * 4]
+    below = [None, 0.0, 1e-6, None, -0.1, 1e-3, 0.05, 1e-6]
+    assert bounds == list(zip(above, below, strict=True))
     table = result.table[result.table["flow"] == "extension"].set_index("start")
     assert table.loc["0:0:0.5", "last p"] > 0.8
     assert table.loc["10:-10:0.5", "dp/dt at 0"] < 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 
@@ -16,9 +17,11 @@ from alignkit.lab.experiments import (
     cells,
     claim,
     judge,
+    result_json,
     result_text,
     share_claim,
 )
+from alignkit.lab.experiments.copying import SequencePlan
 from alignkit.lab.report.tables import finite
 from alignkit.metrics.intervals import mean_interval, wilson
 from alignkit.support.stages import named_progress
@@ -65,9 +68,9 @@ def test_one_run_decides_nothing():
 
 
 def test_nan_is_left_out_of_a_mean():
-    value, interval = averaged([1.0, math.nan, 3.0, 5.0])
-    assert value == 3
-    assert interval == mean_interval([1.0, 3.0, 5.0])
+    value, interval = averaged([1.0, math.nan, 3.0, 8.0])
+    assert value == 4
+    assert interval == mean_interval([1.0, 3.0, 8.0])
     assert math.isnan(averaged([math.nan])[0])
     assert averaged([0.0, 1.0, 1.0], 0, 1)[1] == (0, 1)
 
@@ -112,6 +115,10 @@ def test_a_result_is_a_title_a_table_the_claims_and_the_remarks():
         *("NOT COMPARABLE AT THIS SIZE:", "First", "    one: 0.5000 [0.4000, 0.6000]", "Second", "    two: 2"),
     ]
     assert result_text(experiment, replace(quick, claims=()), "small").endswith("b     20")
+    facts = json.loads(result_json(experiment, SequencePlan(), result, "small"))
+    assert (facts["size"], facts["remarks"], facts["source"]) == ("small", ["A remark."], "a paper")
+    assert facts["table"] == [{"name": "a", "n": 1}, {"name": "b", "n": 20}]
+    assert [each["verdict"] for each in facts["claims"]] == ["holds", "does not hold"]
 
 
 def test_the_progress_of_a_part():

@@ -10,7 +10,6 @@ import torch
 from scipy.stats import spearmanr
 
 from alignkit.errors import AlignkitError
-from alignkit.lab.experiments import Verdict
 from alignkit.lab.experiments import interventions as experiment
 from alignkit.lab.experiments.copying import SequenceRun
 
@@ -84,32 +83,6 @@ def condition(name, dose, steps):
         at = np.arange(0, 40, 10)
         runs.append(SequenceRun(at, np.array([0, 1, 0, 0.5]), np.zeros(4), (at >= step).astype(float)))
     return experiment.Condition(name, dose, np.linspace(0.1, 0.3, len(steps)), runs)
-
-
-def judged(written, flat, erased, frozen, random, graded):
-    first = [
-        condition(f"written, {dose} steps", dose, steps) for dose, steps in zip((0, 80), written, strict=True)
-    ]
-    rest = [("flat, 80 steps", flat), ("erased", erased), ("frozen, written", frozen), ("frozen, random", random)]
-    others = [condition(name, 0, steps) for name, steps in rest]
-    kinds = [
-        condition(f"6 of {v}", dose, steps) for v, dose, steps in zip((6, 12), (1.0, 2.0), graded, strict=True)
-    ]
-    found = experiment.written_lexicon_claims([*first, *others], kinds, replace(SMALL, seeds=len(flat)))
-    return [each.verdict for each in found]
-
-
-def test_claims_follow_the_steps_of_emergence():
-    late, between, early = [99, 30, 30, 99] * 6, [20, 20, 30, 20] * 6, [10, 10, 20, 10] * 6
-    assert judged((late, early), between, late, early, [99] * 24, (late, early)) == [Verdict.HOLDS] * 8
-    found = judged((early, late), between, early, late, early, (early, late))
-    assert found == [Verdict.FAILS] * 8
-
-
-def test_where_attention_never_emerges_nothing_is_decided():
-    late = [99] * 8
-    found = judged((late, late), late, late, late, late, (late, late))
-    assert found[:6] == [Verdict.UNDECIDED] * 6
 
 
 def test_never_counts_as_after_the_last():
