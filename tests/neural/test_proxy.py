@@ -74,7 +74,7 @@ def test_a_bias_is_trained_and_then_left_out(text: Bitext) -> None:
         [[f"s{i % 5}", f"s{i % 3}"] for i in range(40)], [["the", f"t{i % 5}"] for i in range(40)]
     )
     plain, biased = (
-        fit_proxy(common, common, ProxySettings(embedding=4, batch=8, epochs=100, learning_rate=2e-2, bias=bias))
+        fit_proxy(common, common, ProxySettings(embedding=4, batch=8, epochs=30, learning_rate=6e-2, bias=bias))
         for bias in (False, True)
     )
     assert biased.settings.bias

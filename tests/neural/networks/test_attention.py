@@ -47,15 +47,15 @@ def test_uniform_weights_are_shared_by_tokens_without_padding():
     assert found.tolist() == [[[0.25] * 4], [[1, 0, 0, 0]]]
 
 
-@pytest.mark.parametrize("attention", ["general", "uniform", "additive+sparsemax"])
+@pytest.mark.parametrize("attention", ["general", "additive+sparsemax"])
 def test_training_and_scores_have_the_same_bits_at_any_number_of_threads(attention):
     if not torch.backends.mkl.is_available():
         pytest.skip("only MKL's products are the same at any number of threads")
-    lines = [random_lines(seed, 40, 500, 10) for seed in (1, 2)]
+    lines = [random_lines(seed, 16, 500, 10) for seed in (1, 2)]
     tokenizer = learn_words([*lines[0], *lines[1]])
     bitext = encode_bitext(tokenizer, *lines)
     network = LstmSettings(attention=attention, layers=1)
-    settings = RunSettings(network=network, training=TrainingSettings(steps=2, bleu="never"))
+    settings = RunSettings(network=network, training=TrainingSettings(steps=1, bleu="never"))
     before = torch.get_num_threads()
     results = []
     for threads in (1, 2):
@@ -64,7 +64,7 @@ def test_training_and_scores_have_the_same_bits_at_any_number_of_threads(attenti
             TranslationTask(bitext, bitext.take(np.arange(2)), settings, tokenizer, device="cpu")
         ).run()
         weights = [w.numpy().tobytes() for w in trained.network.state_dict().values()]
-        scores = [trained.score(bitext, kind).values.tobytes() for kind in ("alpha", "beta")]
+        scores = [trained.score(bitext.take(np.arange(6)), kind).values.tobytes() for kind in ("alpha", "beta")]
         results.append((weights, scores, trained.step))
     torch.set_num_threads(before)
     assert results[0] == results[1]
@@ -75,7 +75,7 @@ def test_the_proxy_has_the_same_bits_at_any_number_of_threads():
         pytest.skip("only MKL's products are the same at any number of threads")
     from alignkit.neural.proxy import fit_proxy
 
-    lines = [random_lines(seed, 150, 1000, 30) for seed in (3, 4)]
+    lines = [random_lines(seed, 70, 1000, 30) for seed in (3, 4)]
     tokenizer = learn_words([*lines[0], *lines[1]])
     bitext = encode_bitext(tokenizer, *lines)
     before = torch.get_num_threads()

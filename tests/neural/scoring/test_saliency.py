@@ -80,10 +80,10 @@ def test_delta_equals_autograd(bitext: Bitext, changes: dict[str, object]) -> No
 
 
 def test_long_sentences_in_several_passes(tokenizer: Tokenizer) -> None:
-    text = encode_bitext(tokenizer, random_lines(3, 4, longest=30), random_lines(3, 5, longest=30))
+    text = encode_bitext(tokenizer, random_lines(3, 4, longest=12), random_lines(3, 5, longest=12))
     network = small_network()
     whole = network_scores(network, text, "delta"), network_scores(network, text, "loo")
-    for limit in (1, 6 * 20 * 3, 6 * 32 * 7):
+    for limit in (1, 6 * 8 * 3, 6 * 14 * 7):
         sizes = SIZES._replace(derivatives=limit)
         parts = (
             network_scores(network, text, "delta", sizes=sizes),
@@ -152,9 +152,9 @@ def test_empty_sides_give_empty_matrices() -> None:
 
 
 def test_the_number_of_threads_changes_no_bit(tokenizer: Tokenizer) -> None:
-    """At sizes where the libraries share the work: 6 sentences of 17 tokens in a batch, H = 128, V = 2,000."""
-    lines = [" ".join(np.random.default_rng(seed).choice(WORDS, 15)) for seed in range(12)]
-    text = encode_bitext(tokenizer, lines[:6], lines[6:])
+    """At sizes where the libraries share the work: 4 sentences of 17 tokens in a batch, H = 128, V = 2,000."""
+    lines = [" ".join(np.random.default_rng(seed).choice(WORDS, 15)) for seed in range(8)]
+    text = encode_bitext(tokenizer, lines[:4], lines[4:])
     network = small_network(2000, embedding=64, hidden=128)
     found = []
     for threads in (1, 2):

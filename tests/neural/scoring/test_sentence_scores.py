@@ -15,10 +15,10 @@ from alignkit.neural.training.translation import TranslationTask
 from alignkit.pipeline.aligned_text import AlignedText
 from alignkit.text.bitext import Bitext
 from alignkit.text.blocks import pair_batches
-from alignkit.text.tokenization import BOS, encode_bitext
+from alignkit.text.tokenization import BOS, encode_bitext, learn_words
 from alignkit_cli.main import run
 
-from ..conftest import random_lines, small_network, small_settings
+from ..conftest import WORDS, random_lines, small_network, small_settings
 
 ALL = {"probabilities": True, "scored": True, "words": True}
 
@@ -51,11 +51,11 @@ def test_pairs_without_tokens_are_0():
     assert translation_log_probabilities(small_network(), nothing).tolist() == [0, 0]
 
 
-@pytest.fixture
-def aligner(bitext, tokenizer):
-    return Trainer(
-        TranslationTask(bitext, bitext, small_settings(steps=40, epochs=40), tokenizer, device="cpu")
-    ).run()
+@pytest.fixture(scope="module")
+def aligner():
+    tokenizer = learn_words(WORDS)
+    bitext = encode_bitext(tokenizer, random_lines(24, 1), random_lines(24, 2))
+    return Trainer(TranslationTask(bitext, bitext, small_settings(steps=20), tokenizer, device="cpu")).run()
 
 
 def test_a_stream_gives_what_each_pair_gives_alone(tokenizer):
