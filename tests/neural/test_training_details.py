@@ -8,81 +8,42 @@ import numpy as np
 import pytest
 import torch
 
-from alignkit.lab.experiments.copying import SequencePlan, Sequences, train_networks
-from alignkit.lab.experiments.locality import LocalitySettings, run_locality
 from alignkit.neural.proxy import fit_proxy
 from alignkit.neural.scoring.evaluation import translate
-from alignkit.neural.settings import (
-    ClassifierRunSettings,
-    ClassifierSettings,
-    ClassifierTraining,
-    LstmSettings,
-    ProxySettings,
-    RunSettings,
-    TextSettings,
-    TrainingSettings,
-)
-from alignkit.neural.training.classification import train_classifier
-from alignkit.neural.training.translation import train_translation
-from alignkit.support.stages import no_progress
+from alignkit.neural.settings import ProxySettings
+from alignkit.neural.training.loop import adam, optimise
 from alignkit.text.bitext import Bitext
-from alignkit.text.labelled import LabelledLines
-from alignkit.text.pairs import LinePairs
 from alignkit.text.tokenization import EOS
 
-from .conftest import random_lines, small_network
+from .conftest import small_network
 
 
-def train_a_translator(folder):
-    lines = LinePairs(random_lines(12, 1), random_lines(12, 2)[::-1])
-    settings = RunSettings(
-        TextSettings("words"), LstmSettings(embedding=4, hidden=4), TrainingSettings(epochs=1, bleu="never")
-    )
-    train_translation(folder, lines, lines, settings, device="cpu")
+def test_adam_has_its_usual_moments() -> None:
+    (group,) = adam([torch.zeros(2, requires_grad=True)], 0.3).param_groups
+    assert (group["lr"], group["betas"], group["eps"]) == (0.3, (0.9, 0.999), 1e-8)
+    assert (group["weight_decay"], group["amsgrad"]) == (0, False)
 
 
-def train_a_classifier(folder):
-    lines = LabelledLines(["a b", "b c", "c a", "b b"] * 3, ["x", "y"] * 6)
-    settings = ClassifierRunSettings(
-        TextSettings("words"),
-        ClassifierSettings(embedding=4, hidden=4, attention_hidden=4),
-        ClassifierTraining(batch=4, steps=2),
-    )
-    train_classifier(folder, lines, lines, ("x", "y"), settings, device="cpu")
+def test_random_numbers_of_a_step_depend_on_the_seed_and_the_step_alone() -> None:
+    def course(seed: int, start: int) -> tuple[list[int], list[float]]:
+        x, drawn = torch.zeros(1, requires_grad=True), []
 
+        def loss(step: int) -> torch.Tensor:
+            drawn.append(float(torch.rand(())))
+            assert adam_of_x.param_groups[0]["lr"] == 0.1 * (step + 1)
+            return (x - 1).square().sum()
 
-def train_a_proxy(folder):
-    text = Bitext.from_sentences([["a", "b"]] * 4, [["c", "d"]] * 4)
-    fit_proxy(text, text, ProxySettings(embedding=4, epochs=1), device="cpu")
+        adam_of_x = adam([x], 9.0)
+        steps = list(optimise(adam_of_x, loss, 5, start=start, seed=seed, rate=lambda step: 0.1 * (step + 1)))
+        return steps, drawn
 
-
-def train_copying_networks(folder):
-    sequences, plan = Sequences("permutation", 4, 4), SequencePlan(hidden=4, steps=2, every=1, batch=2)
-    train_networks(sequences, plan, 1, no_progress)
-
-
-def train_for_locality(folder):
-    run_locality(LocalitySettings(seeds=1, length=8, types=3, hidden=4, batch=4, steps=2, every=1, measured=4))
-
-
-@pytest.mark.parametrize(
-    "train",
-    [train_a_translator, train_a_classifier, train_a_proxy, train_copying_networks, train_for_locality],
-)
-def test_adam_has_its_usual_moments(monkeypatch: pytest.MonkeyPatch, tmp_path, train) -> None:  # type: ignore[no-untyped-def]
-    made = []
-
-    class Recorded(torch.optim.Adam):
-        def __init__(self, *arguments, **options):  # type: ignore[no-untyped-def]
-            super().__init__(*arguments, **options)
-            made.append(self.defaults)
-
-    monkeypatch.setattr(torch.optim, "Adam", Recorded)
-    train(tmp_path / "run")
-    assert made
-    for defaults in made:
-        assert defaults["betas"] == (0.9, 0.999)
-        assert (defaults["eps"], defaults["weight_decay"], defaults["amsgrad"]) == (1e-8, 0, False)
+    before = torch.get_rng_state()
+    steps, drawn = course(3, 0)
+    assert steps == [0, 1, 2, 3, 4, 5]
+    assert len(set(drawn)) == 5
+    assert course(3, 2) == ([2, 3, 4, 5], drawn[2:])
+    assert not set(course(4, 0)[1]) & set(drawn)
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_dropout_is_between_the_layers_of_both_lstms() -> None:

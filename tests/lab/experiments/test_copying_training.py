@@ -10,12 +10,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from alignkit.errors import AlignkitError
-from alignkit.lab.experiments.copying import (
-    SequencePlan,
-    own_attention,
-    random_network,
-    train_on_sequences,
-)
+from alignkit.lab.experiments.copying import SequencePlan, own_attention, random_network, train_on_sequences
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 
 V, H, L = 12, 8, 7

@@ -11,12 +11,7 @@ import torch
 
 from alignkit.errors import AlignkitError
 from alignkit.lab.experiments import classifiers as experiment
-from alignkit.lab.experiments.classifiers import (
-    ClassifierPlan,
-    classifier_settings,
-    read_split,
-    train_in_memory,
-)
+from alignkit.lab.experiments.classifiers import ClassifierPlan, classifier_settings, read_split, train_in_memory
 from alignkit.neural.training.classification import (
     Judged,
     adversarial_loss,

@@ -112,7 +112,7 @@ def test_a_result_is_a_title_a_table_the_claims_and_the_remarks():
     ]
     quick = replace(result, claims=tuple(replace(c, verdict=Verdict.NOT_COMPARABLE) for c in claims), remarks=())
     assert result_text(experiment, quick, "small").split("\n")[6:] == [
-        *("NOT COMPARABLE AT THIS SIZE:", "First", "    one: 0.5000 [0.4000, 0.6000]", "Second", "    two: 2"),
+        *("NOT COMPARABLE AT THIS SIZE:", "First", "    one: 0.5000 [0.4000, 0.6000]", "Second", "    two: 2")
     ]
     assert result_text(experiment, replace(quick, claims=()), "small").endswith("b     20")
     facts = json.loads(result_json(experiment, SequencePlan(), result, "small"))

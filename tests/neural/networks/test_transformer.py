@@ -91,9 +91,7 @@ class NaiveTransformer:
         for n in range(self.settings.layers):
             name = f"encoder.{n}"
             states = self.around(
-                f"{name}.residuals.0",
-                states,
-                lambda x, name=name: self.to_itself(f"{name}.attention", x, False),
+                f"{name}.residuals.0", states, lambda x, name=name: self.to_itself(f"{name}.attention", x, False)
             )
             states = self.around(
                 f"{name}.residuals.1", states, lambda x, name=name: self.feed_forward(f"{name}.feed_forward", x)

@@ -102,14 +102,7 @@ def test_it_learns_the_word_that_decides(tmp_path: Path) -> None:
         assert np.mean(right) > 0.7, kind  # one in five or so by chance; states know of their neighbours, too
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"encoder": "words", "layers": 2},
-        {"encoder": "embeddings"},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("changes", [{"encoder": "words", "layers": 2}, {"encoder": "embeddings"}], ids=str)
 def test_other_networks_learn_the_word_that_decides(tmp_path: Path, changes: dict[str, object]) -> None:
     settings = SMALL.change(network=changes, training={"steps": 120})
     best = start(tmp_path / "run", settings)
