@@ -6,55 +6,75 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from planted import bitext_of
 
 from alignkit.classical.hmm import views as windows
-from alignkit.classical.hmm.joint import fit_joint, fit_view, settings_of_view
+from alignkit.classical.hmm.joint import fit_view, settings_of_view
+from alignkit.classical.hmm.link_probabilities import Attachment, PhraseEdges, chances, into_probabilities, raised
 from alignkit.classical.hmm.model import posteriors
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
-from alignkit.classical.hmm.views import View, ViewedText
+from alignkit.classical.hmm.views import View, ViewedText, trained_views
 from alignkit.errors import AlignkitError
 from alignkit.kernels.hmm_e_step import FORWARD, REVERSE
 from alignkit.scores import Scores
+from alignkit.uses.diagnose import evidence
 from alignkit.uses.diagnose.evidence import ViewVotes, agreement_of_directions, vote
 
-VIEWS = (View(), View(letters=2), View(letters=3))
+VIEWS = (View(), View(letters=3), View(letters=2))
 
 
 def f1(a, b):
     return 2 * (a & b).sum() / (a.sum() + b.sum())
 
 
-def test_the_mean_is_that_of_the_aligner_of_views(messy_bitext):
-    found = vote(messy_bitext, views=VIEWS, threads=1)
-    expected = fit_joint(
-        messy_bitext, JOINT_SETTINGS, views=VIEWS, threads=1, co_training=0.0
-    ).fitted_probabilities
-    np.testing.assert_allclose(found.probabilities.values, expected.values, atol=1e-6)
-    np.testing.assert_array_equal(found.pairs, np.arange(len(messy_bitext)))
+@pytest.fixture(scope="module")
+def articles():
+    """A text in which one side has an article before most nouns, which is attached to the noun's link."""
+    draw, text = np.random.default_rng(1), []
+    for _ in range(120):
+        nouns = draw.choice(30, draw.integers(2, 6), replace=False).tolist()
+        source = [word for k in nouns for word in (["the"] if draw.random() < 0.7 else []) + [f"n{37 * k:04}"]]
+        text.append((source, [f"w{37 * k:04}" for k in nouns]))
+    return bitext_of(text)
 
 
-def test_votes_are_those_of_each_view(messy_bitext):
-    found = vote(messy_bitext, views=VIEWS, threads=1)
-    alone = [vote(messy_bitext, views=(view,), threads=1) for view in VIEWS]
-    each = []
-    for view in VIEWS:  # which have a unit for each word
-        text = ViewedText(view, messy_bitext)
-        settings = settings_of_view(replace(JOINT_SETTINGS, least_own=0.0), view)
-        each.append(fit_view(text, settings, 1)[1].values >= 0)
-    np.testing.assert_array_equal(found.votes, sum(x.astype(int) for x in each))
-    np.testing.assert_array_equal(found.unanimous, each[0] & each[1] & each[2])
-    pairs = [(each[a], each[b]) for a, b in ((0, 1), (0, 2), (1, 2))]
+class Alike:
+    """Embeddings by which tokens with the same number are alike."""
+
+    def levels(self, bitext, threads, progress=None):
+        pairs = [(bitext.source.words(m), bitext.target.words(m)) for m in range(len(bitext))]
+        return np.array([0 if x[1:] == y[1:] else 9 for X, Y in pairs for y in Y for x in X], np.uint8)
+
+
+@pytest.mark.parametrize("embeddings", [None, Alike()])
+@pytest.mark.parametrize("views", [VIEWS, (*VIEWS[:2], View(subwords=20, types=1))])
+def test_votes_and_support_are_those_of_each_view(articles, views, embeddings):
+    """The views of subwords count for as much in the support as all others together."""
+    found = vote(articles, views=views, embeddings=embeddings, threads=1)
+    settings, each = replace(JOINT_SETTINGS, least_own=0.0), []
+    for view in trained_views(views, articles):
+        text = ViewedText(view, articles)
+        levels = None if embeddings is None else text.levels(embeddings.levels(articles, 1), 1)
+        log_odds = fit_view(text, settings_of_view(settings, view), 1, levels=levels)[1]
+        each.append(text.of_words(Scores(log_odds.values.copy(), log_odds.offsets, text.bitext.shapes), 1).values)
+        if view == View():
+            cohesion = PhraseEdges.of_text(articles).cohesion(articles)
+            sure = into_probabilities(log_odds, 1, cohesion)
+            attachment = Attachment.of_links(articles, sure, 1)
+    np.testing.assert_array_equal(found.votes, np.sum([own >= 0 for own in each], axis=0))
+    np.testing.assert_array_equal(found.unanimous, np.all([own >= 0 for own in each], axis=0))
+    mean = Scores(np.mean(each, axis=0), found.probabilities.offsets, articles.shapes)
+    together = into_probabilities(mean, 1, cohesion)
+    attached = attachment.apply(articles, together, 1)
+    np.testing.assert_allclose(found.probabilities.values, together.values, atol=1e-5)
+    weights = (0.25, 0.25, 0.5) if views[2].subwords else (1 / 3, 1 / 3, 1 / 3)
+    support = sum(weight * chances(own) for weight, own in zip(weights, each, strict=True))
+    assert embeddings is not None or len(attached)  # otherwise articles have links
+    support[attached] = raised(support[attached])
+    np.testing.assert_allclose(found.support.values, support, atol=1e-6)
+    pairs = [(each[a] >= 0, each[b] >= 0) for a, b in ((0, 1), (0, 2), (1, 2))]
     pooled = f1(*(np.concatenate(side) for side in zip(*pairs, strict=True)))
     assert found.agreement_of_views == pytest.approx(pooled, rel=1e-12)
-    assert np.isnan(alone[0].agreement_of_views)
-
-
-def test_views_of_subwords_weigh_as_much_as_all_others(messy_bitext):
-    views = (*VIEWS[:2], View(subwords=40, types=1))
-    support, *alone = (
-        vote(messy_bitext, views=each, threads=1).support.values for each in (views, *((view,) for view in views))
-    )
-    np.testing.assert_allclose(support, alone[0] / 4 + alone[1] / 4 + alone[2] / 2, atol=1e-6)
 
 
 def test_agreement_of_views_by_hand(messy_bitext):
@@ -64,9 +84,11 @@ def test_agreement_of_views_by_hand(messy_bitext):
     found = ViewVotes(np.zeros(0, np.int64), messy_bitext.block(0, 0), nothing, nothing, votes, 3, np.nan)
     assert found.agreement_of_views == pytest.approx(2 * 100 / (200 + 101 + 101))
     assert np.isnan(replace(found, votes=0 * votes).agreement_of_views)
+    assert np.isnan(replace(found, views=1).agreement_of_views)
 
 
-def test_agreement_of_directions_is_that_of_their_links(messy_bitext):
+def test_agreement_of_directions_is_that_of_their_links(messy_bitext, monkeypatch):
+    monkeypatch.setattr(evidence, "_BLOCK", 7)
     model, _ = fit_view(ViewedText(View(), messy_bitext), settings_of_view(JOINT_SETTINGS, View()), 1)
     forward, reverse = (
         {
@@ -79,20 +101,21 @@ def test_agreement_of_directions_is_that_of_their_links(messy_bitext):
     wanted = 2 * len(forward & reverse) / (len(forward) + len(reverse))
     assert 0.1 < wanted < 0.95
     assert agreement_of_directions(model, messy_bitext, 1) == pytest.approx(wanted, rel=1e-12)
-    assert vote(messy_bitext, views=VIEWS, threads=1).agreement_of_directions == pytest.approx(wanted, rel=1e-12)
+    steps = []
+    found = vote(messy_bitext, views=VIEWS, threads=1, progress=lambda *step: steps.append(step))
+    assert found.agreement_of_directions == pytest.approx(wanted, rel=1e-12)
+    assert (steps[0][2][:6], steps[-1][2][:6]) == ("view 1", "view 3")
+    assert np.isnan(agreement_of_directions(model, messy_bitext.block(0, 0), 1))
 
 
 def test_first_pairs_are_judged_by_the_whole_text(messy_bitext):
-    whole, first = (vote(messy_bitext, count, views=VIEWS, threads=1) for count in (None, 7))
+    every = len(messy_bitext)
+    whole, more, first = (vote(messy_bitext, count, views=VIEWS, threads=1) for count in (None, every + 5, 7))
+    np.testing.assert_array_equal(more.pairs, np.arange(every))
+    np.testing.assert_array_equal(more.probabilities.values, whole.probabilities.values)
     assert len(first.bitext) == len(first.probabilities) == 7
     for m in range(7):
         np.testing.assert_array_equal(first.probabilities[m], whole.probabilities[m])
-
-
-def test_more_pairs_than_there_are_are_all_pairs(messy_bitext):
-    found = vote(messy_bitext, len(messy_bitext) + 5, views=VIEWS[:1], threads=1)
-    np.testing.assert_array_equal(found.pairs, np.arange(len(messy_bitext)))
-    assert len(found.bitext) == len(messy_bitext)
 
 
 def test_any_number_of_threads(messy_bitext):
