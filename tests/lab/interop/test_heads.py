@@ -74,13 +74,6 @@ def test_heads_are_chosen(pairs):
         heads.scores(HeadChoice(2, 0))
 
 
-def test_numbers_of_layers_are_kept(pairs):
-    heads = AttentionHeads.from_pairs(pairs, layers=[3, 5])
-    assert np.array_equal(heads.scores(HeadChoice(5, 1))[2], pairs[2][1, 1])
-    with pytest.raises(AlignkitError, match=r"no head 0\.0"):
-        heads.scores(HeadChoice(0, 0))
-
-
 def test_subwords_are_shifted_before_they_are_merged(pairs):
     heads = AttentionHeads.from_pairs(pairs, words())
     for shifted, each in ((False, heads.on_words), (True, heads.shifted.on_words)):
@@ -126,6 +119,39 @@ def test_arrays_of_four_dimensions(pairs, tmp_path):
     np.savez(tmp_path / "b.npz", pairs[0], pairs[1][:1])
     with pytest.raises(InputError, match="different numbers of layers and heads"):
         read_heads(tmp_path / "b.npz")
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"values": np.zeros((2, 6))}, "float32 values and int32 shapes"),
+        ({"shapes": np.array([[2, 3]])}, "float32 values and int32 shapes"),
+        ({"shapes": np.array([2, 3], np.int32)}, r"shapes \(M, 2\)"),
+        ({"shapes": np.array([[-2, -3]], np.int32)}, r"shapes \(M, 2\)"),
+        ({"shapes": np.array([[3, 3]], np.int32)}, "has \\(2, 6\\)"),
+        ({"heads": ((0, 0), (0, 0))}, "none twice"),
+        ({"heads": (), "values": np.zeros((0, 6), np.float32)}, "at least one head"),
+        ({"values": np.full((2, 6), np.nan, np.float32)}, "NaN"),
+        ({"words": ([([0, 0, 0], 1)], [([0, 0, 0], 1)])}, "a word .or -1. for every token"),
+        ({"words": ([([0, 1, 0], 1)], [([0, 0], 1)])}, "not in its sentence"),
+        ({"words": ([([0, 0, 0], 1)], [([0, -2], 1)])}, "not in its sentence"),
+    ],
+)
+def test_what_heads_must_be(changes, problem):
+    known = {"values": np.zeros((2, 6), np.float32), "shapes": np.array([[2, 3]], np.int32)}
+    known |= {"heads": ((0, 0), (0, 1)), **changes}
+    if "words" in known:
+        known["words"] = tuple([(np.array(groups), n) for groups, n in side] for side in known["words"])
+    with pytest.raises((TypeError, ValueError), match=problem):
+        AttentionHeads(**known)
+
+
+def test_heads_without_elements():
+    assert AttentionHeads.from_pairs([np.zeros((0, 0, 0, 0))]).heads == ((0, 0),)
+    assert AttentionHeads.from_pairs([np.zeros((2, 3, 0, 4))]).heads == ((0, 0), (1, 0))
+    assert repr(AttentionHeads.from_pairs([])) == "AttentionHeads(0 pairs, layers 0, heads 0, as LAYER.HEAD)"
+    with pytest.raises(ValueError, match="1 layer numbers for 2 layers"):
+        AttentionHeads.from_pairs([np.zeros((2, 1, 1, 1))], layers=[5])
 
 
 @pytest.mark.parametrize("name", ["values", "shapes", "heads", "source_words", "target_word_counts"])

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alignkit.errors import AlignkitError, InputError
-from alignkit.lab.interop.other_systems import read_scores
+from alignkit.lab.interop.other_systems import read_heads, read_scores
 from alignkit.scores import Scores
+from alignkit.support.files import save_arrays
 
 MATRICES = [
     np.array([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0]], np.float32),
@@ -58,6 +59,22 @@ def test_every_format_gives_the_same_matrices(tmp_path, name, write):
     assert same(read_scores(tmp_path / name).scores, PLANTED)
 
 
+def test_tokens_come_with_the_matrices(tmp_path):
+    rows = [{"alignment": MATRICES[0].tolist(), "source": "\u2581a b  \u2581c", "tgt": ["\u2581x", "\u2581y"]}]
+    rows.append({"matrix": [], "src": ["\u2581a", "b"], "target": ""})
+    (tmp_path / "a").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = read_scores(tmp_path / "a")
+    assert found.source == (("\u2581a", "b", "\u2581c"), ("\u2581a", "b"))
+    assert found.target == (("\u2581x", "\u2581y"), ())
+    assert found.scores.shapes.tolist() == [[2, 3], [0, 2]]
+    words = [[(groups.tolist(), count) for groups, count in side] for side in read_heads(tmp_path / "a").words]
+    assert words == [[([0, 0, 1], 2), ([0, 0], 1)], [([0, 1], 2), ([], 0)]]
+    with (tmp_path / "a").open("a") as file:
+        file.write("[[1]]\n")  # without tokens
+    found = read_scores(tmp_path / "a")
+    assert (found.source, found.target, found.scores[2].tolist()) == (None, None, [[1]])
+
+
 def test_parquet_of_another_program(tmp_path):
     pytest.importorskip("pyarrow")
     PLANTED.to_frame()[:-1].to_parquet(tmp_path / "a.parquet")  # the last element, 0, is left out
@@ -98,6 +115,10 @@ FAULTS = {
         '{"scores": [[1, 2]], "source": ["a"], "target": ["b"]}\n',
         "line 1: 2 columns for 1 source tokens",
     ),
+    "no tokens": ('{"scores": [[1]], "src": 3, "target": "b"}\n', "line 1: source is not a list of tokens"),
+    "no words": ('{"scores": [[1]], "src": "a", "tgt": [2]}\n', "line 1: target is not a list of tokens"),
+    "rows": ('{"scores": [[1]], "src": "a", "tgt": "b c"}\n', "line 1: 1 rows for 2 target tokens"),
+    "large": (f"[[1]]\n[[{10**400}]]\n", "line 2: a score that is too large"),
     "soft": ("0.5,0.5\n0.5,x\n", "line 2: '0.5,x' is not a row of scores"),
     "soft ragged": ("0.5,0.5 1\n", "line 1: row 2 has 1 numbers"),
     "outside": ("0-0\n0-0\n0-0 2-0\n", "line 3: link 2-0 points outside"),
@@ -181,3 +202,6 @@ def test_an_archive_with_objects_in_it_is_not_opened(tmp_path):
     np.savez(tmp_path / "b.npz", np.zeros(3))
     with pytest.raises(InputError, match="not a matrix of numbers"):
         read_scores(tmp_path / "b.npz")
+    save_arrays(tmp_path / "c.npz", "alignkit.other", 1, {"x": np.zeros(3)}, {})
+    with pytest.raises(InputError, match=r"holds .*, and no scores"):
+        read_scores(tmp_path / "c.npz")

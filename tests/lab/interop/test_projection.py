@@ -12,6 +12,7 @@ from alignkit.lab.interop.other_systems import (
     scores_without_specials,
     without_specials,
     word_bitext,
+    word_shapes,
 )
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
@@ -52,12 +53,39 @@ def test_scores_of_other_subwords_go_through_words():
     assert inner.shapes.tolist() == [[3, 3], [1, 1]]
     assert without_specials(bitext).source.words(0) == ["▁a", "b", "▁c"]
     assert np.array_equal(without_specials(bitext).shapes, inner.shapes)
+    assert word_shapes(bitext).tolist() == [[2, 2], [1, 1]]
+    assert word_shapes(bitext, specials=False, marked=False).tolist() == bitext.shapes.tolist()
 
 
 def test_scores_of_our_own_tokens_stay():
     bitext = subword_bitext()
     own = Scores.from_matrices([np.random.default_rng(0).random(shape) for shape in bitext.shapes])
     assert same(project_scores(ExternalScores("x", own), bitext), own)
+
+
+@pytest.mark.parametrize(
+    ("changes", "wanted"),
+    [
+        ({}, True),
+        ({"source": ["ab", "c"], "target": ["cd", "e"]}, True),
+        ({"source": ["ab", "c"], "target": ["cd", "c"]}, False),
+        ({"source": ["ab", "b"], "target": ["cd", "e"]}, False),
+        ({"source": ["ab", "c"], "target": ["cd"]}, False),
+        ({"source": ["ab", "c"]}, True),
+        ({"words": ([(np.zeros(2, np.int64), 1)], [(np.zeros(2, np.int64), 1)])}, False),
+        ({"shapes": [(2, 2)]}, False),
+        ({"shapes": [(2, 2), (1, 2)]}, False),
+    ],
+)
+def test_scores_between_our_own_tokens(changes, wanted):
+    """Between the letters of two pairs."""
+    bitext = Bitext.from_sentences([["a", "b"], ["c"]], [["c", "d"], ["e"]])
+    shapes = changes.pop("shapes", bitext.shapes)
+    tokens = {side: tuple(map(tuple, each)) for side, each in changes.items() if side != "words"}
+    found = ExternalScores(
+        "x", Scores.from_matrices([np.ones(shape) for shape in shapes]), **{**changes, **tokens}
+    )
+    assert is_between_tokens(found, bitext) is wanted
 
 
 def test_scores_of_words_if_no_tokens_are_given():
@@ -72,7 +100,7 @@ def test_errors_name_the_line():
     with pytest.raises(InputError, match="1 pair, the text has 2"):
         project_scores(ExternalScores("x", Scores.from_matrices(words[:1])), bitext)
     wrong = ExternalScores("x", Scores.from_matrices([words[0], np.zeros((2, 5))]))
-    with pytest.raises(InputError, match="line 2: a matrix of 2 by 5 for 1 target and 1 source words"):
+    with pytest.raises(InputError, match=r"line 2: a matrix of 2 by 5 for 1 .* 1 source words.*; scores between"):
         project_scores(wrong, bitext)
     tokens = ([["ab", "c"], ["d"]], [["d", "efg"], ["d"]])
     with pytest.raises(InputError, match="line 2: its subwords make the word 'd' where the text has 'c'"):
