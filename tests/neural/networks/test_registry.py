@@ -237,20 +237,8 @@ def test_the_command_trains_it(tmp_path):
     for name in ("x", "y"):
         (tmp_path / name).write_text("\n".join(random_lines(30, len(name))) + "\n")
     command = ["train", str(tmp_path / "x"), str(tmp_path / "y"), "-o", str(tmp_path / "run")]
-    rest = [
-        "--set",
-        "text.tokens=words",
-        "--preset",
-        "small",
-        "--steps",
-        "1",
-        "--device",
-        "cpu",
-        "--attention",
-        "dot",
-        "-q",
-    ]
-    assert run([*command, *rest]) == 0
+    rest = "--set text.tokens=words --preset small --steps 1 --device cpu --attention dot -q"
+    assert run([*command, *rest.split()]) == 0
     assert TranslationRun(tmp_path / "run").settings.network.attention == "dot"
 
 

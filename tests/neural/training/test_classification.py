@@ -21,7 +21,6 @@ from alignkit.neural.settings import (
     ClassifierTraining,
     TextSettings,
     from_dict,
-    logged_steps,
 )
 from alignkit.neural.training.classification import ClassificationTask, Judged, train_classifier
 from alignkit.neural.training.run_directory import ClassifierRun, find_run
@@ -75,12 +74,6 @@ def stop_at(step: int):  # type: ignore[no-untyped-def]
             raise Stopped
 
     return progress
-
-
-def test_logged_steps_are_the_papers() -> None:
-    assert logged_steps(1000, "classification") == [0, 10, 50, 100, 150, 200, 250, 500, 750, 1000]
-    assert logged_steps(30, "classification") == [0, 10, 30]
-    assert len(logged_steps(4000, "classification")) == 22
 
 
 def test_settings_survive_json() -> None:

@@ -83,25 +83,12 @@ def test_the_loss_is_the_cross_entropy_of_linked_rows():
     assert found.item() == pytest.approx(np.mean(rows), rel=1e-6)
 
 
+TRANSFORMER = {"architecture": "transformer", "embedding": 16, "hidden": 16, "heads": 2}
 NETWORKS = [
     {},
     {"attention": "additive+entmax15", "heads": 2},
-    {
-        "architecture": "transformer",
-        "embedding": 16,
-        "hidden": 16,
-        "heads": 2,
-        "layers": 2,
-        "reading": Reading(1, 1),
-    },
-    {
-        "architecture": "transformer",
-        "embedding": 16,
-        "hidden": 16,
-        "heads": 2,
-        "layers": 1,
-        "reading": Reading(shifted=True),
-    },
+    TRANSFORMER | {"layers": 2, "reading": Reading(1, 1)},
+    TRANSFORMER | {"layers": 1, "reading": Reading(shifted=True)},
 ]
 
 

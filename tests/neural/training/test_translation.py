@@ -60,9 +60,7 @@ def stop_at(step: int):  # type: ignore[no-untyped-def]
     return progress
 
 
-def test_logged_steps_are_the_papers() -> None:
-    steps = logged_steps(9000)
-    assert steps == [0, 50, 100, 500, 1000, 1500, 2000, 4000, 6000, 8000, 9000]
+def test_logged_steps_end_with_the_last() -> None:
     assert logged_steps(60) == [0, 50, 60]
     assert logged_steps(0) == [0]
     assert logged_steps(120, "dense") == [0, 10, 20, 50, 100, 120]
