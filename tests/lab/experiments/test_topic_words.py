@@ -64,29 +64,6 @@ def test_the_flow_is_minus_the_gradient(text, classifier):
         assert torch.allclose(w, -leaf.grad if model.trained else torch.zeros_like(w))
 
 
-def drift(rate: float, steps: int) -> float:
-    """How far s + e^s/m - |q|^2 |v|^2/2 moves where other words are exactly nothing."""
-    settings = experiment.TopicWordsSettings(per_topic=1, others=6, dictionary=30, sentences=20)
-    text = experiment.draw_sentences(settings, range(1))
-    model = experiment.initial_model(text.types, 2, 4, 1.0, "linear", range(1))
-    topical = (torch.arange(text.types) < 2).double()
-    v = model.v.double() * topical[:, None]
-    model = experiment.Model(v, model.s.double(), tuple(w.double() for w in model.weights), True)
-    found = []
-    for now, _ in experiment.gradient_flow(model, text, rate, steps, 1.5, (topical[:, None], topical)):
-        s, half = now.s[0, :2], (now.v[0, :2] ** 2).sum(1) / 2
-        found.append(s + s.exp() / 6 - 1.5 * half)
-    assert float(now.s[0, :2].min()) > 0.5  # something happened
-    return float((torch.stack(found) - found[0]).abs().max())
-
-
-def test_equation_1_is_exact_in_the_limit_of_small_steps():
-    """Under its own assumptions, all that is left is Euler's error, of first order in the rate."""
-    errors = [drift(0.4 / k, 250 * k) for k in (1, 2)]
-    assert errors[0] < 0.03
-    assert errors[0] / errors[1] == pytest.approx(2, rel=0.1)
-
-
 def test_predicted_scores_solve_equation_1():
     norms = np.array([[0.3, 0.1], [0.2, 2.0], [5.0, 20.0]])
     s = experiment.predicted_scores(norms, 7, 1.5)

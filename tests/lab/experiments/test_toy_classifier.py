@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.integrate import quad, solve_ivp
+from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
 from alignkit.errors import AlignkitError
@@ -25,19 +25,18 @@ def test_the_flow_is_the_negative_gradient_of_the_loss():
     assert experiment.flow(state) == pytest.approx(-np.array(slopes), abs=1e-8)
 
 
-@pytest.mark.parametrize("start", ["0:0:0.5", "10:-10:0.5", "3:0.5:0.2"])
+@pytest.mark.parametrize("start", ["10:-10:0.5", "3:0.5:0.2"])
 def test_against_scipy(start):
     first = state_at(start)
-    ours = experiment.integrate(first[:, None], 60.0, 3000)[-1, :, 0]
+    ours = experiment.integrate(first[:, None], 20.0, 1000)[-1, :, 0]
     theirs = solve_ivp(
-        lambda t, x: experiment.flow(x[:, None])[:, 0], (0, 60), first, method="DOP853", rtol=1e-11, atol=1e-12
+        lambda t, x: experiment.flow(x[:, None])[:, 0], (0, 20), first, method="DOP853", rtol=1e-11, atol=1e-12
     ).y[:, -1]
     assert ours == pytest.approx(theirs, abs=1e-7)
 
 
-def test_closed_form_with_its_time():
-    """On beta0 = 0 the whole course follows from one integral over beta1."""
-    last = experiment.integrate(np.array([[0.0], [0.0], [0.0]]), 30.0, 3000)[-1, :, 0]
+def test_attention_is_a_function_of_relevance():
+    """Where beta0 is 0; of a + e^a - beta1^2 / 2 = 1, as at a = beta1 = 0, and of another constant."""
 
     def a_of(beta1):
         return brentq(lambda a: a + np.exp(a) - 1 - beta1**2 / 2, -5, 10)
@@ -45,22 +44,9 @@ def test_closed_form_with_its_time():
     grid = np.linspace(-3, 9, 20)
     assert experiment.attention_logit(grid, 1.0) == pytest.approx([a_of(b) for b in grid], abs=1e-10)
     assert experiment.attention_logit(np.array([1.0]), -20.0)[0] == pytest.approx(-19.5, abs=1e-8)
-
-    def pace(beta1):
-        p = 1 / (1 + np.exp(-a_of(beta1)))
-        return p / (1 + np.exp(p * beta1))
-
-    assert last[0] == 0
-    assert last[2] == pytest.approx(a_of(last[1]), abs=1e-9)
-    assert quad(lambda b: 1 / pace(b), 0, last[1])[0] == pytest.approx(30, abs=1e-6)
-
-
-def test_first_directions_exactly():
-    rising, falling = (state_at(s)[:, None] for s in ("0:0:0.5", "10:-10:0.5"))
-    assert experiment.flow(rising)[:, 0] == pytest.approx([0, 0.25, 0])  # relevance first, attention not yet
-    far = 1 / (1 + np.exp(-10))  # r of the class that the neutral token hurts; the other's is 1/2
-    R, D = (0.5 + far) / 2, (0.5 - far) / 2
-    assert experiment.flow(falling)[:, 0] == pytest.approx([D / 2, R / 2, (-10 * R - 10 * D) / 4])
+    last = experiment.integrate(np.array([[0.0], [0.0], [0.0]]), 9.0, 300)[-1]
+    assert last[2] == pytest.approx(experiment.attention_logit(last[1], 1.0), abs=1e-7)
+    assert experiment.invariant(last) == pytest.approx([1])
 
 
 def test_every_claim_holds_at_the_quick_size(bounds):
@@ -111,14 +97,6 @@ def test_when_attention_turns():
     far = experiment.solve_linear(experiment.read_start("10:-10:0.5"), np.linspace(0, 5, 50))
     assert (np.diff(far[:, 2]) < 0).all()
     assert far[-1, 2] < -100
-
-
-def test_the_course_of_the_example_with_a_scale():
-    """From (-K, 3K, 0.5): p = cosh(wt)/2 + 4K/w sinh(wt)."""
-    time, w = np.array([0.0, 0.5, 2.0]), 2**0.5
-    for scale in (1, 10):
-        p = experiment.solve_linear(np.array([-scale, 3 * scale, 0.5]), time)[:, 2]
-        assert p == pytest.approx(np.cosh(w * time) / 2 + 4 * scale / w * np.sinh(w * time))
 
 
 def test_bad_start():

@@ -18,19 +18,21 @@ from alignkit.lab.experiments import word_order_of_learning as experiment
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs
+from alignkit.text.tokenization import SPECIALS
 
 
 def test_one_network_is_followed_to_its_last_attention(monkeypatch):
     """It attends as IBM Model 1 does from step 5 on, but for a word that is found at the last step, 9."""
     pairs, _ = permuted_copy(3, pairs=60, types=9, longest=5)
-    pairs += [(["rare"], ["seldom"]), (["s1", "rare2"], ["t1", "seldom2"])]
+    pairs += [([f"rare{i}"], [f"seldom{i}"]) for i in range(6)]
     lines = LinePairs(*([" ".join(pair[side]) for pair in pairs] for side in (0, 1)))
     held = LinePairs(lines.source[::-2], lines.target[::-2])
     plans = []
 
     def train(plan, text, progress, look, device):
-        plans.append(plan)
+        assert len(text.tokenizer.vocabulary) == len(SPECIALS) + 2 * 9  # without the rare words
         model = fit_ibm1(text.training, iterations=3, null=False)
+        plans.append((plan, text.training, model))
         late = text.tokenizer.vocabulary.id("t3")
 
         def score(pairs, kind):
@@ -48,14 +50,24 @@ def test_one_network_is_followed_to_its_last_attention(monkeypatch):
     settings = experiment.WordOrderOfLearningSettings(steps=13, batch=16, scored=25, minimum=3, iterations=3)
     table, share = experiment.learn_and_find(lines, held, settings)
     assert share == 1
-    assert (plans[0].text.tokens, plans[0].training.steps, plans[0].training.epochs) == ("words", 13, 4)
+    plan, training, model = plans[0]
+    assert (plan.text.tokens, plan.training.steps, plan.training.epochs) == ("words", 13, 3)
     steps = dict(zip(table.word, table.step, strict=True))
     assert steps == {f"t{i}": 9 if i == 3 else 5 for i in range(9)} | {"</s>": 0}
     counts = Counter(word for _, target in pairs for word in target)
     assert np.exp(-table.frequency[1:]).tolist() == pytest.approx([counts[word] for word in table.word[1:]])
-    assert (table["IBM 1"] < table["co-occurrence"] - 0.3)[1:].all()
+    words = [training.target.vocabulary.id(word) for word in table.word]
+    assert table["co-occurrence"].tolist() == experiment.alignment_entropy(training)[words].tolist()
+    entropies = experiment.alignment_entropy(training, model.score(training, "alpha"))
+    assert table["IBM 1"].tolist() == entropies[words].tolist()
     experiment.learn_and_find(lines, held, replace(settings, steps=0))
-    assert (plans[1].training.steps, plans[1].training.epochs) == (None, 10)
+    assert (plans[1][0].training.steps, plans[1][0].training.epochs) == (None, 10)
+
+
+def test_a_rank_correlation_needs_three_values_that_differ():
+    assert experiment.rank_correlation(np.array([1, 2, 9]), np.array([3, 2, 1])) == -1
+    for u, v in (([1, 2], [1, 2]), ([1, 1, 1], [1, 2, 3]), ([1, 2, 3], [1, 1, 1])):
+        assert np.isnan(experiment.rank_correlation(np.array(u), np.array(v)))
 
 
 def test_entropies_against_a_loop():
