@@ -147,7 +147,7 @@ class LinkedPair:
         linked, ranges = [self.linked(span) for span in spans], []
         owner: dict[int, int] = {}
         for i, span in enumerate(spans):
-            place = self.project(span) if span[0] < span[1] else None
+            place = self.project(span)
             ranges.append(range(max(place.start, region[0]), min(place.end, region[1])) if place else range(0))
             for t in ranges[i]:
                 if t not in owner or linked[i].get(t, 0.0) > linked[owner[t]].get(t, 0.0):

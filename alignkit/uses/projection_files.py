@@ -37,7 +37,7 @@ _DEEPEST = 100  # elements within each other
 Splitter = Callable[[str], list[Span]]
 _ESCAPE = "write &lt; for a < that begins no tag"
 OUTSIDE = "O"
-_IN_SPAN = re.compile(r"([BIESLU])-(.+)", re.DOTALL)
+_IN_SPAN = re.compile(r"([BIESLU])-(.+)")
 _BREAKS = str.maketrans("\n\r", "  ")
 
 

@@ -40,6 +40,9 @@ def test_a_name():
         ("S-T O B-PER E-PER O", "B-PER I-PER O B-T"),
         ("O I-X I-X I-Y I-Y", "B-X B-Y I-Y O"),  # each has a word that the other claims
         ("O O B-PER I-LOC O", "B-PER B-LOC O O"),
+        ("U-T U-T B-PER L-PER O", "B-PER I-PER B-T B-T"),
+        ("S-T S-T B-PER I-PER O", "B-PER I-PER B-T B-T"),
+        ("I-X O I-X O O", "B-X O O B-X"),
     ],
 )
 def test_the_ways_to_write_spans(labels, wanted):
@@ -56,7 +59,13 @@ def test_labels_of_words_go_to_the_most_probable_link():
     labels, unplaced = columns(*rows)
     assert labels == "PROPN PROPN VERB ADV"
     assert unplaced == [{"line": 1, "label": "AUX", "text": "hat"}]
-    assert columns(*rows, pair=LinkedPair(PAIR.links, least=0.7))[0] == "PROPN PROPN O ADV"
+    assert columns(*rows, pair=LinkedPair(PAIR.links, least=0.8))[0] == "PROPN PROPN O ADV"
+
+
+def test_of_equally_probable_links_the_first_gives_its_label():
+    """Only spaces and tabs are between columns."""
+    equal = LinkedPair([(0, 0, 1.0), (1, 0, 1.0)])
+    assert columns("a\u00a0b  A", "c B", target="x", pair=equal) == ("A", [{"line": 1, "label": "B", "text": "c"}])
 
 
 def test_what_has_no_place():
@@ -66,9 +75,9 @@ def test_what_has_no_place():
 
 
 def test_sentences_end_with_a_blank_line():
-    found = parse_columns("source", ["a O", "b O", "", " ", "c\tO", ""])
+    found = parse_columns("source", ["a O", "b O", "\t", " ", "c\tO", ""])
     assert [sentence.words for sentence in found] == [["a", "b"], [], ["c"]]
-    assert [len(parse_columns("source", lines)) for lines in (["a O"], ["a O", ""], ["", "a O"])] == [1, 1, 2]
+    assert [len(parse_columns("source", lines)) for lines in (["a O"], ["a O", ""], ["a O", "", ""])] == [1, 1, 2]
     assert found[1].onto("t", "x y", word_spans("x y"), LinkedPair([])) == ("x\tO\ny\tO\n\n", [])
     assert found[0].onto("t", "", word_spans(""), LinkedPair([])) == ("\n", [])
 
@@ -118,15 +127,29 @@ def test_spans_of_tokens():
     assert unplaced == [{"line": 1, "start": 2, "end": 3}]
 
 
-def test_marks_that_are_not_in_the_span():
-    found, _ = from_json(
-        {"text": "in (Rom),", "spans": [{"start": 4, "end": 7}]}, "(Rome), x", LinkedPair([(1, 0, 1.0)])
-    )
-    assert (found["spans"][0]["start"], found["spans"][0]["end"]) == (1, 5)
+@pytest.mark.parametrize(
+    ("text", "span", "target", "wanted"),
+    [
+        ("in (Rom),", (4, 7), "(Rome), x", (1, 5)),
+        ("aa\n(Rom)", (4, 7), "((Rome))\r", (1, 7)),  # as many as in the source, and none of the other line
+    ],
+)
+def test_marks_that_are_not_in_the_span(text, span, target, wanted):
+    record = {"text": text, "tokens": ["no"], "spans": [dict(zip(("start", "end"), span, strict=True))]}
+    found, _ = from_json(record, target, LinkedPair([(1, 0, 1.0)]))
+    assert (found["spans"][0]["start"], found["spans"][0]["end"]) == wanted
+    assert found["text"] == target.removesuffix("\r")
 
 
 def test_empty_spans():
     assert from_json({"text": "a", "spans": [{"start": 1, "end": 1}]}, "x y", LAST)[0]["spans"][0]["start"] == 3
+    inner = {"text": "ab c", "spans": [{"start": 1, "end": 1}]}  # in front of the word that it is in
+    assert from_json(inner, "x yy", LinkedPair([(0, 1, 1.0), (1, 0, 1.0)]))[0]["spans"][0].items() >= {
+        ("start", 2),
+        ("end", 2),
+    }
+    assert from_json({"text": "\u200b", "spans": []}, "\u200b", LinkedPair([]))[0]["text"] == "\u200b"
+    assert word_spans("\u200b") == []
     assert from_json({"text": "", "spans": [{"start": 0, "end": 0}]}, "", LinkedPair([]))[0]["spans"] == []
 
 

@@ -13,7 +13,7 @@ from alignkit.errors import InputError
 from alignkit.support.packages import is_here
 from alignkit.text.raw_text import unicode_word_spans
 from alignkit.uses.projection import RULES, LinkedPair
-from alignkit.uses.projection_files import parse_tags, word_spans
+from alignkit.uses.projection_files import parse_tags, project_files, word_spans
 
 
 def tagged(source, target, links, **options):
@@ -47,6 +47,24 @@ def tagged(source, target, links, **options):
         ("<b>!</b>a <i><b>a</b></i>.", "! (a).", "0-0 1-1", "<b>!</b> <i><b>(a)</b></i>."),
         ("x<br> y z <br/>", "b a c", "0-1 1-0", "<br>b a c<br/>"),
         ("", "a <b a", "", "a <b a"),
+        ("<!-- a --> x <!-- b --> y {}", "1 2", "0-0 1-1", "<!-- a -->1 <!-- b -->2{}"),
+        ("das\t<b>Haus</b>\tda", 'the "house" there', "0-0 1-1 2-2", 'the <b>"house"</b> there'),
+        ('"(<b>Haus</b>)" da', '"(house)" there', "0-0 1-1", '"(<b>house</b>)" there'),
+        ("a<b>b</b>", "?", "0-0", "<b>?</b>"),  # something stays in the element
+        ("<b>a</b>b", "?", "0-0", "<b>?</b>"),
+        ("a<b>b</b>", "?x", "0-0", "?<b>x</b>"),
+        ("<b>a</b>b", "x?", "0-0", "<b>x</b>?"),
+        ("<b>a</b>b", "x&amp;", "0-0", "<b>x&amp;</b>"),
+        ("<i><b>a</b> c</i>.", "y x.", "0-1 1-0", "<i>y <b>x</b></i>."),
+        ("a<br>", "\r", "", "<br>\r"),
+        ("<B>a</b>", "x", "0-0", "<B>x</b>"),
+        ("<b><x/>a c</b>", "x y", "0-1 1-0", "<b><x/>x y</b>"),
+        ("{0}", "x y", "", "{0}x y"),
+        ("a b {0} c", "x", "", "x{0}"),
+        ("<b>a</b><x/> c", "p", "0-0 1-0", "<x/><b>p</b>"),
+        # What would go outside of the element that it is in goes to its nearer end.
+        ("<u>d</u> <b>a <x/>c<y/></b>", "p q r s", "0-1 0-3 1-0 2-3", "<b>p<x/><y/></b> <u>q r s</u>"),
+        ("<u>d</u> <b><y/>a <x/>c</b>", "p q r s", "0-0 0-2 1-3 2-0", "<u>p q r</u> <b><y/><x/>s</b>"),
     ],
 )
 def test_where_tags_go(source, target, links, wanted):
@@ -67,7 +85,7 @@ def test_what_has_no_place_is_put_somewhere_and_named():
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("a <b>c", "<b> is not closed on its line; write &lt;"),
+        ("a <i>x <b>c", "<b> is not closed on its line; write &lt;"),
         ("<b><i>a</b></i>", "</b> does not close the last open tag"),
         ("a</b>", "</b> does not close"),
         ("{0}</b>", "</b> does not close"),
@@ -77,6 +95,20 @@ def test_what_has_no_place_is_put_somewhere_and_named():
 def test_tags_that_are_not_well_formed(line, problem):
     with pytest.raises(InputError, match=rf"^source, line 2: {problem}"):
         parse_tags("source", ["", line])
+
+
+def test_tags_without_an_end_and_elements_within_each_other():
+    void = "<area><base><br><col><embed><hr><img><input><link><meta><param><source><track><wbr>"
+    (line,) = parse_tags("source", [void])
+    assert "".join(tag.opening for tag in line.tags) == void
+    assert tagged("<b>" * 99 + "a" + "</b>" * 99, "x", "0-0")[0] == "<b>" * 99 + "x" + "</b>" * 99
+
+
+def test_by_default_all_hulls_are_placed(tmp_path):
+    paths = [tmp_path / name for name in ("source", "target", "links")]
+    for path, text in zip(paths, ("<b>a b</b>", "x y z", "0-0:0.1 1-2:0.2"), strict=True):
+        path.write_text(text)
+    assert project_files(*paths) == ["<b>x y z</b>\n"]
 
 
 @pytest.mark.parametrize("target", ["a {0}", "<b>a</b>", "a</i>", "<br>"])
