@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from planted import bitext_of
+from scipy.stats import ttest_1samp
 
 from alignkit import align
 from alignkit.aligner import load_aligner
@@ -16,7 +18,16 @@ from alignkit.errors import AlignkitError, InputError
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import evaluate
 from alignkit.scores import Scores
-from alignkit.supervised import AROUND, LEAST, LINKED, Cells, SupervisedAligner, _best_other, fit_supervised
+from alignkit.supervised import (
+    Cells,
+    Frequencies,
+    PairErrors,
+    SupervisedAligner,
+    _best_threshold,
+    fit_supervised,
+    grow_trees,
+    with_gold,
+)
 
 pytest.importorskip("lightgbm", reason="LightGBM, of the extra gold, is not installed")
 GOLD = 40
@@ -105,10 +116,10 @@ def test_damaged_trees_are_an_error(fitted, tmp_path, monkeypatch):
 
 def test_gold_links_of_no_use_leave_the_aligner_as_it_is():
     """Its own links, and links that were drawn by chance, which nothing predicts."""
-    bitext, _ = text(pairs=60)
+    bitext, _ = text(pairs=40)
     model, draw = fit_joint(bitext, threads=1), random.Random(5)
-    noise = [[(draw.randrange(L), draw.randrange(T)) for _ in range(4)] for T, L in bitext.shapes[:30].tolist()]
-    for links in (model.fitted_links.block(0, 30), Links.from_lists(noise)):
+    noise = [[(draw.randrange(L), draw.randrange(T)) for _ in range(4)] for T, L in bitext.shapes[:20].tolist()]
+    for links in (model.fitted_links.block(0, 20), Links.from_lists(noise)):
         assert not isinstance(fit_supervised(model, bitext, gold_of(links), threads=1), SupervisedAligner)
 
 
@@ -150,19 +161,139 @@ def test_possible_links_are_all_that_a_loop_finds():
         T, L = matrix.shape
         for t in range(T):
             for s in range(L):
-                around = [matrix[t + dt, s + ds] for dt, ds in AROUND if 0 <= t + dt < T and 0 <= s + ds < L]
-                if matrix[t, s] >= np.float32(LEAST) or max(around, default=0) >= LINKED:
+                around = matrix[max(t - 1, 0) : t + 2, max(s - 1, 0) : s + 2]
+                if matrix[t, s] >= np.float32(0.01) or around.max() >= 0.5:
                     expected.append((m, t, s))
     cells = Cells(bitext, alpha)
     assert list(zip(cells.pair.tolist(), cells.t.tolist(), cells.s.tolist(), strict=True)) == expected
     assert 0 < len(expected) < len(alpha.values)
 
 
-def test_rivals_are_the_best_other_links_of_a_word():
-    rng = np.random.default_rng(2)
-    values, token, other = rng.random(30).astype(np.float32), rng.integers(0, 9, 30), rng.integers(0, 20, 30)
-    best, distance = _best_other(values, token, other)
-    for k in range(30):
-        rivals = [n for n in range(30) if token[n] == token[k] and n != k]
-        wanted = max(rivals, key=lambda n: values[n], default=None)
-        assert (best[k], distance[k]) == ((0, 0) if wanted is None else (values[wanted], other[wanted] - other[k]))
+def naive_features(cells, words, judged):
+    """The features of each possible link, one after the other."""
+    near = [(t, s) for t in (-1, 0, 1) for s in (-1, 0, 1) if t or s] + [(0, -2), (0, 2), (-2, 0), (2, 0)]
+    places = list(zip(cells.pair.tolist(), cells.t.tolist(), cells.s.tolist(), strict=True))
+    ranked = []
+    for corpus in words:
+        counts = Counter(word.lower() for m in range(len(corpus)) for word in corpus.words(m))
+        order = sorted((word for word in counts if counts[word] > 1), key=lambda word: (-counts[word], word))
+        ranked.append(
+            ({word: min(n, 60) for n, word in enumerate(order)}, {w: counts[w] for w in order}, len(order))
+        )
+
+    def log_odds(p):
+        return np.log(max(p, 1e-5) / max(1 - p, 1e-5))
+
+    rows = []
+    for m, t, s in places:
+        x, y = (side.words(m) for side in (cells.bitext.source, cells.bitext.target))
+        row = [own.get(word.lower(), min(n, 60)) for (own, _, n), word in zip(ranked, (x[s], y[t]), strict=True)]
+        row += [s / len(x) - t / len(y), np.log(len(y)), len(y) / len(x), x[s].lower() == y[t].lower()]
+        for (_, often, _), sentence, k in zip(ranked, (x, y), (s, t), strict=True):
+            logs = [np.log(often.get(word.lower(), 1)) for word in sentence]
+            row += [logs[k], len(sentence[k]), not any(letter.isalnum() for letter in sentence[k])]
+            row += [logs[j] if 0 <= j < len(logs) else -1 for j in (k - 1, k + 1)]
+        for matrices in judged:
+            matrix = matrices[m]
+            own = {(j, i): matrix[j, i] for n, j, i in places if n == m}
+            around = [(t + dt, s + ds) for dt, ds in near]
+            row += [log_odds(matrix[t, s])]
+            row += [log_odds(matrix[j, i] if 0 <= j < len(y) and 0 <= i < len(x) else 0) for j, i in around]
+            for end, k, size in ((1, s, len(x)), (0, t, len(y))):
+                others = {place[1 - end]: p for place, p in own.items() if place[end] == k and place != (t, s)}
+                best = max(others, key=others.get, default=None)
+                sums = [sum(p for place, p in own.items() if place[end] == j) for j in (k, k - 1, k + 1)]
+                row += [log_odds(others.get(best, 0)), 0 if best is None else best - (t, s)[1 - end], sums[0]]
+                row += [total if 0 <= j < size else -1 for j, total in zip((k - 1, k + 1), sums[1:], strict=True)]
+        rows.append(row)
+    return np.array(rows, float)
+
+
+def test_features_are_those_of_a_naive_reference():
+    draw = np.random.default_rng(2)
+    names = [*(f"w{n}" for n in range(150)), "W1", "w2!", "?", "..."]
+    sides = [[[names[int(154 * p**2)] for p in draw.random(n)] for n in draw.integers(1, 7, 140)] for _ in "xy"]
+    whole = bitext_of(list(zip(*sides, strict=True)))
+    part = whole.take(np.arange(0, 140, 9))
+    alpha, more = (Scores.from_matrices(draw.random((T, L)) ** 6 for T, L in part.shapes) for _ in range(2))
+    cells = Cells(part, alpha)
+    words = Frequencies.of(whole.source), Frequencies.of(whole.target)
+    assert len(words[0].counts) > 60
+    found = cells.features(words, [alpha, more])
+    expected = naive_features(cells, (whole.source, whole.target), [alpha, more])
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    assert any(found[:, 5])
+
+
+def test_trees_learn_from_other_folds_and_not_from_possible_links(monkeypatch):
+    """Each stand-in for trees is known by its number, and says that number of each link that it judges."""
+    grown = []
+
+    def grow(features, sure):
+        grown.append((len(features), int(sure.sum()), features.shape[1]))
+        return str(len(grown))
+
+    monkeypatch.setattr("alignkit.supervised._trained", grow)
+    monkeypatch.setattr(
+        "alignkit.supervised._predicted", lambda trees, features: np.full(len(features), int(trees))
+    )
+    bitext = bitext_of([(["a"], ["x", "y"]), (["a", "b"], ["x"]), (["b"], ["y"])])
+    cells = Cells(bitext, Scores.from_matrices(np.ones(shape, np.float32) for shape in bitext.shapes))
+    gold = GoldLinks(Links.from_strings(["0-0", "1-0", ""]), Links.from_strings(["0-0 0-1", "1-0", "0-0"]))
+    folds, words = np.array([0, 1, 0]), (Frequencies.of(bitext.source), Frequencies.of(bitext.target))
+    trees, held_out = grow_trees(cells, gold, folds, words)
+    # Of the 5 possible links 2 are sure and 2 only possible: 1 of fold 0 and 2 of fold 1 are known.
+    assert [own[:2] for own in grown] == [(2, 1), (1, 1), (3, 2)] * 2
+    assert len({own[2] for own in grown[:3]}) == len({own[2] for own in grown[3:]}) == 1
+    assert grown[3][2] > grown[0][2]
+    assert trees.passes == ("3", "6")
+    assert held_out.values.tolist() == [4, 4, 5, 5, 4]
+
+
+def test_a_way_beats_another_by_the_statistic_of_a_paired_test():
+    draw = np.random.default_rng(3)
+    for _ in range(300):
+        n = int(draw.integers(10, 60))
+        other, own = (PairErrors(draw.integers(0, 9, n), draw.integers(9, 20, n)) for _ in range(2))
+        rate = other.errors.sum() / other.sizes.sum()
+        gains = (other.errors - rate * other.sizes) - (own.errors - rate * own.sizes)
+        statistic = ttest_1samp(gains, 0).statistic
+        assert own.beats(other) == (statistic > (1.8 if n <= 20 else 36 / n)), (n, statistic)
+        assert own.aer == own.errors.sum() / own.sizes.sum()
+
+
+def test_thresholds_are_those_of_a_naive_reference():
+    """A pair is judged by the threshold that is best for the others, of the mean rates of five."""
+    draw = np.random.default_rng(4)
+    shapes, folds = draw.integers(1, 6, (23, 2)), np.arange(23) % 10
+    matrices = [draw.random(shape) for shape in shapes]
+    links = [[(s, t) for t, s in zip(*np.nonzero(draw.random(shape) < 0.3), strict=True)] for shape in shapes]
+    sure = [own[::2] for own in links]
+    found, judged = _best_threshold(
+        GoldLinks(*map(Links.from_lists, (sure, links))), Scores.from_matrices(matrices), folds
+    )
+    thresholds = [round(0.2 + 0.02 * n, 2) for n in range(31)]
+    errors, sizes = np.zeros((2, 31, 23))
+    for n, m in np.ndindex(31, 23):
+        chosen = {(s, t) for t, s in zip(*np.nonzero(matrices[m] >= thresholds[n]), strict=True)}
+        sizes[n, m] = len(chosen) + len(sure[m])
+        errors[n, m] = sizes[n, m] - len(chosen & set(sure[m])) - len(chosen & set(links[m]))
+
+    def best(pairs):
+        rates = errors[:, pairs].sum(axis=1) / sizes[:, pairs].sum(axis=1)
+        means = [np.mean([rates[min(max(n + k, 0), 30)] for k in range(-2, 3)]) for n in range(31)]
+        return int(np.argmin(means))
+
+    assert found == thresholds[best(folds >= 0)]
+    for m in range(23):
+        n = best(folds != folds[m])
+        assert (judged.errors[m], judged.sizes[m]) == (errors[n, m], sizes[n, m])
+    assert len({best(folds != fold) for fold in range(10)}) > 1
+
+
+def test_annotated_pairs_have_their_sure_links_and_the_possible_ones_that_were_found():
+    gold = GoldLinks(*(Links.from_strings(own) for own in (["0-0", "", ""], ["0-0 0-1 1-1", "0-0", ""])))
+    links = Links.from_strings(["0-0 1-0 1-1", "0-0 1-1", "1-0", "0-0"])
+    found, probabilities = with_gold(links, np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3]), gold)
+    assert found.to_strings() == ["0-0 1-1", "0-0", "1-0", "0-0"]
+    assert probabilities.tolist() == [1.0, 0.7, 0.6, 0.4, 0.3]

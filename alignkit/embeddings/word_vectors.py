@@ -69,7 +69,7 @@ def vectors_of(path: PathLike, vocabulary: Vocabulary) -> np.ndarray:
     Raises:
         InputError: as :func:`read_word_vectors`.
     """
-    forms = [tuple(form.encode("utf-8", "surrogatepass") for form in (word, word.lower())) for word in vocabulary]
+    forms = [tuple(form.encode() for form in (word, word.lower())) for word in vocabulary]
     found = read_word_vectors(path, {form for both in forms for form in both})
     vectors = np.zeros((len(vocabulary), len(next(iter(found.values())))), np.float32)
     for i, (word, lower) in enumerate(forms):

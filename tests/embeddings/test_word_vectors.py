@@ -7,7 +7,7 @@ import pytest
 from planted import bitext_of
 
 from alignkit.classical.hmm.joint import fit_joint
-from alignkit.embeddings.levels import UNKNOWN
+from alignkit.embeddings.levels import UNKNOWN, likeness_levels
 from alignkit.embeddings.word_vectors import WordVectors, vectors_of
 from alignkit.errors import AlignkitError, InputError
 from alignkit.text.vocabulary import Vocabulary
@@ -62,23 +62,53 @@ def test_a_text_of_one_pair_will_do(planted, threads):
         assert linked(fitted) == [links[m]]
 
 
-def test_a_word_has_the_vector_of_its_lower_case_form_unless_it_has_its_own(tmp_path):
-    path = write_vectors(
-        tmp_path / "v", {"haus": [1.0, 2.0], "Rot": [3.0, 4.0], "rot": [5.0, 6.0], "haus ": [9, 9]}
-    )
-    words = Vocabulary.from_tokens(["Haus", "haus", "Rot", "rot", "weg"])
-    with pytest.raises(InputError, match="has none of the text's words"):  # two spaces
-        vectors_of(write_vectors(tmp_path / "v", {"a": [1.0, 1], "b": [2, 2], "c": [3, 3], "weg ": [9, 9]}), words)
-    path = write_vectors(tmp_path / "v", {"haus": [1.0, 2.0], "Rot": [3.0, 4.0], "rot": [5.0, 6.0]})
-    assert vectors_of(path, words).tolist() == [[1, 2], [1, 2], [3, 4], [5, 6], [0, 0]]
+@pytest.mark.parametrize(
+    ("data", "wanted"),
+    [
+        (b"2 2\na 1 2\nb 3 4\n", {"a": [1, 2], "b": [3, 4]}),
+        (b"a 1 2 \r\nb 3 4\r\n", {"a": [1, 2], "b": [3, 4]}),
+        (b"a 1 2\na 3 4", {"a": [1, 2]}),  # the first counts
+        (b"a 1 2\na b 3 4\n", {"a": [1, 2]}),  # a word with a space
+        (b"a 1\n5 3\n", {"a": [1], "5": [3]}),
+        (b"5 1.5 2\na 3 4\n", {"5": [1.5, 2], "a": [3, 4]}),  # no header
+        (b"haus 1 2\nRot 3 4\nrot 5 6\n", {"Haus": [1, 2], "haus": [1, 2], "Rot": [3, 4], "rot": [5, 6]}),
+    ],
+)
+def test_words_get_their_vectors_or_those_of_their_lower_case_forms(tmp_path, data, wanted):
+    (tmp_path / "v").write_bytes(data)
+    words = ["a", "b", "5", "Haus", "haus", "Rot", "rot"]
+    none = [0] * len(next(iter(wanted.values())))
+    found = vectors_of(tmp_path / "v", Vocabulary.from_tokens(words)).tolist()
+    assert dict(zip(words, found, strict=True)) == {word: none for word in words} | wanted
 
 
-def test_unknown_words_have_no_level(tmp_path):
-    vectors = {"a": [1.0, 0.0], "b": [0.0, 1.0], "c": [1.0, 1.0]}
-    path = write_vectors(tmp_path / "v", vectors)
-    levels = WordVectors(path).levels(bitext_of([(["a", "b", "?"], ["b", "c"])]), 1).reshape(2, 3)
-    assert (levels[:, 2] == UNKNOWN).all()
-    assert (levels[:, :2] < UNKNOWN).all()
+def test_levels_are_of_vectors_from_the_mean_of_the_tokens_of_a_text(tmp_path):
+    """Each occurrence of a word that is known counts; about other words, nothing is known."""
+    draw = np.random.default_rng(2)
+    files, vectors, sides = [], [], []
+    for side in "xy":
+        words = {f"{side}{n}": draw.normal(size=3).round(3) for n in range(5)} | {
+            f"{side}5": np.array([1.0, 0, 0])
+        }
+        files.append(write_vectors(tmp_path / side, words))
+        vectors.append({word: numbers.astype(np.float32) for word, numbers in words.items()})
+        sizes = draw.integers(0, 6, 12)
+        sides.append([[f"{side}{min(draw.geometric(0.3), 8)}" for _ in range(size)] for size in sizes])
+    moved = []
+    for known, side in zip(vectors, sides, strict=True):
+        centre = np.mean([known[word] for sentence in side for word in sentence if word in known], axis=0)
+        far = {word: numbers - centre for word, numbers in known.items()}
+        moved.append({word: numbers / np.linalg.norm(numbers) for word, numbers in far.items()})
+    wanted, none, steps = [], np.zeros(3), []
+    for x, y in zip(*sides, strict=True):
+        own = [[known.get(word, none) for word in words] for known, words in zip(moved, (x, y), strict=True)]
+        source, target = (np.array(rows, np.float32).reshape(-1, 3) for rows in own)
+        wanted.append(likeness_levels(target, source).ravel())
+    bitext = bitext_of(list(zip(*sides, strict=True)))
+    found = WordVectors(*files).levels(bitext, 1, lambda *step: steps.append(step))
+    assert (found != np.concatenate(wanted)).mean() < 0.01  # where rounding decides
+    assert UNKNOWN in found
+    assert steps == [(0, 12, "reading word vectors")]
 
 
 @pytest.mark.parametrize(
@@ -90,6 +120,8 @@ def test_unknown_words_have_no_level(tmp_path):
         ("2 3\na 1 2\n", "line 2: has 2 numbers after its word, not 3"),
         ("a\n", "line 1: must be a word and numbers"),
         ("", "is empty"),
+        ("a  1 2\nc 1 2\nd 1 2\n", "line 1: must be a word and numbers"),
+        ("3 2\na  1 2\n", "has none of the text's words"),  # two spaces: as if it were a word with one
         ("x 1 2\n", "has none of the text's words; is it of the other language?"),
     ],
 )
