@@ -1,8 +1,208 @@
+"""The rows of the explanation tests, of networks with random weights, against loops over texts."""
+
+from __future__ import annotations
+
 import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
+import torch
+from scipy.spatial.distance import jensenshannon
+from scipy.special import expit
 
-from alignkit.lab.explain.subject import DIFFERENCES, mean_row
+from alignkit.lab.explain import trained
+from alignkit.lab.explain.interventions import erasure_rows, order_rows
+from alignkit.lab.explain.subject import DIFFERENCES, SHARES, SIZES, decisions, mean_row
+from alignkit.metrics.agreement import agreement
+from alignkit.metrics.intervals import mean_interval
+from alignkit.metrics.kendall import kendall
+from alignkit.neural.networks.classifier import Classifier
+from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores
+from alignkit.neural.settings import UNIFORM
+from alignkit.neural.training.classification import ClassificationTask
+from alignkit.scores import Scores
+
+
+def randomized(network, seed):
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.copy_(torch.randn_like(parameter) / 2)
+    return network.eval()
+
+
+@pytest.fixture
+def subject(subject_of):
+    found = subject_of(
+        seed=3, limit=30, adversary_weights=(0.0, 0.1), avoid=("good", "w1"), avoid_weights=(0.0, 1.0)
+    )
+    randomized(found.network, 0)
+    with torch.no_grad():  # so that decisions hang in the balance
+        found.network.output.bias -= float(np.median(classifier_logits(found.network, found.text)))
+    return found
+
+
+@pytest.fixture
+def made(subject, monkeypatch):
+    """[(name, settings, task, best, own, network)]: a network with random weights is taken for a trained one."""
+    found = []
+
+    def train(name, settings, task=ClassificationTask, best=False, **own):
+        changes = {"encoder": settings.network.encoder, "attention": settings.network.attention}
+        network = randomized(Classifier(replace(subject.network.settings, **changes)), settings.training.seed)
+        found.append((name, settings, task, best, own, network))
+        return network
+
+    monkeypatch.setattr(subject, "train", train)
+    return found
+
+
+def values_of(rows):
+    """{test: (value, low, high, n)}."""
+    assert len({row["test"] for row in rows}) == len(rows)
+    return {row["test"]: tuple(row[name] for name in ("value", "low", "high", "n")) for row in rows}
+
+
+def means(columns):
+    """The same of values of texts, NaN where they have none; ends are those that such values can have."""
+    found = {}
+    for name, values in columns.items():
+        bounds = DIFFERENCES if name.endswith("gain") else SIZES if name.endswith(", norm") else SHARES
+        low, high = mean_interval(np.asarray(values)[~np.isnan(values)], *bounds)
+        wanted = np.nanmean(values), low, high, np.sum(~np.isnan(values))
+        found[name] = pytest.approx(wanted, rel=1e-4, abs=1e-6)
+    return found
+
+
+def right_by(logits, text):
+    return np.array([(logit > 0) == (y == 1) for logit, y in zip(logits, text.labels, strict=True)], float)
+
+
+def test_orders_are_compared_by_size(subject):
+    kinds = {"attention": "alpha", "gradient": "delta", "leave-one-out": "loo"}
+    sizes = {name: classifier_scores(subject.network, subject.text, kind) for name, kind in kinds.items()}
+    sizes = {name: Scores(np.abs(each.values), each.offsets, each.shapes) for name, each in sizes.items()}
+    rows = {row["test"]: row for row in order_rows(subject)}
+    for name, (u, v) in {
+        "gradient": ("attention", "gradient"),
+        "leave-one-out": ("attention", "leave-one-out"),
+        "gradient and leave-one-out": ("gradient", "leave-one-out"),
+    }.items():
+        tau, top = (measure(sizes[u], sizes[v], seed=3) for measure in (kendall, agreement))
+        wanted = {"tau": (tau.tau, tau.low, tau.high, tau.rows)}
+        wanted["top 5 %"] = (top.agreement, top.low, top.high, top.rows)
+        for kind, each in wanted.items():
+            row = rows.pop(f"{kind}, {name}")
+            assert tuple(row[key] for key in ("value", "low", "high", "n")) == each
+    assert not rows
+
+
+def test_words_are_erased_in_each_order(subject):
+    gradient = classifier_scores(subject.network, subject.text, "delta")
+    draw, shares = np.random.default_rng([3, 1]), {}
+    sizes = {
+        "attention": lambda m, one: one.alpha,
+        "gradient": lambda m, one: np.abs(gradient[m][0]),
+        "attention x gradient": lambda m, one: one.alpha * np.abs(gradient[m][0]),
+        "random": lambda m, one: -np.argsort(draw.permutation(len(one.alpha))),
+    }
+    for name, size in sizes.items():
+        shares[name] = []
+        for m, one in enumerate(decisions(subject.network, subject.text)):
+            order, alpha = np.argsort(-size(m, one)), one.alpha.copy()
+            shares[name].append(math.nan)
+            for count, place in enumerate(order[:-1].tolist(), 1):
+                alpha[place] = 0
+                if (alpha @ one.strength / alpha.sum() + one.bias > 0) != (one.logit > 0):
+                    shares[name][-1] = count / len(order)
+                    break
+    always = ~np.isnan([*shares.values()]).any(axis=0)
+    assert 0 < always.sum() < len(always)
+    wanted = {f"erased, {name}": np.where(always, each, math.nan) for name, each in shares.items()}
+    wanted |= {f"flips, {name}": (~np.isnan(each)).astype(float) for name, each in shares.items()}
+    assert values_of(erasure_rows(subject)) == means(wanted)
+
+
+def test_an_adversary_for_each_weight(subject, made):
+    rows = values_of(trained.trained_adversary_rows(subject))
+    own, text, wanted = classifier_scores(subject.network, subject.text, "alpha"), subject.text, {}
+    p = expit(classifier_logits(subject.network, text))
+    for number, (weight, (name, settings, task, best, _, network)) in enumerate(zip((0, 0.1), made, strict=True)):
+        assert (name, settings.training.seed) == (f"adversary, lambda {weight:g}", 4000 + number)
+        assert (task, best, settings.training.steps) == (ClassificationTask, False, 150)
+        logits, alpha = classifier_logits(network, text), classifier_scores(network, text, "alpha")
+        wanted |= {
+            f"lambda {weight:g}, TVD": np.abs(p - expit(logits)),
+            f"lambda {weight:g}, JSD": [jensenshannon(own[m][0], alpha[m][0], 2) ** 2 for m in range(len(text))],
+            f"lambda {weight:g}, same decision": ((p > 0.5) == (logits > 0)).astype(float),
+            f"lambda {weight:g}, accuracy": right_by(logits, text),
+        }
+    assert rows == means(wanted)
+
+
+def test_guides_are_compared_with_uniform_attention(subject, made):
+    rows, text = trained.guide_rows(subject), subject.text
+    facts = [
+        (name, s.training.seed, s.network.encoder, s.network.attention, best) for name, s, _, best, *_ in made
+    ]
+    learned = subject.network.settings.attention
+    assert facts == [
+        ("with recurrence, uniform", 4005, "lstm", UNIFORM, True),
+        ("without recurrence, uniform", 4000, "words", UNIFORM, True),
+        ("without recurrence, own", 4001, "words", learned, True),
+        ("adversary, lambda 0.1", 4003, "lstm", learned, False),
+        ("without recurrence, guided by classifier", 4002, "words", UNIFORM, True),
+        ("without recurrence, guided by adversary", 4003, "words", UNIFORM, True),
+    ]
+    networks = [each[-1] for each in made]
+    right = {
+        name: right_by(classifier_logits(network, text), text)
+        for name, network in (("own", networks[2]), ("uniform", networks[1]))
+    }
+    for name, guide, k in (("classifier", subject.network, 4), ("adversary", networks[3], 5)):
+        guides = [classifier_scores(guide, each, "alpha") for each in (subject.training, text)]
+        assert made[k][2] is trained.GuidedTask
+        for given, each in zip(made[k][4]["guides"], guides, strict=True):
+            np.testing.assert_array_equal(given.values, each.values)
+        right[name] = right_by(trained.guided_logits(networks[k], text, guides[1]), text)
+    recurrent = [right_by(classifier_logits(network, text), text) for network in (subject.network, networks[0])]
+    wanted = {"recurrent, accuracy": recurrent[0], "recurrent, uniform": recurrent[1]}
+    wanted["recurrent, gain"] = recurrent[0] - recurrent[1]
+    wanted |= {f"{name}, accuracy": each for name, each in right.items()}
+    wanted |= {f"{name}, gain": each - right["uniform"] for name, each in right.items() if name != "uniform"}
+    assert values_of(rows) == means(wanted)
+
+
+def test_what_words_leak(subject, made):
+    rows, text, wanted = trained.inattention_rows(subject), subject.text, {}
+    names = [(name, weight) for name in ("recurrent", "embeddings") for weight in (0, 1)]
+    words = [text.corpus.vocabulary.id(word) for word in ("good", "w1")]
+    for number, ((name, weight), (full, settings, _, best, _, network)) in enumerate(
+        zip(names, made, strict=True)
+    ):
+        kind = {"recurrent": "lstm", "embeddings": "embeddings"}[name]
+        assert (settings.training.seed, settings.network.encoder, best) == (4000 + number, kind, True)
+        name = f"{name}, lambda {weight}"
+        assert full == f"inattentive, {name}"
+        marks = [np.isin(each, words) for each in text.corpus]
+        logits, columns = classifier_logits(network, text.without_words(marks)), []
+        without = np.where(np.isnan(logits), network.output.bias.item(), logits)
+        decided = decisions(network, text)
+        for mark, one, each, gone, y in zip(marks, decided, text.corpus, without, text.labels, strict=True):
+            h, _ = network.encode(torch.from_numpy(each.astype(np.int64))[:, None], np.array([len(each)]))
+            norms, rest = h[0].detach().norm(dim=1).numpy(), np.where(mark, 0, one.alpha)
+            by_norm, right = one.alpha * norms, (one.logit > 0) == y
+            hidden = rest @ one.strength / rest.sum() + one.bias if rest.sum() else one.bias
+            row = [one.alpha[mark].sum() / one.alpha.sum(), by_norm[mark].sum() / by_norm.sum()]
+            row += [norms[mark].mean() / norms[~mark].mean() if mark.any() and not mark.all() else math.nan]
+            row += [right, (hidden > 0) == y, (gone > 0) == y]
+            columns.append([right, *np.where(mark.any() and not mark.all(), row, math.nan)])
+        parts = ("accuracy", "mass", "mass by norm", "norm", "accuracy here", "hidden", "removed")
+        wanted |= {
+            f"{name}, {part}": column for part, column in zip(parts, np.array(columns, float).T, strict=True)
+        }
+    assert values_of(rows) == means(wanted)
 
 
 def test_a_row_is_the_mean_of_what_is_defined():

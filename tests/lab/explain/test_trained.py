@@ -6,14 +6,11 @@ import math
 
 import numpy as np
 import pytest
-import torch
 
 from alignkit.errors import AlignkitError
 from alignkit.lab.explain.trained import (
-    guide_rows,
     guided_logits,
     inattention_rows,
-    state_norms,
     telling_words,
     train_guided,
     trained_adversary_rows,
@@ -67,18 +64,6 @@ def test_a_guide_helps_by_what_it_points_to(subject_of):
     assert accuracy[False] < 0.8  # the best of several steps on 50 texts
 
 
-def test_guides_are_compared_with_uniform_attention(subject_of):
-    found = rows_of(guide_rows(subject_of(steps=60, adversary_weights=(0.0, 0.1))))
-    names = ("uniform", "own", "classifier", "adversary")
-    own = {f"recurrent, {part}" for part in ("accuracy", "uniform", "gain")}
-    assert set(found) == own | {f"{name}, accuracy" for name in names} | {f"{name}, gain" for name in names[1:]}
-    assert found["recurrent, gain"] == pytest.approx(found["recurrent, accuracy"] - found["recurrent, uniform"])
-    for name in names[1:]:
-        gain = found[f"{name}, accuracy"] - found["uniform, accuracy"]
-        assert found[f"{name}, gain"] == pytest.approx(gain)
-    assert found["recurrent, accuracy"] > 0.9
-
-
 def test_what_is_not_attended_to_leaks_into_neighbours(subject_of):
     found = rows_of(inattention_rows(subject_of(steps=75, avoid=("good", "bad"), avoid_weights=(0.0, 0.1, 1.0))))
     for name in ("recurrent", "embeddings"):
@@ -109,14 +94,6 @@ def test_telling_words_by_hand():
     order = sorted(expected, key=lambda word: -expected[word])
     found = [text.corpus.vocabulary.tokens[word] for word in telling_words(text, 9)]
     assert found == order[:2]
-
-
-def test_norms_are_of_states(subject_of):
-    subject = subject_of()
-    norms = state_norms(subject.network, subject.text)
-    words = torch.from_numpy(subject.text.corpus[3].astype(np.int64))[:, None]
-    h, _ = subject.network.encode(words, np.array([len(words)]))
-    np.testing.assert_allclose(norms[3], h[0].norm(dim=1).detach().numpy(), rtol=1e-5)
 
 
 def test_a_word_to_avoid_must_be_known(subject_of):
