@@ -28,11 +28,24 @@ def text():
 def test_the_task(text):
     assert text.words.shape == (2, 24, 5)
     assert (text.words[:, :, 0] < 6).all()
-    assert (text.words[:, :, 1:] >= 6).all()
+    assert text.words[:, :, 1:].unique().tolist() == [*range(6, 18)]
     assert torch.equal(text.labels, text.words[:, :, 0] // 2)
     for seed in range(2):
         assert np.bincount(text.words[seed, :, 0]).tolist() == [4] * 6
     assert not torch.equal(text.words[0], text.words[1])
+
+
+def test_models_are_drawn_from_their_seeds():
+    model = experiment.initial_model(50, 3, 4, 2.0, "two-layer", range(7, 9), hidden=9)
+    for place, seed in enumerate((7, 8)):
+        generator = torch.Generator().manual_seed(seed)
+        parts = [torch.randn(*shape, generator=generator) for shape in ((50, 4), (9, 4), (3, 9))]
+        torch.testing.assert_close(model.v[place], parts[0])  # of norm 2, with 4 numbers
+        torch.testing.assert_close(model.weights[0][place], parts[1] / 2)
+        torch.testing.assert_close(model.weights[1][place], parts[2] / 3)
+    kinds = [experiment.initial_model(5, 3, 4, 1.0, name, range(1)) for name in experiment.CLASSIFIERS]
+    assert [each.trained for each in kinds] == [False, True, True]
+    assert [len(each.weights) for each in kinds] == [1, 1, 2]
 
 
 @pytest.mark.parametrize("classifier", experiment.CLASSIFIERS)
@@ -198,8 +211,12 @@ def test_courses_and_their_claims(monkeypatch, bounds):
     monkeypatch.setattr(experiment, "trajectory", planted)
     monkeypatch.setattr(experiment, "real_words", lambda settings, progress: words)
     result = experiment.run_topic_words(replace(SMALL, steps=50))
-    settings = [(name, *what, 2, 50) for name, *what in experiment.TRAJECTORIES]
-    assert asked == [*settings, ("early", "fixed", (1.0, 1.0), 20, 5)]
+    assert asked == [
+        *((name, name, (1.0, 1.0), 2, 50) for name in ("fixed", "linear", "two-layer")),
+        ("scores frozen", "fixed", (1.0, 0.0), 2, 50),
+        ("embeddings frozen", "fixed", (0.0, 1.0), 2, 50),
+        ("early", "fixed", (1.0, 1.0), 20, 5),
+    ]
     table = result.table.set_index("course")
     assert table["last score"].tolist() == pytest.approx([5 * 0.25 * level for level in (8, 6, 4, 2, 1)])
     assert table["last attention"]["linear"] == pytest.approx(6 * 7.5 / 100)
