@@ -176,17 +176,50 @@ def test_correlations_within_conditions_are_spearmans():
     assert found.mean() == pytest.approx(expected)
 
 
-def test_the_whole_experiment_at_a_small_size():
-    told = []
+def test_every_condition_starts_from_what_its_name_says(monkeypatch):
+    trainings, kept, told = [], experiment.copying.train_on_sequences, []
+
+    def spy(given, seeds, draw, plan, progress, frozen=(), uniform=False):
+        runs = kept(given, seeds, draw, plan, progress, frozen=frozen, uniform=uniform)
+        trainings.append((given, list(seeds), draw.__self__, plan.steps, uniform, runs))
+        return runs
+
+    monkeypatch.setattr(experiment.copying, "train_on_sequences", spy)
     result = experiment.run_attention_without_lexicon(SMALL, lambda *what: told.append(what[:2]))
     assert told[-1][0] == told[-1][1]
-    assert list(result.table.condition[:2]) == ["none", "embedding"]
-    assert len(result.table) == 22
+    before, main = trainings[:3], trainings[3:]
+    kinds = [type(sequences) for _, _, sequences, *_ in before]
+    assert kinds == [experiment.copying.Sequences, experiment.OtherOrder, experiment.Noise]
+    assert {(steps, uniform, *seeds) for _, seeds, _, steps, uniform, _ in before} == {(3, True, 2100, 2101)}
+    assert {(steps, uniform, *seeds) for _, seeds, _, steps, uniform, _ in main} == {(2, False, 1100, 1101)}
+    fresh, (flat, other, noise) = before[0][0], ([run.network for run in each[-1]] for each in before)
+    names = result.table.condition.tolist()
+    starts = dict(zip(names, [given for given, *_ in main], strict=True))
+    assert names[:16] == experiment.NAMES
+    for name, subset in zip(names, experiment.SUBSETS, strict=False):
+        for given, one, trained in zip(starts[name], fresh, flat, strict=True):
+            assert same(given, experiment.transplant(one, trained, subset)) == same(one, one)
+    assert starts["other order"] == other
+    assert starts["noise"] == noise
+    sequences = main[0][2]
+    for number, seed in enumerate((100, 101)):
+        places = experiment.mean_places(flat[number], sequences)
+        added = {
+            "places written": (fresh, places),
+            "places scrambled": (fresh, experiment.scrambled(places, seed)),
+            "places erased": (flat, [-part for part in places]),
+        }
+        for name, (plain, parts) in added.items():
+            assert same(starts[name][number], plain[number]) == same(fresh[0], fresh[0])
+            assert all(map(torch.equal, starts[name][number].places, parts))
+        erased = experiment.with_words_erased(starts["readout"][number], seed)
+        assert same(starts["readout, erased"][number], erased) == same(fresh[0], fresh[0])
+    seeds = result.rows["seeds"].set_index("condition")
+    for name, (*_, runs) in zip(names, main, strict=True):
+        expected = experiment.decoded(starts[name], sequences, 2 * SMALL.pairs)
+        assert pytest.approx(expected, abs=1e-5) == seeds.loc[name, ["h", "s"]].to_numpy().T
+        assert seeds.attention[name].tolist() == pytest.approx([run.attention[-1] for run in runs], abs=1e-5)
+    table = result.table.set_index("condition")
+    assert table["place in h"].to_numpy() == pytest.approx(seeds.groupby("condition").h.mean()[names], abs=1e-5)
+    assert seeds.known["places written"].tolist() == seeds.known["none"].tolist()  # without the added places
     assert len(result.claims) == 15
-    seeds = result.rows["seeds"].set_index(["condition", "run"])
-    assert len(seeds) == 44
-    for letter in "hs":
-        one, other = ({"h": "encoder", "s": "decoder"}[letter], {"h": "decoder", "s": "readout"}[letter])
-        assert seeds[letter]["none"].tolist() == seeds[letter][other].tolist() != seeds[letter][one].tolist()
-    assert (seeds.loc["places erased", ["h", "s"]] < -0.5).all(axis=None)  # nothing but noise is fitted
-    assert (seeds.loc["places written", ["h", "s"]] > 0).all(axis=None)
