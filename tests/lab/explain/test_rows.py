@@ -12,7 +12,16 @@ from scipy.spatial.distance import jensenshannon
 from scipy.special import expit
 
 from alignkit.lab.explain import trained
-from alignkit.lab.explain.interventions import erasure_rows, order_rows
+from alignkit.lab.explain.interventions import (
+    adversarial_attention,
+    adversary_rows,
+    erasure_rows,
+    order_rows,
+    permutation_change,
+    seeds_rows,
+    uniform_change,
+    uniform_rows,
+)
 from alignkit.lab.explain.subject import DIFFERENCES, SHARES, SIZES, decisions, mean_row
 from alignkit.metrics.agreement import agreement
 from alignkit.metrics.intervals import mean_interval
@@ -122,6 +131,32 @@ def test_words_are_erased_in_each_order(subject):
     wanted = {f"erased, {name}": np.where(always, each, math.nan) for name, each in shares.items()}
     wanted |= {f"flips, {name}": (~np.isnan(each)).astype(float) for name, each in shares.items()}
     assert values_of(erasure_rows(subject)) == means(wanted)
+
+
+def test_uniform_permuted_and_furthest_attention(subject):
+    each, rng = decisions(subject.network, subject.text), np.random.default_rng(3)
+    changes = np.array([uniform_change(one) for one in each])
+    wanted = {"uniform, change": changes[:, 0], "uniform, flips": changes[:, 1]}
+    wanted["permuted, change"] = [permutation_change(one, rng, 100) for one in each]
+    wanted["adversary, JSD"] = [adversarial_attention(one, 0.01)[0] / math.log(2) for one in each]
+    assert values_of([*uniform_rows(subject), *adversary_rows(subject)]) == means(wanted)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_other_seeds_against_their_own_outputs(subject, count):
+    networks = [randomized(Classifier(subject.network.settings), seed) for seed in range(1, count + 1)]
+    subject.others = [replace(subject.classifier, network=network) for network in networks]
+    text, found = subject.text, []
+    p = expit(classifier_logits(subject.network, text))
+    own = classifier_scores(subject.network, text, "alpha")
+    for network in networks:
+        q, alpha = expit(classifier_logits(network, text)), classifier_scores(network, text, "alpha")
+        apart = [jensenshannon(own[m][0], alpha[m][0], 2) ** 2 for m in range(len(text))]
+        found.append([apart, np.abs(p - q), (p > 0.5) == (q > 0.5)])
+    names = ("seeds, JSD", "seeds, change", "seeds, same decision")
+    rows = seeds_rows(subject)
+    assert values_of(rows) == means(dict(zip(names, np.mean(np.array(found, float), axis=0), strict=True)))
+    assert ("other seeds (2)" if count == 2 else "another seed") in rows[0]["meaning"]
 
 
 def test_an_adversary_for_each_weight(subject, made):

@@ -75,22 +75,6 @@ def test_a_little_text_is_judged_with_doubt(translated, caplog):
     assert facts["aer_with_possible_low"] <= little.expected.aer_with_possible < facts["aer_with_possible_high"]
 
 
-def test_where_it_is_bad(translated):
-    """The first hundred pairs are made worse, and only they have errors and findings."""
-    bitext, links = translated
-    bad = made_worse(bitext, links[:100], moved=0.5)
-    found = diagnose_links(
-        bitext, None, [*bad.to_strings(), *Links.from_lists(links[100:]).to_strings()], threads=1
-    )
-    assert len(found.pairs) == 300
-    errors = found.pairs["aer"].to_numpy()
-    assert errors[:100].mean() > 0.2
-    assert np.nanmean(errors[100:]) < 0.03
-    findings = found.findings.set_index("check")
-    assert findings["lines"]["links that are more likely wrong than right"]
-    assert max(findings["lines"]["links that are more likely wrong than right"]) <= 100
-
-
 def test_pairs_that_are_no_translations(translated):
     bitext, _ = translated
     draw = np.random.default_rng(1)
@@ -104,14 +88,6 @@ def test_pairs_that_are_no_translations(translated):
     column = found.pairs["pairs_that_may_be_no_translations"].to_numpy()
     assert set(np.flatnonzero(column)) <= set(wrong.tolist())
     assert column.sum() >= 10
-
-
-def test_links_of_the_first_lines_only(translated):
-    bitext, links = translated
-    whole, first = (diagnose_links(bitext, None, Links.from_lists(links[:n]), threads=1) for n in (300, 50))
-    assert len(first.pairs) == 50
-    for name in ("aer", "precision", "recall", "links"):
-        np.testing.assert_array_equal(first.pairs[name], whole.pairs[name][:50])
 
 
 @pytest.fixture(scope="module")
