@@ -97,25 +97,6 @@ def test_memory_depends_on_the_links_and_not_on_the_area_of_a_pair(method):
     assert peak < 50_000_000  # a bit for every point would be 1.25 GB
 
 
-def test_the_methods_differ_where_they_should():
-    # 0-0 is agreed. 1-1 touches it (diagonally) and is free. 3-3 is far and both its words are free. 4-3 is
-    # far and only its source word is free once 3-3 is in.
-    forward, reverse = {(0, 0), (1, 1), (3, 3)}, {(0, 0), (4, 3)}
-    expected = {
-        "intersection": {(0, 0)},
-        "union": {(0, 0), (1, 1), (3, 3), (4, 3)},
-        "grow-diag": {(0, 0), (1, 1)},
-        "grow-diag-final": {(0, 0), (1, 1), (3, 3), (4, 3)},
-        "grow-diag-final-and": {(0, 0), (1, 1), (3, 3)},
-    }
-    assert {method: both([forward], [reverse], method)[0] for method in METHODS} == expected
-
-
-def test_the_forward_direction_goes_first():
-    assert both([{(0, 1)}], [{(1, 1)}], "grow-diag-final-and") == [{(0, 1)}]
-    assert both([{(1, 1)}], [{(0, 1)}], "grow-diag-final-and") == [{(1, 1)}]
-
-
 def test_a_new_heuristic_is_one_entry(monkeypatch):
     monkeypatch.setitem(HEURISTICS, "grow", Heuristic(Steps(neighbours=4)))
     forward, reverse = {(1, 1), (2, 1), (3, 2)}, {(1, 1), (0, 0)}
