@@ -10,6 +10,7 @@ from alignkit.lab.report.build import Report, against_gold, breakdown_table, fre
 from alignkit.lab.report.page import build_page
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.agreement import agreement_rows
+from alignkit.metrics.intervals import bootstrap_ratio
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from tests.lab.report.conftest import find, make_report, no_tables, planted_set
@@ -50,20 +51,14 @@ def test_planted_bands():
     assert part.loc["length", "agreement"].tolist() == [0.5, 0.5]
 
 
-def test_intervals_are_those_of_a_plain_bootstrap():
-    """The share of the middle 95 % of resamples of whole sentences, drawn one by one."""
+def test_intervals_are_those_of_whole_sentences():
     report = make_report(60)
     row = pd.DataFrame(breakdown_table(report)).iloc[0]
-    u, v = find(report, row.u).scores, find(report, row.v).scores
-    rows = agreement_rows(u, v)
+    rows = agreement_rows(find(report, row.u).scores, find(report, row.v).scores)
     band, names = frequency_bands(report, rows)
     mine = band == names.index(row.band)
     hits, count = (np.bincount(rows.sentence, mine * weight, 60) for weight in (rows.hits, 1))
-    draw = np.random.default_rng(0)
-    picks = [draw.integers(0, 60, 60) for _ in range(4000)]
-    plain = [hits[pick].sum() / count[pick].sum() for pick in picks if count[pick].sum()]
-    width = row.high - row.low
-    assert (row.low, row.high) == pytest.approx(np.quantile(plain, [0.025, 0.975]), abs=0.1 * width)
+    assert (row.low, row.high) == bootstrap_ratio(hits, count)
 
 
 def test_mass_on_planted_attention():

@@ -97,11 +97,17 @@ def test_counts_are_those_of_the_training_text(runs, report):
         assert report.counts[index] == sum(train.words(m).count(token) for m in range(len(train)))
 
 
-def test_runs_of_two_seeds_are_called_by_their_folders(runs):
+@pytest.fixture(scope="module")
+def two_seeds(runs):
     from alignkit.lab.report.build import build_report
+
+    return build_report(runs=[str(runs / "one"), str(runs / "two")], device="cpu")
+
+
+def test_runs_of_two_seeds_are_called_by_their_folders(two_seeds):
     from alignkit.lab.report.page import page_data
 
-    found = build_report(runs=[str(runs / "one"), str(runs / "two")], device="cpu")
+    found = two_seeds
     assert [each.name for each in found.sets][:4] == ["one.alpha", "one.beta", "two.alpha", "two.beta"]
     assert len({each.label for each in found.sets}) == 5
     series = page_data(found, 1)["course"]["series"]
@@ -109,13 +115,12 @@ def test_runs_of_two_seeds_are_called_by_their_folders(runs):
     assert len({each["label"] for each in series}) == len(series)
 
 
-def test_the_second_seeds_attention_is_drawn_towards_the_firsts(runs):
-    from alignkit.lab.report.build import build_report
+def test_the_second_seeds_attention_is_drawn_towards_the_firsts(runs, two_seeds):
     from alignkit.lab.report.page import page_data
     from alignkit.neural.aligners import load_checkpoint
     from alignkit.neural.training.run_directory import TranslationRun
 
-    found = build_report(runs=[str(runs / "one"), str(runs / "two")], device="cpu")
+    found = two_seeds
     (shown,) = (each for each in page_data(found, 1)["course"]["series"] if "another seed" in each["label"])
     assert shown["label"].endswith("(two)")
     other = TranslationRun(runs / "two")
