@@ -95,17 +95,6 @@ def test_it_learns_the_word_that_decides(tmp_path: Path) -> None:
         assert np.mean(right) > 0.7, kind  # one in five or so by chance; states know of their neighbours, too
 
 
-@pytest.mark.parametrize("changes", [{"encoder": "words", "layers": 2}, {"encoder": "embeddings"}], ids=str)
-def test_other_networks_learn_the_word_that_decides(tmp_path: Path, changes: dict[str, object]) -> None:
-    settings = SMALL.change(network=changes, training={"steps": 120})
-    best = start(tmp_path / "run", settings)
-    assert best.metrics["valid.accuracy"] > 0.95
-    again = load_checkpoint(tmp_path / "run", device="cpu")
-    text = ClassifierRun(tmp_path / "run").valid
-    for kind in best.kinds:
-        assert np.array_equal(again.score(text.bitext, kind).values, best.score(text.bitext, kind).values)
-
-
 @pytest.mark.parametrize("moment", [1, 10, 33])
 def test_a_stopped_run_ends_in_the_same_bits(tmp_path: Path, whole: Path, moment: int) -> None:
     with pytest.raises(Stopped):
@@ -242,11 +231,17 @@ def test_training_starts_from_prepared_weights() -> None:
         assert torch.equal(value, (other.network if other else first).state_dict()[name]), name
 
 
-@pytest.mark.parametrize("name", [*map("+".join, zip(cycle(SCORE_FUNCTIONS), NORMALIZERS, strict=False))])
-def test_every_mechanism_finds_the_telling_words(tmp_path: Path, name: str) -> None:
+MECHANISMS = [{"attention": "+".join(pair)} for pair in zip(cycle(SCORE_FUNCTIONS), NORMALIZERS, strict=False)]
+ENCODERS = [{"encoder": "words", "layers": 2}, {"encoder": "embeddings"}]
+
+
+@pytest.mark.parametrize(
+    "changes", [*MECHANISMS, *ENCODERS], ids=lambda changes: " ".join(map(str, changes.values()))
+)
+def test_every_mechanism_and_encoder_finds_the_telling_words(tmp_path: Path, changes: dict[str, object]) -> None:
     """Hard attention that is trained by samples takes more steps than a test has."""
-    settings = SMALL.change(network={"attention": name}, training={"steps": 35, "learning_rate": 5e-2})
-    best = start(tmp_path, settings)
+    settings = SMALL.change(network=changes, training={"steps": 35, "learning_rate": 5e-2})
+    best, name = start(tmp_path, settings), str(changes.get("attention", ""))
     assert best.metrics["valid.accuracy"] > (0.6 if name.endswith("reinforce") else 0.85)
     text = VALID.take(range(8)).encode(best.tokenizer, NAMES).bitext
     again = load_checkpoint(tmp_path, device="cpu")
