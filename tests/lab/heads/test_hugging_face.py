@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -164,6 +165,26 @@ def test_padding_and_other_layers_are_left_out():
         found = pairs_of_cross_attentions(layers, *tokens, chosen)
         for pair, own in zip(found, wanted, strict=True):
             assert np.array_equal(pair, own if chosen is None else own[chosen])
+
+
+def test_shorter_pairs_are_read_first():
+    from alignkit.lab.heads.hugging_face import batches
+
+    lengths, steps = {0: 5, 3: 2, 4: 9, 7: 2, 8: 4}, []
+    assert [*batches(lengths, 2, lambda *step: steps.append(step))] == [[3, 7], [8, 0], [4]]
+    assert steps == [(2, 5, "attention"), (4, 5, "attention"), (5, 5, "attention")]
+    with pytest.raises(AlignkitError, match="at least 1, not 0"):
+        next(batches(lengths, 0, None))
+
+
+def test_lines_may_be_as_long_as_the_model_reads():
+    from alignkit.lab.heads.hugging_face import check_lengths
+
+    config = SimpleNamespace(max_position_embeddings=3)
+    check_lengths(SimpleNamespace(config=config), "source", {0: [1, 2, 3]})
+    check_lengths(SimpleNamespace(config=None), "source", {0: [1] * 1000})
+    with pytest.raises(AlignkitError, match="line 6: its source has 4 tokens, the model reads at most 3"):
+        check_lengths(SimpleNamespace(config=config), "source", {0: [1], 5: [1, 2, 3, 4]})
 
 
 def test_attention_that_does_not_fit_is_refused():

@@ -31,6 +31,7 @@ FAMILIES = {
     "Qwen2": {"num_key_value_heads": 2, "use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1},
     "Gemma": {"num_key_value_heads": 1, "head_dim": 8},
     "GPTNeoX": {"rotary_pct": 0.5},
+    "GPT2": {"n_inner": 32},  # its matrices are transposed
 }
 
 
@@ -54,7 +55,7 @@ def make_language_model(family, place):
     tokenizer = fast_tokenizer(models.BPE(), trainer, pre_tokenizers.ByteLevel(add_prefix_space=False), **special)
     config = getattr(transformers, f"{family}Config")(**SHAPE, **FAMILIES[family])
     torch.manual_seed(3)
-    model = getattr(transformers, f"{family}ForCausalLM")(config)
+    model = getattr(transformers, f"{family}{'LMHeadModel' if family == 'GPT2' else 'ForCausalLM'}")(config)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.copy_(torch.randn_like(parameter) * 0.3)

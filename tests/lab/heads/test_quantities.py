@@ -46,7 +46,7 @@ def read(loaded, quantity):
 
 def attending(model):
     """The attention modules between target and source, from the first layer on."""
-    names = ("encoder_attn", "EncDecAttention", "self_attn", "attention")
+    names = ("encoder_attn", "EncDecAttention", "self_attn", "attention", "attn")
     if model.config.is_encoder_decoder:
         names = names[:2]
     return [part for name, part in model.named_modules() if name.rpartition(".")[2] in names]
@@ -61,7 +61,8 @@ def captured(loaded, m):
         found.append(output[0].detach())
 
     for part in attending(model):
-        inner = next(getattr(part, name) for name in ("v_proj", "v", "query_key_value") if hasattr(part, name))
+        names = ("v_proj", "v", "query_key_value", "c_attn")
+        inner = next(getattr(part, name) for name in names if hasattr(part, name))
         hooks.append(inner.register_forward_hook(keep))
     with torch.no_grad():
         if model.config.is_encoder_decoder:
@@ -82,9 +83,10 @@ def captured(loaded, m):
 def vectors(model, layer, values, h, heads):
     """(L, D): what each source token adds by head h, in a loop over tokens."""
     part = attending(model)[layer]
-    matrix = next(
-        getattr(part, name) for name in ("o_proj", "out_proj", "dense", "o") if hasattr(part, name)
-    ).weight
+    names = ("o_proj", "out_proj", "dense", "o", "c_proj")
+    matrix = next(getattr(part, name) for name in names if hasattr(part, name)).weight
+    if hasattr(part, "c_attn"):
+        matrix, values = matrix.T, values[:, 2 * len(matrix) :]
     size = matrix.shape[1] // heads
     if hasattr(part, "query_key_value"):
         own = values.reshape(len(values), heads, 3, size)[:, h, 2]
@@ -115,6 +117,7 @@ def test_ov_is_the_probability_of_the_target_token(loaded):
     model = loaded[0]
     norm = {
         "gpt_neox": lambda x: model.gpt_neox.final_layer_norm(x),
+        "gpt2": lambda x: model.transformer.ln_f(x),
         "t5": lambda x: model.decoder.final_layer_norm(x),
         "marian": lambda x: x,
         "bart": lambda x: x,
