@@ -296,6 +296,7 @@ def test_the_penalties_hold_the_chosen_one(found) -> None:  # type: ignore[no-un
     assert chosen.loss == best.loss.min()
     assert chosen.agreement == found.row.set_index("quantity").agreement["A(beta_uf, beta_log)"]
     assert len(found.penalties) == 9
+    assert "tried" not in repr(found.logistic)
 
 
 def test_every_run_has_a_seed_of_its_own(folder: Path, found) -> None:  # type: ignore[no-untyped-def]

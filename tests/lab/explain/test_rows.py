@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,7 +23,8 @@ from alignkit.lab.explain.interventions import (
     uniform_change,
     uniform_rows,
 )
-from alignkit.lab.explain.subject import DIFFERENCES, SHARES, SIZES, decisions, mean_row
+from alignkit.lab.explain.registry import EXPLANATION_TESTS
+from alignkit.lab.explain.subject import DIFFERENCES, SHARES, SIZES, decisions, explanation_table, mean_row
 from alignkit.metrics.agreement import agreement
 from alignkit.metrics.intervals import mean_interval
 from alignkit.metrics.kendall import kendall
@@ -238,6 +240,38 @@ def test_what_words_leak(subject, made):
             f"{name}, {part}": column for part, column in zip(parts, np.array(columns, float).T, strict=True)
         }
     assert values_of(rows) == means(wanted)
+
+
+def test_the_table_has_all_tests_in_order(subject, made):
+    names = ("order", "uniform", "erasure", "adversary", "seeds", "trained-adversary", "guides", "inattention")
+    subject.settings = replace(subject.settings, tests=names)
+    found = explanation_table(subject)
+    assert list(dict.fromkeys(found["group"])) == list(names) == list(EXPLANATION_TESTS)
+    wanted = trained.guide_rows(subject)
+    assert found[found["group"] == "guides"].drop(columns="group").to_dict("records") == wanted
+
+
+def test_the_network_of_the_last_step_or_of_the_best_one(subject, monkeypatch):
+    tasks, steps = [], []
+
+    class FakeTrainer:
+        network = SimpleNamespace(eval=lambda: "last")
+
+        def __init__(self, task):
+            tasks.append(task)
+
+        def run(self, progress):
+            progress(3, 7, "")
+            return SimpleNamespace(network="best")
+
+    monkeypatch.setattr("alignkit.lab.explain.subject.Trainer", FakeTrainer)
+    subject.progress = lambda *step: steps.append(step)
+    settings = subject.run_settings(2, encoder="words")
+    assert (subject.train("x", settings), subject.train("y", settings, best=True)) == ("last", "best")
+    assert steps == [(3, 7, "x"), (3, 7, "y")]
+    assert tasks[0].text is subject.training
+    assert tasks[0].valid is subject.text
+    assert tasks[0].settings.training == settings.training
 
 
 def test_a_row_is_the_mean_of_what_is_defined():

@@ -12,9 +12,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from alignkit.lab.report.build import against_gold
+from alignkit.lab.report.build import Report, against_gold
 from alignkit.lab.report.page import build_page, encode_matrices, flat, hex_bits, page_data
-from tests.lab.report.conftest import HOSTILE, make_report, no_tables
+from alignkit.scores import Scores
+from alignkit.text.bitext import Bitext
+from tests.lab.report.conftest import HOSTILE, make_report, no_tables, planted_set
 
 
 @pytest.fixture(scope="module")
@@ -193,6 +195,14 @@ def test_limit(report):
     assert "the first 4 of 12 pairs" in text_of(report, 4)
     assert "These are the first" not in text_of(report)
     assert page_data(report, 0)["sentences"] == []
+
+
+@pytest.mark.parametrize(("marked", "style"), [(True, "SentencePiece"), (False, "words")])
+def test_marks_of_subwords_are_told(marked, style):
+    text = Bitext.from_sentences([["\u2581a", "b"]], [["c"]])
+    sets = (planted_set("lstm.alpha", Scores.from_matrices([np.ones((1, 2))])),)
+    data = page_data(Report("t", text, sets, no_tables(), np.ones(2), specials=False, marked=marked), 1)
+    assert data["style"].lower() == style.lower()
 
 
 def test_settings_are_flat():
