@@ -73,6 +73,8 @@ def test_intervals_are_those_of_a_plain_bootstrap():
 def test_intervals_need_two_sentences_and_something_to_divide_by():
     one = count_links(gold_of([[(0, 0)]], [[(0, 0)]]), Links.from_lists([[(0, 0)]]))
     assert all(math.isnan(end) for ends in one.intervals().values() for end in ends)
+    two = count_links(gold_of([[(0, 0)]] * 2, [[(0, 0)]] * 2), Links.from_lists([[(0, 0)]] * 2))
+    assert two.intervals() == {"aer": (0, 0), "precision": (1, 1), "recall": (1, 1), "f1": (1, 1)}
     nothing = count_links(gold_of([[], []], [[], []]), Links.from_lists([[], []]))
     assert all(math.isnan(end) for ends in nothing.intervals().values() for end in ends)
 

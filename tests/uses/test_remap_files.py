@@ -45,7 +45,12 @@ def test_another_text(put, texts, caplog):
         remap_files(links, texts[0], other)
     with caplog.at_level(logging.WARNING, "alignkit"):
         assert remap_files(links, texts[0], other, skip=True).to_strings() == ["0-0", "", ""]
-    assert "1 pair differs and has no links" in caplog.text
+        assert remap_files(
+            put("links", "0-0\n\n0-0\n"), texts[0], (texts[0][1], texts[0][1]), skip=True
+        ).to_strings() == ["", "", ""]
+    assert caplog.messages[0].startswith("1 pair differs and has no links; the first: ")
+    assert caplog.messages[0].endswith("new.y, line 3")
+    assert caplog.messages[1].startswith("2 pairs differ and have no links; ")
 
 
 def test_what_does_not_fit(put, texts):

@@ -41,16 +41,19 @@ pairs = st.lists(
 )
 
 
-@given(pairs)
+@given(pairs, st.sampled_from([1, 4, 1 << 22]))
 @settings(max_examples=50, deadline=None)
-def test_links_are_those_of_a_naive_reference(cases):
+def test_links_are_those_of_a_naive_reference(cases, most):
     old = [(cut(x, a), cut(y, b)) for x, y, a, b, _, _, _ in cases]
     new = [(cut(x, c), cut(y, d)) for x, y, _, _, c, d, _ in cases]
     links = [
         [(s, t) for s, t in case[-1] if s < len(x) and t < len(y)] for case, (x, y) in zip(cases, old, strict=True)
     ]
     bitexts = [Bitext.from_sentences([x for x, _ in each], [y for _, y in each]) for each in (old, new)]
-    found = remap_links(Links.from_lists(links), *bitexts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("alignkit.uses.remapping._MOST_LINKS", most)
+        patch.setattr("alignkit.uses.remapping.BLOCK", most)
+        found = remap_links(Links.from_lists(links), *bitexts)
     wanted = [naive(*one) for one in zip(links, old, new, strict=True)]
     assert [[tuple(link) for link in pair.tolist()] for pair in found] == wanted
     finer = [([*x], [*y]) for x, y, *_ in cases]  # letters
@@ -107,6 +110,12 @@ def test_a_mark_without_letters_belongs_to_what_follows():
         ("😀ä", ["▁", "<0xF0>", "<0x9F>", "<0x98>", "<0x80>", "ä"]),  # byte fallback
         ("für", ["ĠfÃ", "¼", "r"]),  # byte-level BPE
         ("a&b", ["a", "&amp;", "b"]),
+        ("<>\"'[]|", ["&lt;", "&gt;", "&quot;", "&apos;", "&#91;", "&#93;", "&#124;"]),
+        ("x<0x41>z", ["▁x", "<0x41>z"]),  # a byte is a whole token
+        ("ab", ["▁a▁b"]),
+        ("!~\u00a1\u00ac\u00ae\u00ff\u00ad", ["Ġ!~Â\u00a1Â\u00ac", "Â\u00aeÃ\u00bfÂ\u0143"]),
+        ("f\u00fcr\u65e5", ["Ġf\u00c3\u00bcr", "\u65e5"]),  # not all tokens are bytes
+        ("\U0001d400\u0001b\u2029", ["▁ab"]),
         ("gut-bezahlt", ["gut", "@-@", "bezahlt"]),
         ("#tag", ["#", "##tag"]),
         ("##x@@", ["##x@@"]),
@@ -121,7 +130,7 @@ def test_normalized_tokens_are_recognized(word, pieces):
 
 
 def test_other_text_is_an_error():
-    old, new = bitext(("a b", "x"), ("das Haus", "y")), bitext(("ab", "x"), ("das Hans", "y"))
+    old, new = bitext(("a b", "x"), ("das Haus", "y")), bitext(("ab", "x"), ("das HANS", "z"))
     with pytest.raises(AlignkitError, match=r"source\[1\] .*'ns' where the old one has 'us'"):
         remap_links(Links.from_strings(["0-0", "1-0"]), old, new)
     with pytest.raises(AlignkitError, match="'' where the old one has 'y'"):
@@ -130,6 +139,8 @@ def test_other_text_is_an_error():
         remap_links(Links.from_strings(["2-0", ""]), old, old)
     with pytest.raises(AlignkitError, match="1 lines of links, 2 old and 2 new"):
         remap_links(Links.from_strings(["0-0"]), old, old)
+    with pytest.raises(AlignkitError, match="2 lines of links, 2 old and 1 new"):
+        remap_links(Links.from_strings(["", ""]), old, old.take(np.array([0])))
 
 
 def test_links_of_pairs_that_differ_are_dropped_and_no_others():
