@@ -57,8 +57,20 @@ def test_every_claim_holds_at_the_quick_size(bounds):
     assert bounds == list(zip(above, below, strict=True))
     table = result.table[result.table["flow"] == "extension"].set_index("start")
     assert table.loc["0:0:0.5", "last p"] > 0.8
-    assert table.loc["10:-10:0.5", "dp/dt at 0"] < 0
+    R, D = (0.5 + 1 / (1 + np.exp(-10))) / 2, (0.5 - 1 / (1 + np.exp(-10))) / 2
+    assert table.loc["10:-10:0.5", "dp/dt at 0"] == pytest.approx((-10 * R - 10 * D) / 16)
+    assert table.drift.isna().tolist() == [not start.startswith("0:") for start in table.index]
+    assert table["first loss"]["0:20:0.5"] == pytest.approx(np.log1p(np.exp(-10)))
+    source = result.table[result.table["flow"] == "source"].set_index("start")
+    turns = source.turns[["0:0:0.5", "10:-10:0.5", "0.3:0:0.5"]].tolist()
+    expected = experiment.turning_time(experiment.read_start("0.3:0:0.5"))
+    assert turns == pytest.approx([0, np.nan, expected], nan_ok=True)
+    least = experiment.solve_linear(experiment.read_start("0.3:0:0.5"), np.linspace(0, 3, 150))[:, 2].min()
+    assert source["least p"]["0.3:0:0.5"] == pytest.approx(least)
+    assert source["dp/dt at 0"]["10:-10:0.5"] == -20
+    assert source["last loss"]["0:0:0.5"] == pytest.approx(-np.cosh(18**0.5) * np.sinh(18**0.5) / 2**0.5 / 2)
     courses = result.rows["courses"]
+    assert 100 < courses.groupby("start").size().max() <= 150
     assert courses.groupby("start").time.max().to_numpy() == pytest.approx(experiment.QUICK_TOY_CLASSIFIER.time)
 
 
