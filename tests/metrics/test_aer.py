@@ -53,23 +53,6 @@ def test_counts_of_each_sentence_add_up():
     assert counts.total() == evaluate(gold_of(sure, possible), Links.from_lists(found))
 
 
-def test_intervals_are_those_of_a_plain_bootstrap():
-    """Independent draws (numpy's) of whole sentences, the measures from scratch: the ends agree within noise."""
-    sure, possible, found = random_case(2)
-    intervals = count_links(gold_of(sure, possible), Links.from_lists(found)).intervals()
-    draw = np.random.default_rng(0)
-    samples = []
-    for _ in range(1000):
-        chosen = draw.integers(0, len(sure), len(sure))
-        aer, precision, recall = naive.evaluate(*([part[m] for m in chosen] for part in (sure, possible, found)))
-        samples.append((aer, precision, recall, 2 * precision * recall / (precision + recall)))
-    for (low, high), column in zip(intervals.values(), np.array(samples).T, strict=True):
-        assert low < high
-        width = np.percentile(column, 97.5) - np.percentile(column, 2.5)
-        assert low == pytest.approx(np.percentile(column, 2.5), abs=0.15 * width)
-        assert high == pytest.approx(np.percentile(column, 97.5), abs=0.15 * width)
-
-
 def test_intervals_need_two_sentences_and_something_to_divide_by():
     one = count_links(gold_of([[(0, 0)]], [[(0, 0)]]), Links.from_lists([[(0, 0)]]))
     assert all(math.isnan(end) for ends in one.intervals().values() for end in ends)

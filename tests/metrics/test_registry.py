@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import naive
 import numpy as np
 import pytest
 from planted import random_matrices
@@ -59,6 +60,18 @@ def test_sums_of_the_counts_are_all_it_takes(metric):
     sums = [column[:9].sum() + column[9:].sum() for column in columns.values()]
     joined = metric.values(type(counts)(*sums))
     assert {name: float(value) for name, value in joined.items()} == pytest.approx(metric.total(counts))
+
+
+@pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
+def test_intervals_are_of_the_counts_of_pairs_that_are_drawn_again(metric):
+    u, v = pair_of(metric)
+    settings = MetricSettings(percent=20, resamples=200, seed=3)
+    columns = vars(counts := metric.count(u, v, settings))
+    sums = naive.resample_sums(np.stack(list(columns.values()), axis=1).tolist(), 3, 200)
+    drawn = [metric.values(type(counts)(*map(np.array, row)))[metric.name] for row in sums]
+    found = metric.measure(u, v, settings)
+    assert (found["low"], found["high"]) == pytest.approx(np.percentile(drawn, [2.5, 97.5]))
+    assert found["low"] < found[metric.name] < found["high"]
 
 
 @pytest.mark.parametrize("metric", SCORE_METRICS, ids=lambda metric: metric.name)

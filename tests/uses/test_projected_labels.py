@@ -26,11 +26,6 @@ def columns(*rows, target=TARGET, pair=PAIR):
     return " ".join(labels), unplaced
 
 
-def test_a_name():
-    labels, unplaced = columns("gestern O", "hat O", "Angela B-PER", "Merkel I-PER", "gewonnen O")
-    assert (labels, unplaced) == ("B-PER I-PER O O", [])
-
-
 @pytest.mark.parametrize(
     ("labels", "wanted"),
     [

@@ -87,16 +87,6 @@ def test_it_is_one_of_their_aligners():
         assert callable(getattr(SilAligner, method))
 
 
-def test_their_symmetrization_takes_it(aligner):
-    pytest.importorskip("machine.translation.word_aligner", reason="needs sil-machine")
-    from machine.translation import SymmetrizedWordAligner
-
-    turned = SilAligner(fit_ibm1(Bitext.from_sentences(TARGET, SOURCE), iterations=10))
-    both = SymmetrizedWordAligner(aligner, turned)
-    assert str(both.align(["a", "d"], ["D", "A"])) == "0-1 1-0"
-    assert [str(each) for each in both.align_batch([(["a", "d"], ["D", "A"])])] == ["0-1 1-0"]
-
-
 def test_every_link_has_a_score(aligner):
     found = aligner.get_best_aligned_word_pairs(["b c", "a", "?"], ["A", "B"])
     assert [(each.source_index, each.target_index) for each in found] == [(0, 1), (1, 0)]
