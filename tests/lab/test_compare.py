@@ -6,7 +6,6 @@ import json
 import shutil
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from alignkit.errors import AlignkitError
@@ -200,25 +199,3 @@ def test_delta_is_compared_if_asked_for(runs, found):
     row = table.set_index(["u", "v"]).loc[("lstm.delta", "lstm.alpha")]
     assert row.agreement == agreement(network.score(valid, "delta"), network.score(valid, "alpha")).agreement
     assert not found.table.u.isin(["lstm.delta"]).any()
-
-
-def test_the_lexicon_of_heads_is_compared_if_asked_for(runs, lines, tmp_path, capsys):
-    from alignkit.neural.aligners import load_checkpoint
-    from alignkit.neural.settings import PRESETS
-    from alignkit.neural.training.run_directory import TranslationRun
-    from alignkit.neural.training.translation import train_translation
-    from alignkit.text.pairs import LinePairs
-
-    sizes = {"architecture": "transformer", "embedding": 16, "hidden": 16, "heads": 2, "layers": 1}
-    settings = PRESETS["small"].change(text={"tokens": "words"}, network=sizes, training={"epochs": 1})
-    texts = LinePairs(*(side[:60] for side in lines)), LinePairs(*(side[250:270] for side in lines))
-    train_translation(tmp_path / "run", *texts, settings, device="cpu")
-    call = ["compare", "--neural", str(tmp_path / "run"), "--also", "ov", "--device", "cpu", "-q"]
-    assert run_program([*call, "--json"]) == 0
-    table = pd.DataFrame(json.loads(capsys.readouterr().out)["agreement"])
-    network, valid = load_checkpoint(tmp_path / "run", "cpu"), TranslationRun(tmp_path / "run").valid
-    row = table.set_index(["u", "v"]).loc[("transformer.ov", "transformer.alpha")]
-    expected = agreement(network.score(valid, "ov"), network.score(valid, "alpha"))
-    assert row.agreement == pytest.approx(expected.agreement)
-    assert run_program([*call[:2], str(runs / "general"), *call[3:]]) == 2
-    assert "ov" in capsys.readouterr().err

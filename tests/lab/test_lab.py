@@ -249,13 +249,8 @@ def test_runs_without_checkpoints_give_what_they_can(folder, lines, tmp_path):
     for name, attention in (("learned", "general"), ("uniform", "uniform")):
         settings = settings_of(keep="best", steps=3, seed=5).change(network={"attention": attention})
         train_translation(tmp_path / name, LinePairs(*sides[0]), LinePairs(*sides[1]), settings, device="cpu")
-    found = lab(
-        folder / "general-0",
-        tmp_path / "learned",
-        tmp_path / "uniform",
-        LabSettings(),
-        device="cpu",
-    )
+    runs = folder / "general-0", tmp_path / "learned", tmp_path / "uniform"
+    found = lab(*runs, LabSettings(), device="cpu")
     assert list(zip(found.table.u, found.table.v, strict=True)) == PAPERS + OTHER + OURS
     assert found.table.xi_accuracy.isna().all()
     assert found.seeds is None
@@ -331,18 +326,10 @@ def test_one_command_trains_and_measures(lines, capsys, tmp_path):
             path = tmp_path / f"{name}.{language}"
             path.write_text("\n".join(side[part]) + "\n")
             texts.append(str(path))
-    arguments = ["lab", "--train", *texts[:2], "--valid", *texts[2:], "-o", str(tmp_path / "folder")]
-    arguments += [
-        "--preset",
-        "small",
-        "--set",
-        "text.tokens=words",
-        "--set",
-        "training.steps=12",
-        "--set",
-        "network.hidden=16",
-    ]
-    arguments += ["--device", "cpu", "--threads", "1", "--json", "--bleu"]
+    given = ("text.tokens=words", "training.steps=12", "network.hidden=16")
+    arguments = ["lab", "--train", *texts[:2], "--valid", *texts[2:], "-o", str(tmp_path / "folder"), "--json"]
+    arguments += ["--preset", "small", *(word for each in given for word in ("--set", each))]
+    arguments += ["--device", "cpu", "--threads", "1", "--bleu"]
     assert run_program(arguments) == 0
     captured = capsys.readouterr()
     assert sorted(path.name for path in (tmp_path / "folder").iterdir()) == ["general-0", "general-1", "uniform-0"]

@@ -303,10 +303,13 @@ def files(planted, tmp_path_factory):
     return folder
 
 
-def test_the_command_finds_them(files, capsys, tmp_path):
-    texts = [str(files / name) for name in ("a.npz", "s", "t")]
+@pytest.fixture
+def arguments(files):
+    return ["heads", *(str(files / name) for name in ("a.npz", "s", "t")), "--gold", str(files / "gold"), "-q"]
+
+
+def test_the_command_finds_them(arguments, capsys, tmp_path):
     config = tmp_path / "config.json"
-    arguments = ["heads", *texts, "--gold", str(files / "gold"), "--threads", "1"]
     assert run_program([*arguments, "--json", "--export", "ctranslate2", str(config)]) == 0
     found = json.loads(capsys.readouterr().out)
     first = {(row["layer"], row["head"], row["shift"]) for row in found["heads"][:2]}
@@ -383,14 +386,7 @@ def test_a_p_value_by_hand():
     assert adjusted_p(observed, draws[:0]).tolist() == [1, 1, 1]
 
 
-def test_other_text_ranks_alike(by_gold, files, capsys, tmp_path):
-    arguments = [
-        "heads",
-        *(str(files / name) for name in ("a.npz", "s", "t")),
-        "--gold",
-        str(files / "gold"),
-        "-q",
-    ]
+def test_other_text_ranks_alike(by_gold, arguments, capsys, tmp_path):
     assert run_program([*arguments, "--json"]) == 0
     (tmp_path / "de.json").write_text(capsys.readouterr().out)
     assert compare_rankings(by_gold, tmp_path / "de.json")["correlation"] == pytest.approx(1)
@@ -417,18 +413,11 @@ def test_other_text_ranks_alike(by_gold, files, capsys, tmp_path):
         assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_the_report_shows_the_heads(files, by_gold, capsys, tmp_path):
+def test_the_report_shows_the_heads(files, arguments, by_gold, capsys, tmp_path):
     """As a panel; the best head's scores are among the aligners, as in its file."""
     from alignkit.lab.report.build import build_report
     from alignkit.lab.report.page import build_page
 
-    arguments = [
-        "heads",
-        *(str(files / name) for name in ("a.npz", "s", "t")),
-        "--gold",
-        str(files / "gold"),
-        "-q",
-    ]
     assert run_program([*arguments, "--json"]) == 0
     (tmp_path / "heads.json").write_text(capsys.readouterr().out)
     text = [(files / side).read_text().splitlines() for side in "st"]

@@ -208,24 +208,6 @@ def test_compare_takes_scores_of_others(runs, lines, tmp_path, capsys, monkeypat
     assert "must be new" in capsys.readouterr().err
 
 
-def test_compare_takes_scores_of_its_own_tokens(runs, tmp_path, capsys):
-    """Our own attention, written to a file, agrees with itself on every token, EOS included."""
-    import json
-
-    from alignkit.neural.aligners import load_checkpoint
-    from alignkit.neural.training.run_directory import TranslationRun
-
-    valid = TranslationRun(runs / "one").valid
-    scores = load_checkpoint(runs / "one", "cpu").score(valid, "alpha")
-    assert isinstance(scores, Scores)
-    scores.save(tmp_path / "own.npz")
-    arguments = ["compare", "--neural", str(runs / "one"), "--device", "cpu", "--json"]
-    assert run_program([*arguments, "--scores", f"copy={tmp_path / 'own.npz'}"]) == 0
-    table = {(row["u"], row["v"]): row for row in json.loads(capsys.readouterr().out)["agreement"]}
-    row = table["copy.alpha", "lstm.alpha"]
-    assert (row["agreement"], row["rows"]) == (1, len(valid.target.tokens))
-
-
 def test_errors_by_class_are_of_words(runs, lines, tmp_path):
     """Subwords or not: the classes are those that `evaluate` finds for the same links between words."""
     from alignkit.lab.report.build import against_gold, build_report
