@@ -368,7 +368,7 @@ def test_without_a_network_only_what_is_here_is_looked_for(monkeypatch, folder):
 
     def noted(model, **options):
         asked.append(options)
-        return load(model, **options)
+        return load(model)
 
     monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", noted)
     monkeypatch.setattr(socket, "create_connection", nowhere)
@@ -378,10 +378,10 @@ def test_without_a_network_only_what_is_here_is_looked_for(monkeypatch, folder):
     )
     with pytest.raises(AlignkitError, match=problem):
         hugging_face.load_pretrained("org/no-such-model")
-    hugging_face.load_pretrained(folder)
+    hugging_face.load_pretrained(folder, source_language="deu_Latn", target_language="eng_Latn")
     monkeypatch.setattr(hugging_face, "getproxies", lambda: {"https": "a proxy"})
     assert hugging_face._answers("https://huggingface.co")  # as far as is known
-    assert asked == [{"local_files_only": True}, {}]
+    assert asked == [{"local_files_only": True}, {"src_lang": "deu_Latn", "tgt_lang": "eng_Latn"}]
 
 
 def test_without_transformers(monkeypatch, tmp_path):

