@@ -10,6 +10,7 @@ import pytest
 
 from alignkit.metrics.intervals import (
     SMALL,
+    adjusted_p,
     against_chance,
     bootstrap_mean,
     bootstrap_ratio,
@@ -38,8 +39,21 @@ def test_wilson_is_the_published_example():
 
 
 def test_against_chance():
-    cases = [(0.2, 0.3, 0.1), (0.1, 0.3, 0.1), (0.1, 0.3, 0.3), (0.1, 0.3, 0.31), (math.nan, 0.3, 0.1)]
-    assert [against_chance(*case) for case in cases] == ["above", "at", "at", "below", ""]
+    cases = [
+        (0.2, 0.3, 0.1),
+        (0.1, 0.3, 0.1),
+        (0.1, 0.3, 0.3),
+        (0.1, 0.3, 0.31),
+        (math.nan, 0.3, 0.1),
+        (0.1, 0.3, math.nan),
+    ]
+    assert [against_chance(*case) for case in cases] == ["above", "at", "at", "below", "", ""]
+
+
+def test_p_values_are_shares_of_resamples_with_as_large_a_gain_anywhere():
+    draws = np.array([[2.0, 2.0], [1.0, 2.0], [3.0, 2.0]])  # 1, 0 and 2 above the observed ones at most
+    assert adjusted_p(np.array([1.0, 2.0]), draws).tolist() == [3 / 4, 2 / 4]
+    assert adjusted_p(np.array([1.0, 2.0]), draws[:0]).tolist() == [1, 1]
 
 
 def test_difference_of_shares_is_the_published_example():
@@ -81,6 +95,12 @@ def test_one_value_has_no_interval():
 def test_resampled_sums_equal_the_naive_ones(seed):
     rows = np.random.default_rng(2).integers(0, 100, (13, 3))
     assert resampled_sums(rows, seed, 20).tolist() == naive.resample_sums(rows.tolist(), seed, 20)
+
+
+def test_the_bootstrap_of_a_mean_is_of_naive_resamples():
+    values = np.random.default_rng(3).normal(size=9)
+    means = [total / 9 for (total,) in naive.resample_sums(values[:, None].tolist(), 0, 2000)]
+    assert bootstrap_mean(values) == pytest.approx(np.percentile(means, [2.5, 97.5]))
 
 
 def test_ratios_without_a_bottom_are_left_out():

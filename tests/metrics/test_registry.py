@@ -102,7 +102,7 @@ def test_a_table_has_every_ordered_pair(metric):
 def test_the_main_metric_is_agreement():
     u, v = pair_of(SCORE_METRICS[0])
     table = compare({"a": u, "b": v}, settings=MetricSettings(percent=20, seed=3))
-    expected = agreement(u, v, 20, seed=3)
+    expected = agreement(u, v, 20, resamples=1000, seed=3)
     assert list(table.columns) == ["u", "v", "agreement", "chance", "low", "high", "rows", "ties"]
     assert dict(table.iloc[0].drop(["u", "v"])) == vars(expected)
 
