@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
@@ -10,6 +11,8 @@ from scipy.optimize import brentq
 from alignkit.errors import AlignkitError
 from alignkit.lab.experiments import Verdict
 from alignkit.lab.experiments import toy_classifier as experiment
+
+CLAIMED = ("0:0:0.5", "10:-10:0.5", "0:20:0.5")  #: starts that claims are about
 
 
 def state_at(start):
@@ -70,7 +73,10 @@ def test_every_claim_holds_at_the_quick_size(bounds):
     assert source["dp/dt at 0"]["10:-10:0.5"] == -20
     assert source["last loss"]["0:0:0.5"] == pytest.approx(-np.cosh(18**0.5) * np.sinh(18**0.5) / 2**0.5 / 2)
     courses = result.rows["courses"]
-    assert 100 < courses.groupby("start").size().max() <= 150
+    assert 90 < courses.groupby("start").size().max() < 140  # of 2000 steps, more of them early
+    assert table.drift.dropna().min() > 0
+    assert source.drift.min() > 0
+    assert result.claims[4].low < result.claims[4].high  # two step sizes
     assert courses.groupby("start").time.max().to_numpy() == pytest.approx(experiment.QUICK_TOY_CLASSIFIER.time)
 
 
@@ -111,8 +117,36 @@ def test_when_attention_turns():
     assert far[-1, 2] < -100
 
 
+def test_starts_of_the_claims_are_always_added():
+    settings = experiment.ToyClassifierSettings(("-1:3:0.5",), 3.0, ("0:1:0.9",), 2.0, 0.001)
+    table = experiment.run_toy_classifier(settings).table
+    assert table.start.tolist() == ["-1:3:0.5", *CLAIMED[:2], "0:1:0.9", *CLAIMED]
+    assert table.drift[:3].max() < 1e-11  # with steps of 0.001
+
+
+def test_claims_are_of_the_right_trajectories_and_ends():
+    """Planted ones, that of the smaller steps a little higher."""
+    fine = np.zeros((4, 3, 3))
+    fine[:, 2] = np.array([[0, 0, 0], [1, -2, 0.5], [1.5, -3, 0.1], [3, -1, 0.2]])  # a of each start
+    fine[:, :2, 1:] = [[10, 0], [-10, 20]]  # beta0 and beta1, none of the first
+    coarse = fine + np.array([0, 0, 0.01])[:, None]
+    solved = pd.DataFrame({"start": [CLAIMED[0]] * 3 + [CLAIMED[1]] * 2, "p": [0.5, 0.6, 0.9, 0.5, 0.1]})
+    rows = pd.DataFrame({"drift": [1e-9, 3e-9]})
+    found = list(experiment.toy_classifier_claims(solved, rows, list(CLAIMED), coarse, fine))
+    p, other = (1 / (1 + np.exp(-each[:, 2])) for each in (fine, coarse))
+    assert [found[i].value for i in (0, 1, 2)] == pytest.approx([0.1, -20, 3e-9])
+    pairs = [(each[2, 0] - each[1, 0], each[2, 1] - 0.5, each[3, 2] - 0.5) for each in (p, other)]
+    for claim, value, less in zip((found[3], found[4], found[6]), *pairs, strict=True):
+        width = abs(value - less)
+        assert (claim.value, claim.low, claim.high) == pytest.approx((value, value - width, value + width))
+    assert found[5].value == pytest.approx(np.log1p(np.exp(-10)))
+    a = fine[:, 2, [0, 2]]  # of the starts with beta0 = 0
+    assert found[7].value == pytest.approx(np.ptp(a + np.exp(a), axis=0).max())
+
+
 def test_bad_start():
     with pytest.raises(AlignkitError, match="beta0:beta1:p"):
         experiment.run_toy_classifier(experiment.ToyClassifierSettings(starts=("1:2",)))
-    with pytest.raises(AlignkitError, match="0 < p < 1"):
-        experiment.read_start("1:2:1.0")
+    for text in ("1:2:1.0", "1:2:0"):
+        with pytest.raises(AlignkitError, match="0 < p < 1"):
+            experiment.read_start(text)
