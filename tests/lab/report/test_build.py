@@ -76,6 +76,27 @@ def test_the_course_is_that_of_the_checkpoints(runs, report):
     assert {key: course[key] for key in log} == log
 
 
+def test_facts_of_the_text_and_the_runs(runs, report):
+    from alignkit.neural.training.run_directory import TranslationRun
+
+    facts = report.facts
+    assert facts["text"] == {
+        "pairs learned from": "120",
+        "pairs scored": "30",
+        "top of a row": "5 %",
+        "seed of the intervals": 0,
+    }
+    assert facts["IBM Model 1"] == {"iterations": 5, "NULL": False}
+    for name, called in (("one", "lstm"), ("even", "uniform")):
+        network = TranslationRun(runs / name).load(device="cpu")
+        own = facts[f"run {name}"]
+        assert (own["called here"], own["step"]) == (called, f"{network.step:,}")
+        assert own["valid.accuracy"] == f"{network.metrics['valid.accuracy']:.4g}"
+        assert own["network"]["hidden"] == 16
+    assert (report.title, report.specials, report.marked) == ("What attention learned", True, True)
+    assert (report.percent, report.seed, report.gold, report.words) == (5, 0, None, None)
+
+
 def test_steps_of_fixed_attention_are_known(runs, report):
     """The preset small fixes attention in its first three epochs: all of these runs' two."""
     from alignkit.neural.training.run_directory import TranslationRun

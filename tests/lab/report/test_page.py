@@ -205,6 +205,21 @@ def test_marks_of_subwords_are_told(marked, style):
     assert data["style"].lower() == style.lower()
 
 
+@pytest.mark.parametrize(
+    ("names", "pair"),
+    [
+        ("ibm1.alpha lstm.beta lstm.alpha ibm1.beta", ("lstm.alpha", "ibm1.beta")),
+        ("lstm.alpha lstm.beta ibm1.alpha", ("lstm.alpha", "ibm1.alpha")),
+        ("hmm.alpha lstm.beta x.alpha", ("x.alpha", "hmm.alpha")),
+        ("ibm1.alpha lstm.beta", ("ibm1.alpha", "lstm.beta")),
+        ("lstm.alpha", ("lstm.alpha", "lstm.alpha")),
+    ],
+)
+def test_the_pair_that_the_page_begins_with(report, names, pair):
+    sets = tuple(planted_set(name, report.sets[0].scores) for name in names.split())
+    assert replace(report, sets=sets).main_pair == pair
+
+
 def test_settings_are_flat():
     assert flat({"a": {"b": None, "c": True}, "d": 1.5}) == [("a.b", "null"), ("a.c", "true"), ("d", "1.5")]
 
