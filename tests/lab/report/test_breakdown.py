@@ -6,7 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from alignkit.lab.report.build import Report, against_gold, breakdown_table, frequency_bands, mass_table
+from alignkit.lab.report.build import (
+    ENDS,
+    Report,
+    against_gold,
+    breakdown_table,
+    frequency_bands,
+    length_bands,
+    mass_table,
+)
 from alignkit.lab.report.page import build_page
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.agreement import agreement_rows
@@ -49,6 +57,22 @@ def test_planted_bands():
     assert (rare.agreement, rare["rows"]) == (0, 2)
     assert list(part.loc["length"].index) == ["1\N{EN DASH}5", "6\N{EN DASH}10"]
     assert part.loc["length", "agreement"].tolist() == [0.5, 0.5]
+
+
+def test_ends_of_sentences_have_a_band_of_their_own():
+    """The favourites are <s>, a word that the text has four times, and </s>; six subwords are two words."""
+    bitext = Bitext.from_sentences(
+        [["<s>", "\u2581a", *"bcdef", "\u2581b", "</s>"]], [["\u2581x", "\u2581y", "</s>"]]
+    )
+    scores = Scores.from_matrices([np.eye(9)[[0, 1, 8]]])
+    counts = np.array([{"\u2581a": 4}.get(token, 100) for token in bitext.source.vocabulary])
+    report = Report("t", bitext, (planted_set("lstm.alpha", scores),), no_tables(), counts)
+    rows = agreement_rows(scores, scores)
+    for found, wanted in (
+        (frequency_bands(report, rows), [ENDS, "4\N{EN DASH}10", ENDS]),
+        (length_bands(report, rows), ["1\N{EN DASH}5"] * 3),
+    ):
+        assert [found[1][k] for k in found[0]] == wanted
 
 
 def test_intervals_are_those_of_whole_sentences():
