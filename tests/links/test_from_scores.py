@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alignkit.errors import AlignkitError
+from alignkit.links import from_scores
 from alignkit.links.from_scores import (
     best_links,
     links_above,
@@ -29,11 +30,12 @@ def test_best_links_take_the_first_maximum_unless_null_is_stronger():
             np.array([[0.2, 0.4, 0.4], [0.1, 0.1, 0.1], [0.0, 0.0, 0.0], [0.3, 0.1, 0.0]]),
             np.zeros((2, 0)),
             np.zeros((0, 2)),
-            np.array([[1.0]]),
+            np.array([[0.5]]),
         ]
     )
     # Row 1 lacks 0.7, row 2 is NULL's, row 3 lacks 0.6.
     assert as_lists(best_links(scores)) == [[(1, 0)], [], [], [(0, 0)]]
+    assert as_lists(best_links(scores, null=False)) == [[(0, 1), (0, 3), (1, 0)], [], [], [(0, 0)]]
 
 
 values = st.sampled_from([-1.0, 0.0, 0.1, 0.5, 0.7, 1.0])
@@ -94,9 +96,20 @@ def test_a_score_reaches_a_threshold_of_the_same_decimal_number(threshold):
 
 
 def test_scores_of_links_need_scores_of_the_same_pairs():
-    links, scores = Links.from_lists([[(1, 0)]]), Scores.from_matrices([np.ones((1, 1))])
-    for wrong in (scores, Scores.from_matrices([np.ones((1, 2))] * 2)):
-        with pytest.raises(AlignkitError, match="not of the same sentence pairs"):
-            scores_of_links(links, wrong)
-    assert scores_of_links(links, Scores.from_matrices([[[1, 0.5]]])).tolist() == [0.5]
-    assert scores_of_links(links, Scores.from_matrices([[[1], [0.5]]]), transposed=True).tolist() == [0.5]
+    for link in ((1, 0), (0, 1)):
+        for wrong in ([np.ones((1, 1))], [np.ones((2, 2))] * 2):
+            with pytest.raises(AlignkitError, match="not of the same sentence pairs"):
+                scores_of_links(Links.from_lists([[link]]), Scores.from_matrices(wrong))
+
+
+def test_scores_of_links_are_those_of_their_elements(monkeypatch):
+    """In blocks of one pair."""
+    blocks = from_scores.blocks_of_size
+    monkeypatch.setattr(from_scores, "blocks_of_size", lambda offsets, size: blocks(offsets, 1))
+    draw = np.random.default_rng(1)
+    matrices = [draw.random((T, L)).astype(np.float32) for T, L in ((2, 3), (0, 2), (4, 1), (1, 5))]
+    links = Links.from_lists([[(2, 1), (0, 0)], [], [(0, 3)], [(4, 0)]])
+    wanted = [matrices[m][t, s] for m, pairs in enumerate(links) for s, t in pairs.tolist()]
+    assert scores_of_links(links, Scores.from_matrices(matrices)).tolist() == wanted
+    turned = Scores.from_matrices([matrix.T for matrix in matrices])
+    assert scores_of_links(links, turned, transposed=True).tolist() == wanted

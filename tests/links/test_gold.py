@@ -82,14 +82,32 @@ def test_long_sentences_leave_it_as_it_is_but_say_so():
     assert "never occurs; if the file counts from 1, give --gold-base 1, in Python base=1" in found.warning
 
 
-def test_without_lengths_enough_lines_decide():
-    many = parse_gold("gold", [*["1-2 3-1"] * 10, ""])
-    assert many.base == 1
-    assert "index 0 occurs in none of 10 lines with links" in many.warning
-    assert as_lists(many.gold.sure)[0] == [(0, 1), (2, 0)]
-    few = parse_gold("gold", [*["1-2 3-1"] * 9, ""])
-    assert few.base == 0
-    assert "--gold-base 1" in few.warning
+@pytest.mark.parametrize(
+    ("lines", "base"),
+    [
+        (["1-1"] * 10, 1),
+        (["1-1"] * 9, 0),
+        (["2-2"] * 10, 0),  # of words 0, 1 and 2 on both sides, 20 positions: fewer than 10 zeros are expected
+        (["2-2"] * 15, 1),
+        (["1-1"] * 29 + ["40-40"], 1),  # by the mean of the lengths
+        (["9-9"] * 40, 0),
+    ],
+)
+def test_without_lengths_enough_lines_decide(lines, base):
+    found = parse_gold("gold", [*lines, ""], option="--hyp-base")
+    assert found.base == base
+    said = f"index 0 occurs in none of {len(lines)} lines with links" if base else "index 0 never occurs; if"
+    assert said in found.warning
+    assert f"--hyp-base {1 - base}" in found.warning
+    assert found.gold.possible[0].tolist() == [[int(lines[0][0]) - base] * 2]
+
+
+def test_possible_links_count_too_and_all_pairs_need_a_length():
+    found = parse_gold("gold", ["2-2", "0p1"], shapes=shapes((2, 2), (2, 2)))
+    assert (found.base, found.warning) == (0, None)
+    assert ", and line 2 has" in parse_gold("gold", ["1-1", "2-2"], shapes=shapes((5, 5), (2, 2))).warning
+    with pytest.raises(InputError, match="gold: has 2 lines, the text 1 pair"):
+        parse_gold("gold", ["1-1", "1-1"], shapes=shapes((1, 1)))
 
 
 @given(st.lists(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=4), max_size=20))
