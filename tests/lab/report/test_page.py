@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from alignkit.lab.report.build import Report, against_gold
-from alignkit.lab.report.page import build_page, encode_matrices, flat, hex_bits, page_data
+from alignkit.lab.report.page import build_page, encode_matrices, flat, hex_bits, learned, page_data
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from tests.lab.report.conftest import HOSTILE, make_report, no_tables, planted_set
@@ -220,6 +220,19 @@ def test_the_pair_that_the_page_begins_with(report, names, pair):
     assert replace(report, sets=sets).main_pair == pair
 
 
+def test_it_is_learned_half_way_from_chance_to_the_last_value():
+    points = [[0, 0.125], [10, 0.5], [20, 0.375], [30, 0.75]]
+    agreements = {"role": "agreement", "label": "x", "points": points}
+    performance = {"role": "performance", "label": "next words predicted correctly", "points": [[10, 0.25]]}
+    course = {"chance": 0.25, "series": [agreements, performance]}
+    assert learned(course) == {"step": 10, "last": 30, "accuracy": 0.25}
+    assert learned({**course, "series": [agreements]}) == {"step": 10, "last": 30, "accuracy": None}
+    assert learned({**course, "series": [{**agreements, "points": points[1:]}]})["step"] == 10
+    few = [{**agreements, "points": points[2:]}]
+    for other in (None, {**course, "chance": 0.75}, {**course, "chance": None}, {**course, "series": few}):
+        assert learned(other) is None
+
+
 def test_settings_are_flat():
     assert flat({"a": {"b": None, "c": True}, "d": 1.5}) == [("a.b", "null"), ("a.c", "true"), ("d", "1.5")]
 
@@ -234,4 +247,6 @@ def test_errors_by_class_are_on_the_page(report, page):
     ((_, _, classes),) = against_gold(report)
     one = next(row for row in classes.to_dict("records") if row["class"] == "one-to-one")
     assert f"<b>{100 * one['aer']:.0f}\N{NO-BREAK SPACE}%</b><small>{100 * one['precision']:.0f}" in page
-    assert "Errors by class" not in build_page(make_report(gold=None)).decode()
+    without = make_report(gold=None)
+    assert "Errors by class" not in build_page(without).decode()
+    assert (page_data(report, 0)["gold"], page_data(without, 0)["gold"]) == (True, False)
