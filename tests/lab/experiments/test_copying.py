@@ -84,7 +84,10 @@ def test_mixes_hold_the_heads_that_they_name():
         "one good": (1, 2, 3),
         "eight random": (0, 0, 3),
     }
-    assert len({id(each) for each in mixes["eight bad"]}) == 3  # none twice
+    found["good"].append(heads[19])
+    more = [multihead.choose_heads("one good", found, head, choose, 0, settings) for _ in range(8)]
+    assert all(len({id(each) for each in some}) == 3 for some in [mixes["eight bad"], *more])  # none twice
+    assert {id(some[-1]) for some in more} == {id(each) for each in found["good"]}
     assert numbers == [16, 17, 18]  # none of the candidates, and of the third network
 
 
@@ -114,6 +117,7 @@ def test_networks_differ_in_their_heads_only():
     for name, value in one.items():
         assert torch.equal(value, other[name]) == (name.split(".")[0] != "attention"), name
     assert torch.equal(one["attention.queries.0.weight"], heads[0][0].weight)
+    assert multihead.with_heads(start, heads).attention.queries[0] is not heads[0][0]
     assert torch.equal(other["attention.projections.0.weight"], heads[1][1].weight)
 
 
