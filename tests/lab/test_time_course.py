@@ -90,3 +90,7 @@ def test_several_kinds_of_one_network_are_compared_too(run):
     assert 0 < last["A(alpha(step), beta(step))"] <= 1
     assert "tau(alpha(step), beta(step))" in last.index
     assert [call[:2] for call in calls] == [(i + 1, len(run.checkpoints)) for i in range(len(run.checkpoints))]
+    assert "A(beta(step), alpha(step))" in last.index
+    settings = TimeCourseSettings(metrics=(AGREEMENT,), kinds=("alpha", "beta"), order="step", resamples=0)
+    one = set(time_course(run, run.valid, {}, settings, device="cpu").name)
+    assert not any("step" in name for name in one)  # only in both orders
