@@ -57,6 +57,7 @@ def test_characters_of_raw_text():
     assert render(whole, "offsets") == b"0:3-0:4 0:3-10:12 9:12-5:9\n\n0:1-1:2 2:3-1:2\n"
     first = json.loads(json_lines(whole).decode().splitlines()[0])
     assert first["src_offsets"] == [[0, 3], [4, 7], [9, 12]]
+    assert first["tgt_offsets"] == [[0, 4], [5, 9], [10, 12], [12, 13]]
     assert [first["src_offsets"][s] for s, _, _ in first["links"]] == [[0, 3], [0, 3], [9, 12]]
 
 

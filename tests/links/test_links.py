@@ -136,7 +136,8 @@ def test_other_formats_of_links_are_named(output_format, name):
     alignment = Alignment(Links.from_strings(["0-0"]), [["a"]], [["b"]], np.ones(1))
     lines = render(alignment, output_format).decode().splitlines()
     with pytest.raises(
-        InputError, match=f"x, line 1: .*, but this looks like {name}; `alignkit align --format pharaoh`"
+        InputError,
+        match=f"x, line 1: .*links look like .*, but this looks like {name}; `alignkit align --format pharaoh`",
     ):
         parse_links("x", lines)
 

@@ -104,8 +104,8 @@ def find_terms(
 
     Returns:
         a row for each term: source, target, count, log_likelihood (:func:`log_likelihood_ratios`), probability
-        (mean of the links, NaN without), line (from 1) of the first sentence pair with it, source_example,
-        target_example.
+        (mean of the links, NaN without), line (from 1) of the first sentence pair with it and its most frequent
+        links, source_example, target_example.
 
     Raises:
         AlignkitError: ``function_words`` is not a share.
