@@ -24,6 +24,9 @@ _FEW = 1 << 14
 # :func:`exact_sum` counts in parts of 2^-32; a sum of 2^31 numbers of this size does not overflow.
 _ONE, _LARGEST = 2.0**32, 2.0**30
 
+#: The numbers of some source and some target words, -1 for unknown ones.
+Ids = tuple[np.ndarray, np.ndarray]
+
 
 @dataclass(frozen=True, eq=False)
 class LexicalModel:
@@ -64,7 +67,7 @@ class LexicalModel:
         fit = f", log-likelihood {self.log_likelihood[-1]:.6g}" if self.log_likelihood else ""
         return f"{type(self).__name__}({sizes}{fit})"
 
-    def ids(self, bitext: Bitext) -> tuple[np.ndarray, np.ndarray]:
+    def ids(self, bitext: Bitext) -> Ids:
         """int32 each: the model's ids of a bitext's source words and of its target words, -1 if unknown."""
         check_bitext(bitext)
         return self.source.translate(bitext.source.vocabulary), self.target.translate(bitext.target.vocabulary)

@@ -377,6 +377,23 @@ def expect_block(low, high, text, links, directions, pool, options, space, likel
 
 
 @allocating_kernel
+def block_space(directions, most, size):
+    """:class:`BlockSpace` for sentence pairs of at most ``most`` tokens by side and ``size`` padded elements."""
+    forward, reverse = directions
+    parts = np.empty((5, size), np.float32)
+    return BlockSpace(
+        widen_transitions(forward.transition, forward.initial, forward.final, forward.null_probability, most),
+        widen_transitions(reverse.transition, reverse.initial, reverse.final, reverse.null_probability, most),
+        state_space(most),
+        state_space(most),
+        PairMatrices(parts[0], parts[1], parts[2], parts[3], parts[4]),
+        pass_space(most, size),
+        np.empty(most, np.uint32),
+        np.empty(size, np.uint32),
+    )
+
+
+@allocating_kernel
 def expect_links(low, high, text, links, directions, pool, options, likelihood, counts):
     """The E-step of sentence pairs low <= m < high: expected links, NULL's links, and counts of transitions.
 
@@ -394,20 +411,8 @@ def expect_links(low, high, text, links, directions, pool, options, likelihood, 
         the sum of the absolute changes of the expected links; 0 in the last E-step.
     """
     most, size = longest_pair(low, high, text)
-    forward, reverse = directions
     forward_counts, reverse_counts = counts
-    parts = np.empty((5, size), np.float32)
-    matrices = PairMatrices(parts[0], parts[1], parts[2], parts[3], parts[4])
-    space = BlockSpace(
-        widen_transitions(forward.transition, forward.initial, forward.final, forward.null_probability, most),
-        widen_transitions(reverse.transition, reverse.initial, reverse.final, reverse.null_probability, most),
-        state_space(most),
-        state_space(most),
-        matrices,
-        pass_space(most, size),
-        np.empty(most, np.uint32),
-        np.empty(size, np.uint32),
-    )
+    space = block_space(directions, most, size)
     change = expect_block(low, high, text, links, directions, pool, options, space, likelihood)
     fold_counts(space.forward[1], most, forward_counts)
     fold_counts(space.reverse[1], most, reverse_counts)

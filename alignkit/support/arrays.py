@@ -64,6 +64,15 @@ def places_of(parts: Ragged, chosen: np.ndarray) -> np.ndarray:
     return in_runs(starts, parts.offsets[1:][chosen] - starts)
 
 
+def values_of(values: np.ndarray, ids: np.ndarray, unknown: float = 0) -> np.ndarray:
+    """values[ids], and ``unknown`` where an id is -1; in time that does not depend on the number of values."""
+    import numpy as np
+
+    out, is_known = np.full((len(ids), *values.shape[1:]), unknown, values.dtype), ids >= 0
+    out[is_known] = values[ids[is_known]]
+    return out
+
+
 def equal_fields(self: Any, other: Any) -> bool:
     """Whether two dataclasses have the same fields, arrays included, to be used as ``__eq__``."""
     import numpy as np

@@ -12,18 +12,15 @@ from alignkit.aligner import Aligner
 from alignkit.classical.cooccurrence import HMM as MEMORY
 from alignkit.classical.cooccurrence import PairTable, check_memory, token_index
 from alignkit.classical.hmm.background import BackgroundModel
+from alignkit.classical.hmm.e_step import expect, text_arrays, uniform_direction
+from alignkit.classical.hmm.inference import share_of_repetition
 from alignkit.classical.hmm.model import (
     WIDTH,
     FittedHMM,
     HMMParameters,
-    expect,
     log_likelihoods,
     posteriors,
-    share_of_repetition,
-    text_arrays,
-    uniform_direction,
     unpack_hmm,
-    values_of,
 )
 from alignkit.classical.hmm.pseudo_counts import LevelRatios, PairCounts
 from alignkit.classical.hmm.settings import HMMOptions, HMMSettings
@@ -52,6 +49,7 @@ from alignkit.kernels.inverted_index import TableRows
 from alignkit.links.from_scores import best_links
 from alignkit.links.links import Links
 from alignkit.scores import Scores, flat_offsets
+from alignkit.support.arrays import values_of
 from alignkit.support.files import loaded, save_arrays
 from alignkit.support.settings import with_options
 from alignkit.support.stages import Stage
@@ -424,7 +422,7 @@ def fertility_factors(counts: np.ndarray, settings: HMMSettings) -> np.ndarray:
 def leave_one_out_share(bitext: Bitext) -> float:
     """The share of a link's own expectation that is taken out of the counts that judge it.
 
-    :func:`alignkit.classical.hmm.model.share_of_repetition` of the larger of both sides' ratios of types to
+    :func:`alignkit.classical.hmm.inference.share_of_repetition` of the larger of both sides' ratios of types to
     tokens, each pair counted once however often it is there.
     """
     weights, ratios = 1 / np.maximum(bitext.copies, 1), []

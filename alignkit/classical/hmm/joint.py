@@ -36,8 +36,9 @@ import numpy as np
 
 from alignkit.aligner import Aligner
 from alignkit.classical.cooccurrence import parse_size, show_size
-from alignkit.classical.hmm.background import LeaveOneOut, UnknownPairs
+from alignkit.classical.hmm.background import BackgroundModel
 from alignkit.classical.hmm.hmm import HMMEstimation, estimate
+from alignkit.classical.hmm.inference import Inference
 from alignkit.classical.hmm.link_probabilities import (
     Attachment,
     PhraseEdges,
@@ -48,9 +49,7 @@ from alignkit.classical.hmm.link_probabilities import (
 from alignkit.classical.hmm.model import (
     FittedCounts,
     FittedHMM,
-    last_links,
     log_likelihoods,
-    pair_probabilities,
     unpack_hmm,
 )
 from alignkit.classical.hmm.settings import (
@@ -151,14 +150,9 @@ class BidirectionalHMM(FittedHMM):
         return OpinionPool(self.share, 1 - self.share, is_logarithmic=True)
 
     @cached_property
-    def unknown_pairs(self) -> UnknownPairs:
-        """Emissions of pairs of words that it does not know."""
-        return UnknownPairs(self, self.counts)
-
-    @cached_property
-    def leave_one_out(self) -> LeaveOneOut:
-        """Judges sentence pairs of its own text by the others."""
-        return LeaveOneOut(self, self.counts)
+    def inference_with_counts(self) -> Inference:
+        """Links texts; pairs of words that it does not know are judged by what it knows of others."""
+        return Inference(self, BackgroundModel(self, self.counts, JOINT_SETTINGS))
 
     def log_odds(self, bitext: Bitext, threads: int | None = None, are_words: bool = True) -> Scores:
         """(T, L) of M pairs: the mean of the log-odds of both directions' posteriors, NO_LINK where there are none
@@ -170,19 +164,11 @@ class BidirectionalHMM(FittedHMM):
             are_words: True if its units are words, so that pairs of the model's own text are told from others: of
                 subwords, all pairs soon have met.
         """
-        ids, threads = self.ids(bitext), thread_count(threads)
-        probabilities, is_new = pair_probabilities(bitext, self, ids, self.pool, threads, compare_spelling=False)
-        if are_words:
-            self.leave_one_out.take_out(bitext, ids, is_new, probabilities, threads)
-        self.unknown_pairs.add(bitext, ids, is_new, probabilities, threads)
-        return last_links(bitext, self, ids, self.pool, probabilities, threads)[0]
+        return self.inference_with_counts.links(bitext, self.pool, thread_count(threads), are_words)[0]
 
     def expected_links(self, bitext: Bitext, threads: int | None = None) -> Scores:
         """(T, L) of M pairs: the mean of both directions' posteriors, as the estimation counts them."""
-        ids, threads = self.ids(bitext), thread_count(threads)
-        probabilities, is_new = pair_probabilities(bitext, self, ids, BOTH, threads, compare_spelling=False)
-        self.unknown_pairs.add(bitext, ids, is_new, probabilities, threads)
-        links = last_links(bitext, self, ids, BOTH, probabilities, threads)[0]
+        links = self.inference_with_counts.links(bitext, BOTH, thread_count(threads))[0]
         np.clip(links.values, 0, 1, out=links.values)
         return links
 

@@ -20,7 +20,6 @@ from typing import Self
 
 import numpy as np
 
-from alignkit.classical.hmm.model import values_of
 from alignkit.classical.hmm.settings import JOINT_THRESHOLD
 from alignkit.classical.hmm.spelling import are_words, is_word
 from alignkit.embeddings.levels import LEVELS, STEP
@@ -35,7 +34,7 @@ from alignkit.kernels.link_probabilities import (
     judge_matrices,
 )
 from alignkit.scores import Scores
-from alignkit.support.arrays import offsets_of
+from alignkit.support.arrays import offsets_of, values_of
 from alignkit.support.threads import blocks, run_blocks, thread_count
 from alignkit.text.bitext import Bitext, Corpus
 

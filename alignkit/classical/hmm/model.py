@@ -1,49 +1,26 @@
-"""Hidden Markov models of word alignment: their parameters, the E-step over a text, and posteriors of new text."""
+"""Hidden Markov models of word alignment: their parameters, and posteriors of new text."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from functools import cached_property, reduce
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from alignkit.classical.hmm.spelling import spelling_of_new_pairs
-from alignkit.classical.lexical_model import LexicalModel, read_parts, table_values
-from alignkit.kernels.expected_links import NO_PLACES
-from alignkit.kernels.forward_backward import TransitionCounts
-from alignkit.kernels.hmm_e_step import (
-    BOTH,
-    DirectionArrays,
-    EStepOptions,
-    LinkArrays,
-    OpinionPool,
-    TextArrays,
-    expect_links,
-)
-from alignkit.kernels.hmm_m_step import fill_floor
-from alignkit.kernels.translation_table import UNSEEN
-from alignkit.scores import Scores, flat_offsets, tokens_of_elements
+from alignkit.classical.hmm.inference import Inference
+from alignkit.classical.lexical_model import LexicalModel, read_parts
+from alignkit.kernels.hmm_e_step import OpinionPool
+from alignkit.scores import Scores
 from alignkit.support.arrays import brief_repr
 from alignkit.support.files import Fields, Record
-from alignkit.support.threads import blocks, run_blocks, thread_count
+from alignkit.support.threads import thread_count
 from alignkit.text.bitext import Bitext
 
 #: W: jumps and first positions beyond it share a weight.
 WIDTH = 100
 LARGEST_WEIGHT = 1e6  #: of a jump or first position: sums of such numbers are finite in float32
 _MOST_LINKS = 1e15  # more than any text has, and far from what 32 bits hold
-# The number of blocks that the text is cut into, whatever the number of threads: counts are summed block by block.
-BLOCKS = 64
-# In larger texts, transitions are counted in every nth pair, at least so many: they are few numbers.
-COUNTED_PAIRS = 40_000
-# Fertility needs the links of the other words: they are found without it first, and then this many times with it.
-ROUNDS = 2
-#: A text with this share of types among its tokens, or a higher one, hardly repeats any word.
-UNREPEATED, STEEPNESS = 0.75, 4
-
-#: The numbers of some source and some target words, -1 for unknown ones.
-Ids = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,9 +138,10 @@ class FittedHMM(LexicalModel):
         """The parameters of each direction."""
         return (self.forward,) if self.reverse is None else (self.forward, self.reverse)
 
-    def running(self, pool: OpinionPool) -> tuple[HMMParameters | None, HMMParameters | None]:
-        """The parameters of the forward and the reverse direction; None: it has weight 0."""
-        return self.forward if pool.forward > 0 else None, self.reverse if pool.reverse > 0 else None
+    @cached_property
+    def inference(self) -> Inference:
+        """Links texts; pairs of words that it does not know are equally likely, but for their spelling."""
+        return Inference(self)
 
     @cached_property
     def plain(self) -> FittedHMM:
@@ -219,100 +197,6 @@ def unpack_hmm(arrays: Fields, header: Record, directions: int) -> dict[str, Any
     return attributes
 
 
-def values_of(values: np.ndarray, ids: np.ndarray, unknown: float = 0) -> np.ndarray:
-    """values[ids], and ``unknown`` where an id is -1; in time that does not depend on the number of values."""
-    out, is_known = np.full((len(ids), *values.shape[1:]), unknown, values.dtype), ids >= 0
-    out[is_known] = values[ids[is_known]]
-    return out
-
-
-def share_of_repetition(ratio: float) -> float:
-    """The share of a link's own expectation that is taken out of the counts that judge it.
-
-    In a text with this number r of types for each token it is 1 - (r / 0.75)^4, at least 0. In a text of a few
-    sentences nearly every link is the only evidence for itself: without it, nothing is left to choose by.
-    """
-    return max(0.0, 1 - (ratio / UNREPEATED) ** STEEPNESS)
-
-
-def text_arrays(bitext: Bitext, copies: np.ndarray | None = None) -> TextArrays:
-    """A text as the kernels take it; copies float32 (M,), how often each pair is there: once by default."""
-    copies = np.ones(len(bitext), np.float32) if copies is None else copies
-    source, target = bitext.source, bitext.target
-    return TextArrays(source.tokens, source.offsets, target.tokens, target.offsets, copies)
-
-
-def uniform_direction(states: int, emitted: int, tokens: int, null_probability: float) -> DirectionArrays:
-    """A direction without transitions or fertility, which emits this number of tokens, and whose emissions are
-    uniform: counts of 1, divided by the number of words that there are."""
-    return DirectionArrays(
-        totals=np.full(states, max(emitted, 1), np.float32),
-        null=np.ones(emitted, np.float32),
-        null_total=float(max(emitted, 1)),
-        null_links=np.zeros(tokens, np.float32),
-        fertility=np.ones((states, 1), np.float32),
-        transition=np.empty(0, np.float32),
-        initial=np.empty(0, np.float32),
-        final=np.empty(0, np.float32),
-        null_probability=null_probability,
-        leave_one_out=0.0,
-    )
-
-
-class Expectation(NamedTuple):
-    """What an E-step finds beside the links."""
-
-    likelihood: np.ndarray  # float64 (M,), the log-likelihood of each pair, summed over the directions that ran
-    transitions: list[TransitionCounts]  # expected counts of the forward and the reverse direction
-    change: float  # the sum of the absolute changes of the links
-
-
-def expect(
-    bitext: Bitext,
-    links: LinkArrays,
-    directions: tuple[DirectionArrays, DirectionArrays],
-    pool: OpinionPool,
-    threads: int,
-    copies: np.ndarray | None = None,
-    is_last: bool = False,
-    least_own: float = 0.0,
-) -> Expectation:
-    """The E-step: the forward-backward algorithm in both directions of every pair.
-
-    The links of ``links``, and NULL's of the directions, are overwritten.
-
-    Args:
-        bitext: M pairs.
-        pool: of both directions' posteriors, which makes the links.
-        threads: how many to use; no result depends on it.
-        copies: of :func:`text_arrays`.
-        is_last, least_own: of :class:`alignkit.kernels.hmm_e_step.EStepOptions`.
-    """
-    text, likelihood = text_arrays(bitext, copies), np.zeros(len(bitext), np.float64)
-    options = EStepOptions(is_last, least_own, max(1, len(bitext) // COUNTED_PAIRS))
-    source, target = bitext.source.lengths, bitext.target.lengths
-    ranges = blocks(source * target * (source + target), BLOCKS) or [(0, 0)]
-    counts = {
-        span: tuple(
-            TransitionCounts(*(np.zeros(len(of)) for of in 2 * [each.transition] + 4 * [each.initial]))
-            for each in directions
-        )
-        for span in ranges
-    }
-    changes = run_blocks(
-        lambda low, high: expect_links(
-            low, high, text, links, directions, pool, options, likelihood, counts[low, high]
-        ),
-        ranges,
-        threads,
-    )
-    transitions = [
-        TransitionCounts(*(reduce(np.add, numbers) for numbers in zip(*each, strict=True)))
-        for each in zip(*counts.values(), strict=True)
-    ]
-    return Expectation(likelihood, transitions, float(sum(changes)))
-
-
 def posteriors(
     bitext: Bitext, model: FittedHMM, pool: OpinionPool, threads: int | None
 ) -> tuple[Scores, np.ndarray]:
@@ -327,9 +211,7 @@ def posteriors(
             Fertility is judged by the mean of both.
         threads: all there are by default; no result depends on it.
     """
-    ids, threads = model.ids(bitext), thread_count(threads)
-    probabilities, _ = pair_probabilities(bitext, model, ids, pool, threads)
-    links, likelihood = last_links(bitext, model, ids, pool, probabilities, threads)
+    links, likelihood = model.inference.links(bitext, pool, thread_count(threads))
     np.clip(links.values, 0, 1, out=links.values)
     return links, likelihood
 
@@ -341,90 +223,3 @@ def log_likelihoods(bitext: Bitext, model: FittedHMM, pool: OpinionPool, threads
     the model has never seen together more than is left for them: neither makes a distribution over sentences.
     """
     return posteriors(bitext, model.plain, pool, threads)[1]
-
-
-def pair_probabilities(
-    bitext: Bitext, model: FittedHMM, ids: Ids, pool: OpinionPool, threads: int, compare_spelling: bool = True
-) -> tuple[np.ndarray, np.ndarray]:
-    """The emissions of every element of the (T, L) matrices of M pairs.
-
-    Args:
-        bitext: the text.
-        model: with one direction or both; ids: those of the text's words in it.
-        pool: a direction of weight 0 is left out.
-        threads: how many to use; no result depends on it.
-        compare_spelling: whether new pairs that are spelled alike are likelier, if the model was so fitted.
-
-    Returns:
-        (float32 (P, 3), of which columns 1 and 2 are p(y|x) and p(x|y); bool (P,), the elements whose pair of
-        words the model does not know).
-    """
-    offsets, text = flat_offsets(bitext.shapes), text_arrays(bitext)
-    probabilities, alike = np.zeros((offsets[-1], 3), np.float32), None
-    is_new = np.zeros(offsets[-1], bool)
-    for side, direction in enumerate(model.running(pool)):
-        if direction is None:
-            continue
-        values = table_values(model.table.with_values(direction.emission), bitext, *ids, threads)
-        is_new = values == 0
-        if compare_spelling and direction.emission_alike.any():
-            alike = spelling_of_new_pairs(bitext, is_new, threads) if alike is None else alike
-            places = np.flatnonzero(alike > 0)
-            words = ids[side][tokens_of_elements(bitext, places)[side]]
-            values[places] = alike[places] * direction.emission_alike[words]
-        # p(y|x) is at least the floor of x; an unknown x may be anything.
-        floor = np.maximum(values_of(direction.emission_floor, ids[side]), np.float32(UNSEEN))
-        uniform = np.float32(1 / max(len(direction.null), 1))
-        floor = np.where(ids[side] >= 0, floor, uniform).astype(np.float32)
-        floors = floor[(bitext.target if side else bitext.source).tokens]
-        raised = text, floors, bool(side), offsets, values
-        run_blocks(
-            lambda *span, raised=raised: fill_floor(*span, *raised), blocks(np.diff(offsets), threads), threads
-        )
-        probabilities[:, 1 + side] = values
-    return probabilities, is_new
-
-
-def last_links(
-    bitext: Bitext, model: FittedHMM, ids: Ids, pool: OpinionPool, probabilities: np.ndarray, threads: int
-) -> tuple[Scores, np.ndarray]:
-    """The links, and float64 (M,) log-likelihoods, that the last of some E-steps finds.
-
-    Args:
-        bitext: M pairs.
-        model, ids, pool, threads: as of :func:`pair_probabilities`.
-        probabilities: as :func:`pair_probabilities` returns them.
-    """
-    running = model.running(pool)
-    rounds = 1 + ROUNDS * any(each is not None and each.fertility.shape[1] > 1 for each in running)
-    directions = []
-    for side, parameters in enumerate(running):
-        states, emitted = ids[side], ids[1 - side]
-        tokens = len((bitext.source if side else bitext.target).tokens)
-        direction = uniform_direction(len(states), len(emitted), tokens, 0.5)
-        if parameters is not None:
-            direction = direction._replace(
-                totals=np.ones(len(states), np.float32),
-                null=np.maximum(values_of(parameters.null, emitted), np.float32(UNSEEN)),
-                null_total=1.0,
-                transition=parameters.transition,
-                initial=parameters.initial,
-                final=parameters.final,
-                null_probability=parameters.null_probability,
-            )
-        directions.append(direction)
-    # Every element is a word pair of its own, whose pseudo-counts are its probabilities.
-    offsets = flat_offsets(bitext.shapes)
-    links = LinkArrays(offsets, NO_PLACES, probabilities, np.zeros(offsets[-1], np.uint32))
-    mean = pool if None in running else BOTH
-    for i in range(rounds):
-        if i == 1:
-            directions = [
-                each if own is None else each._replace(fertility=values_of(own.fertility, states, unknown=1))
-                for each, own, states in zip(directions, running, ids, strict=True)
-            ]
-        is_last = i == rounds - 1
-        used = pool if is_last else mean
-        forward, reverse = directions
-        likelihood = expect(bitext, links, (forward, reverse), used, threads, is_last=is_last).likelihood
-    return Scores(links.elements.view(np.float32), links.offsets, bitext.shapes), likelihood

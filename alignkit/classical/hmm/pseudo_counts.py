@@ -7,10 +7,11 @@ import numpy as np
 
 from alignkit.classical.cooccurrence import IndexedBitext
 from alignkit.classical.hmm.background import BackgroundModel, BackgroundPairs
-from alignkit.classical.hmm.model import Ids, text_arrays
+from alignkit.classical.hmm.e_step import text_arrays
 from alignkit.classical.hmm.settings import HMMSettings
 from alignkit.classical.hmm.spelling import MOST_PAIRS, Transliteration, are_words, letters_of, spelling_counts
 from alignkit.classical.hmm.word_classes import BackOff, affix_classes
+from alignkit.classical.lexical_model import Ids
 from alignkit.classical.priors import LexiconPrior
 from alignkit.embeddings.levels import LEVELS, STEP, UNKNOWN
 from alignkit.kernels.expected_links import UNIT, add_by_level, count_pairs

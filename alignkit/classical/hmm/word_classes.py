@@ -10,11 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from alignkit.classical.cooccurrence import PairTable
-from alignkit.classical.hmm.model import Ids, values_of
-from alignkit.classical.lexical_model import row_spans
+from alignkit.classical.lexical_model import Ids, row_spans
 from alignkit.kernels.hmm_m_step import NO_BACKGROUND, BackgroundClasses, BackOffClasses, add_back_off
 from alignkit.kernels.inverted_index import TableRows
-from alignkit.support.arrays import offsets_of
+from alignkit.support.arrays import offsets_of, values_of
 from alignkit.support.threads import blocks, run_blocks
 from alignkit.text.vocabulary import Vocabulary
 
@@ -117,7 +116,7 @@ class ClassCounts:
     ) -> None:
         self.affix, self.word_totals = affix, totals
         self.ids: tuple[dict[str, int], dict[str, int]] = {}, {}
-        source, target = (
+        source, target = self.of = tuple(
             np.fromiter((ids.setdefault(word[affix], len(ids)) for word in words), np.int64, len(words))
             for ids, words in zip(self.ids, vocabularies, strict=True)
         )

@@ -1,0 +1,254 @@
+"""Links of a text by a fitted model: what it knows of pairs of words, and what it makes of those that it has never
+seen, and of sentence pairs that it has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from alignkit.classical.hmm.e_step import pair_blocks, text_arrays, uniform_direction
+from alignkit.classical.hmm.settings import JOINT_SETTINGS
+from alignkit.classical.hmm.spelling import (
+    IMBALANCE,
+    LEAST_RATIO,
+    RARE,
+    SHORTEST_WORD,
+    UNSURE,
+    chances_of,
+    learned_edits,
+    letters_of,
+    plain_words,
+)
+from alignkit.classical.hmm.word_classes import FEW
+from alignkit.kernels import inference as kernels
+from alignkit.kernels.expected_links import NO_PLACES
+from alignkit.kernels.hmm_e_step import BOTH, DirectionArrays, LinkArrays, OpinionPool, TextArrays
+from alignkit.kernels.inference import ClassTable, NewPairs, PairTable, Spellings, Words
+from alignkit.kernels.spelling import Edits, Letters, SpelledWords
+from alignkit.kernels.translation_table import UNSEEN
+from alignkit.scores import Scores, flat_offsets
+from alignkit.support.arrays import offsets_of
+from alignkit.support.threads import run_blocks
+from alignkit.text.bitext import Bitext
+
+if TYPE_CHECKING:
+    from alignkit.classical.hmm.background import BackgroundModel
+    from alignkit.classical.hmm.model import FittedHMM
+
+# Fertility needs the links of the other words: they are found without it first, and then this many times with it.
+ROUNDS = 2
+#: A text with this share of types among its tokens, or a higher one, hardly repeats any word.
+UNREPEATED, STEEPNESS = 0.75, 4
+#: Models of more letters are those of Chinese and the like, whose words are short; pairs of letters would be many.
+MOST_LETTERS = 1000
+NO_LETTERS = Letters(np.empty(0, np.int32), np.zeros(1, np.int64))
+NO_SPELLINGS = Spellings(Edits(np.empty((0, 0)), np.empty(0), np.empty(0)), np.empty((2, 0)))
+NO_CLASSES = ClassTable(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
+BLANK = LinkArrays(np.zeros(2, np.int64), NO_PLACES, np.empty((0, 3), np.float32), np.empty(0, np.uint32))
+
+
+class Inference:
+    """A fitted model that is ready to link texts.
+
+    Pairs of words that never met in its text get what a fit with :data:`.settings.JOINT_SETTINGS` would give them,
+    if ``background`` is given: a pseudo-count of all pairs, that of their spelling if the model was fitted with
+    such, and that of the other pairs of the same classes (:class:`alignkit.classical.hmm.word_classes.BackOff`).
+    p(y|x) is their sum divided by the count of x and 1. A model that was fitted with other pseudo-counts, or
+    without, gets these too: with none, words that it does not know could not be linked. Else such pairs are
+    equally likely, but for their spelling.
+
+    Sentence pairs of the model's own text are judged by the counts of the others, if that is asked for. In the fit
+    a link is judged by the counts of other places (:func:`alignkit.kernels.hmm_e_step.emissions`). A fitted model
+    that links the same text again would find a pair's own links among its counts, and rare words would confirm
+    whatever they were linked to. So at most one link of each word pair, which is its own, is taken out.
+
+    Args:
+        model: fitted.
+        background: of a model of both directions, its counts.
+    """
+
+    def __init__(self, model: FittedHMM, background: BackgroundModel | None = None) -> None:
+        self.model, self.background, table = model, background, model.table
+        counts = table.values if background is None else background.pairs
+        emissions = model.directions[0].emission, model.directions[-1].emission
+        self.table = PairTable(table.offsets, table.columns, *emissions, counts)
+        self.own, self.is_learned = 0.0, False
+        self.alphabet: dict[str, int] = {}
+        self.letters, self.spellings = (NO_LETTERS, NO_LETTERS), NO_SPELLINGS
+        if model.is_spelled:
+            self._learn_letters()
+        self.classes = NO_CLASSES
+        self._classes_of_words = [np.empty((0, size), np.int32) for size in table.shape]
+        self._class_totals, self._first_classes = (np.zeros(1), np.zeros(1)), (np.zeros(1, np.int64),) * 2
+        if background is not None:
+            self._count_classes(background)
+            self.own = self._repetition(background)
+        self.directions = [self._direction(side) for side in range(len(model.directions))]
+
+    def _learn_letters(self) -> None:
+        """The letters of the model's words, and, of those of both sides, which correspond in its links: as
+        :class:`alignkit.classical.hmm.spelling.Transliteration` does while a model is fitted, but of any size of
+        its text, for what is new is rare."""
+        source, target, alphabet = letters_of(self.model.source, self.model.target)
+        self.letters, self.alphabet = (source, target), {chr(c): n for n, c in enumerate(alphabet.tolist())}
+        links = None if self.background is None else self.background.pairs
+        if links is None or not len(links) or len(alphabet) > MOST_LETTERS:
+            return
+        chances = chances_of(source, target, len(alphabet) + 1)  # the last letter is any other
+        table, totals = self.model.table, self.background.totals
+        edits = learned_edits(table.rows, table.columns, links, totals, SpelledWords(source, target, chances))
+        self.spellings, self.is_learned = Spellings(edits, chances), True
+
+    def _count_classes(self, background: BackgroundModel) -> None:
+        """The counts of all kinds of classes in one table, numbered one kind after the other."""
+        kinds, sides = background.classes, (0, 1)
+        self._first_classes = tuple(offsets_of([len(kind.ids[side]) for kind in kinds]) for side in sides)
+        rows, columns, counts = [], [], []
+        for kind, first in zip(kinds, self._first_classes[1], strict=False):
+            rows.append(np.diff(kind.table.offsets))
+            columns.append(kind.table.columns + np.int32(first))
+            counts.append(kind.table.values)
+        self.classes = ClassTable(
+            offsets_of(np.concatenate(rows)), np.concatenate(columns), np.concatenate(counts)
+        )
+        self._classes_of_words = [
+            np.stack([kind.of[side] + first for kind, first in zip(kinds, firsts, strict=False)]).astype(np.int32)
+            for side, firsts in zip(sides, self._first_classes, strict=True)
+        ]
+        self._class_totals = tuple(
+            np.concatenate([*(kind.totals[side] for kind in kinds), np.zeros(1)]) for side in sides
+        )
+
+    def _repetition(self, background: BackgroundModel) -> float:
+        """The share of a pair's own link that is taken out; without pseudo-counts, counts are kept whole."""
+        links = float(background.pairs.sum(dtype=np.float64))
+        tokens = (links + background.null_totals[1], links + background.null_totals[0])
+        ratios = [types / max(number, 1.0) for types, number in zip(self.model.table.shape, tokens, strict=True)]
+        return share_of_repetition(max(ratios)) if self.model.forward.emission_floor.any() else 0.0
+
+    def _direction(self, side: int) -> DirectionArrays:
+        """The parameters of a direction; its arrays by word have one more element, for new words."""
+        own = self.model.directions[side]
+        states, emitted = len(own.emission_floor) + 1, len(own.null) + 1
+        return uniform_direction(states, emitted, 0, own.null_probability)._replace(
+            totals=np.ones(states, np.float32),
+            null=np.maximum(np.append(own.null, np.float32(0)), np.float32(UNSEEN)),
+            null_total=1.0,
+            fertility=np.concatenate([own.fertility, np.ones((1, own.fertility.shape[1]), np.float32)]),
+            transition=own.transition,
+            initial=own.initial,
+            final=own.final,
+        )
+
+    def links(
+        self, bitext: Bitext, pool: OpinionPool, threads: int, without_own: bool = False
+    ) -> tuple[Scores, np.ndarray]:
+        """What both directions say of the links (T, L) of M pairs, put together, and the log-likelihood of each,
+        float64 (M,).
+
+        Args:
+            bitext: M pairs.
+            pool: of both directions' posteriors; the log-likelihoods of two are added. Fertility is judged by the
+                mean of both.
+            threads: how many to use; no result depends on it.
+            without_own: judge pairs of the model's own text by the counts of the others.
+        """
+        text, model, letters = self._text(bitext)
+        shapes, offsets = bitext.shapes, flat_offsets(bitext.shapes)
+        links, likelihood = np.empty(offsets[-1], np.float32), np.zeros(len(bitext))
+        sizes, full = self.model.table.shape, []
+        for side, weight in enumerate((pool.forward, pool.reverse)):
+            states, emitted = sizes[side] + 1, sizes[1 - side] + 1
+            full.append(self.directions[side] if weight > 0 else uniform_direction(states, emitted, 0, 0.5))
+        plain = [each._replace(fertility=np.ones((len(each.totals), 1), np.float32)) for each in full]
+        has_fertility = any(each.fertility.shape[1] > 1 for each in full)
+        rounds = (tuple(plain), *(tuple(full),) * ROUNDS) if has_fertility else (tuple(plain),)
+        pools = BOTH if pool.forward > 0 and pool.reverse > 0 else pool, pool
+        new = self._new_pairs(without_own)
+        run_blocks(
+            lambda low, high: kernels.find_links(
+                low, high, text, offsets, model, new, letters, rounds, pools, BLANK, links, likelihood
+            ),
+            pair_blocks(bitext),
+            threads,
+        )
+        return Scores(links, offsets, shapes), likelihood
+
+    def emissions(self, bitext: Bitext, threads: int, without_own: bool = False) -> np.ndarray:
+        """float32 (P, 2): p(y|x) and p(x|y) of every element of the (T, L) matrices of M pairs; arguments of
+        :meth:`links`."""
+        text, model, letters = self._text(bitext)
+        offsets, new = flat_offsets(bitext.shapes), self._new_pairs(without_own)
+        emissions = np.empty((offsets[-1], 3), np.float32)
+        run_blocks(
+            lambda low, high: kernels.find_emissions(low, high, text, offsets, model, new, letters, emissions),
+            pair_blocks(bitext),
+            threads,
+        )
+        return emissions[:, 1:]
+
+    def _new_pairs(self, without_own: bool) -> NewPairs:
+        background, settings = self.background, JOINT_SETTINGS
+        return NewPairs(
+            has_counts=background is not None,
+            is_spelled=self.model.is_spelled,
+            is_learned=self.is_learned,
+            dirichlet=settings.dirichlet,
+            spelling=settings.spelling,
+            back_off=settings.back_off / max(len(self._classes_of_words[0]), 1),
+            few=FEW,
+            own=self.own if without_own else 0.0,
+            letters=len(self.alphabet) + 1,
+            rare=RARE,
+            imbalance=IMBALANCE,
+            shortest=SHORTEST_WORD,
+            least_ratio=LEAST_RATIO,
+            unsure=UNSURE,
+        )
+
+    def _text(self, bitext: Bitext) -> tuple[TextArrays, tuple[object, ...], int]:
+        """A text in the model's numbers of words; what the model knows of them; and the number of letters."""
+        sides, alphabet, tokens, words = (bitext.source, bitext.target), self.alphabet.copy(), [], []
+        for side, (corpus, ids) in enumerate(zip(sides, self.model.ids(bitext), strict=True)):
+            new = np.flatnonzero(ids < 0)
+            ids[new] = self.model.table.shape[side] + np.arange(len(new), dtype=np.int32)
+            tokens.append(ids[corpus.tokens])
+            words.append(self._words(side, [corpus.vocabulary[i] for i in new.tolist()], alphabet))
+        text = text_arrays(bitext)._replace(x=tokens[0], y=tokens[1])
+        return text, (self.table, *words, self.classes, self.spellings), len(alphabet)
+
+    def _words(self, side: int, new: list[str], alphabet: dict[str, int]) -> Words:
+        """The model's words of a side, and new ones, whose letters are added to the alphabet."""
+        model, background, size = self.model, self.background, self.model.table.shape[side]
+        floor, alike = np.zeros(size + 1, np.float32), np.zeros(size + 1, np.float32)
+        if side < len(model.directions):
+            own = model.directions[side]
+            # An unknown word may be anything.
+            floor = np.append(own.emission_floor, np.float32(1 / max(len(own.null), 1)))
+            alike = own.emission_alike
+        firsts, unknown = self._first_classes[side], len(self._class_totals[side]) - 1
+        kinds = background.classes if background is not None else ()
+        classes = np.empty((len(kinds), len(new)), np.int32)
+        for kind, first, row in zip(kinds, firsts.tolist(), classes, strict=False):
+            row[:] = kind.classes_of(side, new)
+            row[:] = np.where(row >= 0, row + first, unknown)
+        letters = NO_LETTERS
+        if model.is_spelled:
+            plain = plain_words(new)
+            ids = [alphabet.setdefault(letter, len(alphabet)) for word in plain for letter in word]
+            letters = Letters(np.array(ids, np.int32), offsets_of([len(word) for word in plain]))
+        totals = np.append(background.totals[side], 0.0) if background is not None else np.empty(0)
+        own_classes = self._classes_of_words[side]
+        return Words(
+            floor, alike, totals, self._class_totals[side], own_classes, classes, self.letters[side], letters
+        )
+
+
+def share_of_repetition(ratio: float) -> float:
+    """The share of a link's own expectation that is taken out of the counts that judge it.
+
+    In a text with this number r of types for each token it is 1 - (r / 0.75)^4, at least 0. In a text of a few
+    sentences nearly every link is the only evidence for itself: without it, nothing is left to choose by.
+    """
+    return max(0.0, 1 - (ratio / UNREPEATED) ** STEEPNESS)
