@@ -19,8 +19,6 @@ from alignkit.text.bitext import Bitext, check_bitext
 from alignkit.text.vocabulary import Vocabulary, unpack_vocabulary, vocabulary_arrays
 
 _SEARCH = 16  # how many values can be copied in the time of finding one
-#: Values of a single sentence pair that are found one by one sooner than a :class:`Lookup` is made.
-_FEW = 1 << 14
 # :func:`exact_sum` counts in parts of 2^-32; a sum of 2^31 numbers of this size does not overflow.
 _ONE, _LARGEST = 2.0**32, 2.0**30
 
@@ -178,21 +176,6 @@ def row_spans(table: PairTable, ids: np.ndarray) -> RowSpans:
     """The rows of these ids; that of an unknown word, -1, is empty."""
     # The end of row -1 is the start of the first row, and so is its start.
     return RowSpans(table.offsets[np.maximum(ids, 0)], table.offsets[ids + 1], table.columns, table.values)
-
-
-def table_values(
-    table: PairTable, bitext: Bitext, source_ids: np.ndarray, target_ids: np.ndarray, threads: int
-) -> np.ndarray:
-    """float32 (P,): the values of :meth:`Lookup.scores`, for a pair that comes alone in a fraction of the time.
-
-    Arguments as of :class:`Lookup`.
-    """
-    if len(bitext) != 1 or len(bitext.source.tokens) * len(bitext.target.tokens) > _FEW:
-        return Lookup(table, bitext, source_ids, target_ids, threads).scores().values
-    source, target = source_ids[bitext.source.tokens], target_ids[bitext.target.tokens]
-    values = np.zeros((len(source), len(target)), np.float32)
-    kernels.search_rows(row_spans(table, source), target, values)
-    return values.T.ravel()
 
 
 def normalise_rows(

@@ -234,20 +234,3 @@ def background_values(low, high, spans, rows, target_ids, dense, values):
             values[k] = dense[o] if o >= 0 else ZERO
         for k in range(starts[i], ends[i]):
             dense[model_columns[k]] = ZERO
-
-
-@kernel
-def fill_floor(low, high, text, floors, by_target, offsets, values):
-    """Raises every element of the (T, L) matrices of pairs low <= m < high to at least its token's floor.
-
-    Args:
-        floors: float32, by source token, or by target token if ``by_target``.
-        values: float32 (P,), the matrices.
-    """
-    _, source, _, target, _ = text
-    for m in range(low, high):
-        place = offsets[m]
-        for t in range(target[m], target[m + 1]):
-            for k in range(source[m], source[m + 1]):
-                values[place] = max(values[place], floors[t if by_target else k])
-                place += 1

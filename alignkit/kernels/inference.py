@@ -23,11 +23,23 @@ from alignkit.kernels.hmm_e_step import (
 )
 from alignkit.kernels.hmm_rows import ONE, TINY, ZERO
 from alignkit.kernels.inverted_index import first_not_below
-from alignkit.kernels.spelling import LONGEST, LONGEST_WORD, Edits, Letters, forward_sums, similarity
+from alignkit.kernels.spelling import (
+    ALIKE,
+    IMBALANCE,
+    LEAST_RATIO,
+    LONGEST,
+    LONGEST_WORD,
+    RARE,
+    SHORTEST_WORD,
+    SPAN,
+    UNSURE,
+    Edits,
+    Letters,
+    log_ratio,
+    similarity,
+)
 from alignkit.kernels.translation_table import UNSEEN
 
-#: Words of a lower similarity than this say nothing: so much any two words have in common by chance.
-ALIKE, SPAN = np.float32(0.6), np.float32(1 - 0.6)
 #: A sentence pair with this number of elements (t, l) or more is taken to be one of the model's text if all its
 #: word pairs met there: in a pair of another text some did not, unless it is short.
 LEAST_ELEMENTS = 20
@@ -76,11 +88,6 @@ class NewPairs(NamedTuple):
     few: float  # added to what the other words of a class sum to
     own: float  # the share of a pair's own links that is taken out of the counts that judge it
     letters: int  # of the alphabet that edits are of, with one for all others
-    rare: int  # words that are seen more often are not transliterated
-    imbalance: int  # nor those of which one is seen this many times as often as the other
-    shortest: int  # nor shorter ones
-    least_ratio: float  # the least log of how much likelier than chance a transliteration must be
-    unsure: float  # a chance of a transliteration that counts as none
 
 
 class Spellings(NamedTuple):
@@ -135,9 +142,9 @@ def learned_likeness(x, y, seen_x, seen_y, new, spellings, space):
     """How sure it is that two words are a transliteration, from 0 to 1."""
     fewer, more = min(seen_x, seen_y), max(seen_x, seen_y)
     longer = max(len(x), len(y))
-    if fewer > new.rare or more > new.imbalance * fewer:
+    if fewer > RARE or more > IMBALANCE * fewer:
         return ZERO
-    if min(len(x), len(y)) < new.shortest or longer > LONGEST_WORD:
+    if min(len(x), len(y)) < SHORTEST_WORD or longer > LONGEST_WORD:
         return ZERO
     last = np.int32(new.letters - 1)
     first, second = space.words[0, : len(x)], space.words[1, : len(y)]
@@ -145,14 +152,10 @@ def learned_likeness(x, y, seen_x, seen_y, new, spellings, space):
         first[k] = min(x[k], last)
     for k in range(len(y)):
         second[k] = min(y[k], last)
-    ratio = math.log(forward_sums(first, second, spellings.edits, space.table))
-    for a in first:
-        ratio -= math.log(spellings.chances[0, a])
-    for b in second:
-        ratio -= math.log(spellings.chances[1, b])
-    least = max(new.least_ratio, float(longer))
+    ratio = log_ratio(first, second, spellings.chances, spellings.edits, space.table)
+    least = max(LEAST_RATIO, float(longer))
     chance = 1.0 / (1.0 + math.exp(min(least - ratio, 50.0)))
-    return np.float32(chance) if chance > new.unsure else ZERO
+    return np.float32(chance) if chance > UNSURE else ZERO
 
 
 @kernel

@@ -13,6 +13,16 @@ from alignkit.kernels.compile import kernel
 LONGEST = 64
 # Shorter words are alike by chance, unless they are identical.
 SHORTEST = 3
+#: Words of a lower similarity than this say nothing: so much any two words have in common by chance.
+ALIKE, SPAN = np.float32(0.6), np.float32(1 - 0.6)
+#: Shorter words are alike by chance; words that are seen more often need no help, nor do those of which one is
+#: seen this many times as often as the other.
+SHORTEST_WORD, RARE, IMBALANCE = 3, 10, 16
+#: The logarithm of how much likelier than chance a transliteration must be: at least this, and 1 for each letter
+#: of the longer word. Then it counts half as much as an identical word.
+LEAST_RATIO = 8.0
+#: Pairs about which this or less is known get nothing.
+UNSURE = 0.05
 
 
 class Letters(NamedTuple):
@@ -82,37 +92,6 @@ def similarities(low, high, offsets, columns, source, target, masks, values):
             values[k] = similarity(len(word), other, masks)
         for j in range(len(word)):
             masks[word[j]] = np.uint64(0)
-
-
-@kernel
-def matrix_similarities(low, high, text, source, target, masks, matrices):
-    """The similarity of the words of every element of pairs low <= m < high that has a value below 0.
-
-    Args:
-        text: (source tokens int32, offsets int64 (M + 1,), and the same of the target), a bitext.
-        source, target, masks: as of :func:`similarities`.
-        matrices: (values float32, offsets int64 (M + 1,)), the (T, L) matrices row by row.
-    """
-    x_tokens, x_offsets, y_tokens, y_offsets = text
-    values, starts = matrices
-    ids, word_starts = source
-    target_ids, target_starts = target
-    for m in range(low, high):
-        L = x_offsets[m + 1] - x_offsets[m]
-        for s in range(x_offsets[m], x_offsets[m + 1]):
-            i = x_tokens[s]
-            word = ids[word_starts[i] : min(word_starts[i + 1], word_starts[i] + LONGEST)]
-            for j in range(len(word)):
-                masks[word[j]] |= np.uint64(1) << np.uint64(j)
-            place = starts[m] + s - x_offsets[m]
-            for t in range(y_offsets[m], y_offsets[m + 1]):
-                if values[place] < 0:
-                    o = y_tokens[t]
-                    other = target_ids[target_starts[o] : min(target_starts[o + 1], target_starts[o] + LONGEST)]
-                    values[place] = similarity(len(word), other, masks)
-                place += L
-            for j in range(len(word)):
-                masks[word[j]] = np.uint64(0)
 
 
 #: Longer words are left out.
@@ -228,6 +207,21 @@ def expected_edits(pairs, words, share, edits, tables, counts):
 
 
 @kernel
+def log_ratio(x, y, chances, edits, table):
+    """The logarithm of how much likelier two words, int32 letters, are as a transliteration than as independent.
+
+    Args:
+        chances: of :class:`SpelledWords`; edits: :class:`Edits`; table: float64 (W, W), overwritten.
+    """
+    value = math.log(forward_sums(x, y, edits, table))
+    for a in x:
+        value -= math.log(chances[0, a])
+    for b in y:
+        value -= math.log(chances[1, b])
+    return value
+
+
+@kernel
 def log_ratios(low, high, pairs, words, edits, table, ratios):
     """How much likelier pairs low <= p < high are as transliterations than as independent words, as logarithms.
 
@@ -241,9 +235,4 @@ def log_ratios(low, high, pairs, words, edits, table, ratios):
         i, o = pairs[p, 0], pairs[p, 1]
         x = source.ids[source.offsets[i] : source.offsets[i + 1]]
         y = target.ids[target.offsets[o] : target.offsets[o + 1]]
-        value = math.log(forward_sums(x, y, edits, table))
-        for a in x:
-            value -= math.log(chances[0, a])
-        for b in y:
-            value -= math.log(chances[1, b])
-        ratios[p] = value
+        ratios[p] = log_ratio(x, y, chances, edits, table)

@@ -4,7 +4,7 @@ import naive_hmm as naive
 import numpy as np
 import pytest
 
-from alignkit.classical.hmm.model import uniform_direction
+from alignkit.classical.hmm.e_step import uniform_direction
 from alignkit.kernels import hmm_rows as rows
 from alignkit.kernels.hmm_e_step import States, prepare_states, state_space
 

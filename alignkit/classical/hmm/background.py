@@ -1,5 +1,4 @@
-"""What a fitted model says of another text: the counts that its own text adds to those of the other, and
-probabilities of pairs of words that it has never seen together."""
+"""What a fitted model says of another text: the counts that its own text adds to those of the other."""
 
 from __future__ import annotations
 
@@ -17,12 +16,6 @@ from alignkit.support.threads import run_blocks
 
 #: Pairs with fewer expected links than this say nothing of classes of words; nearly all pairs are such.
 LEAST_COUNT = 0.05
-#: Models of more letters are those of Chinese and the like, whose words are short; pairs of letters would be many.
-MOST_LETTERS = 1000
-#: A sentence pair with this number of elements (t, l) or more is taken to be one of the text if all its word pairs
-#: met there: in a pair of another text some did not, unless it is short.
-LEAST_ELEMENTS = 20
-CHANGED_ELEMENTS = 1 << 19  # that are changed at a time
 
 
 class BackgroundModel:

@@ -10,11 +10,6 @@ import numpy as np
 from alignkit.classical.hmm.e_step import pair_blocks, text_arrays, uniform_direction
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.hmm.spelling import (
-    IMBALANCE,
-    LEAST_RATIO,
-    RARE,
-    SHORTEST_WORD,
-    UNSURE,
     chances_of,
     learned_edits,
     letters_of,
@@ -200,11 +195,6 @@ class Inference:
             few=FEW,
             own=self.own if without_own else 0.0,
             letters=len(self.alphabet) + 1,
-            rare=RARE,
-            imbalance=IMBALANCE,
-            shortest=SHORTEST_WORD,
-            least_ratio=LEAST_RATIO,
-            unsure=UNSURE,
         )
 
     def _text(self, bitext: Bitext) -> tuple[TextArrays, tuple[object, ...], int]:

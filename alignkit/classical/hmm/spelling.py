@@ -10,37 +10,31 @@ import numpy as np
 
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.kernels.spelling import (
+    ALIKE,
+    IMBALANCE,
+    LEAST_RATIO,
     LONGEST_WORD,
+    RARE,
+    SHORTEST_WORD,
+    SPAN,
+    UNSURE,
     Edits,
     Letters,
     SpelledWords,
     expected_edits,
     log_ratios,
-    matrix_similarities,
     similarities,
 )
-from alignkit.scores import flat_offsets
 from alignkit.support.arrays import offsets_of
 from alignkit.support.threads import blocks, run_blocks
-from alignkit.text.bitext import Bitext
 from alignkit.text.vocabulary import Vocabulary
 
-#: Words of a lower similarity than this say nothing: so much any two words have in common by chance.
-ALIKE = 0.6
 #: Texts in which more pairs of words meet repeat their words; there it costs time and gains nothing.
 MOST_PAIRS = 1 << 19
 #: Transliterations are learned from pairs of words of which each has this share of the other's links, and which
 #: have this many; from so many pairs at most.
 SHARE, LEAST_LINKS, LEARNED_FROM = 0.3, 0.5, 2000
 ITERATIONS = 6
-#: Shorter words are alike by chance; words that are seen more often need no help, nor do those of which one is
-#: seen this many times as often as the other.
-SHORTEST_WORD, RARE, IMBALANCE = 3, 10, 16
-#: The logarithm of how much likelier than chance a transliteration must be: at least this, and 1 for each letter
-#: of the longer word. Then it counts half as much as an identical word.
-LEAST_RATIO = 8.0
-#: Pairs about which this or less is known get nothing.
-UNSURE = 0.05
 #: Marks that scripts have in common, by words of their Unicode names; the first that fits counts.
 MARKS = {
     "COMMA": ",",
@@ -98,31 +92,10 @@ def spelling_counts(
         blocks(np.diff(rows.offsets), 8 * threads),
         threads,
     )
-    alike -= np.float32(ALIKE)
-    alike /= np.float32(1 - ALIKE)
+    alike -= ALIKE
+    alike /= SPAN
     places = np.flatnonzero(alike > 0)
     return places, alike[places]
-
-
-def spelling_of_new_pairs(bitext: Bitext, is_new: np.ndarray, threads: int) -> np.ndarray:
-    """float32 (P,): counts as in :func:`spelling_counts`, for the elements of the (T, L) matrices that are new.
-
-    Args:
-        bitext: M pairs.
-        is_new: bool (P,), the elements whose pair of words a model does not know; the others get 0.
-        threads: how many to use; no result depends on it.
-    """
-    *words, alphabet = letters_of(bitext.source.vocabulary, bitext.target.vocabulary)
-    text = bitext.source.tokens, bitext.source.offsets, bitext.target.tokens, bitext.target.offsets
-    values, offsets = np.where(is_new, np.float32(-1), np.float32(0)), flat_offsets(bitext.shapes)
-    run_blocks(
-        lambda *span: matrix_similarities(
-            *span, text, *words, np.zeros(len(alphabet), np.uint64), (values, offsets)
-        ),
-        blocks(np.diff(offsets), threads),
-        threads,
-    )
-    return np.maximum((values - np.float32(ALIKE)) / np.float32(1 - ALIKE), np.float32(0))
 
 
 def letters_of(source: Iterable[str], target: Iterable[str]) -> tuple[Letters, Letters, np.ndarray]:

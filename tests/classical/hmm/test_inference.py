@@ -7,7 +7,8 @@ from planted import bitext_of, hmm_of_one_pair, permuted_copy, random_pairs
 
 from alignkit.aligner import load_aligner
 from alignkit.classical.hmm.hmm import fit_hmm
-from alignkit.classical.hmm.model import ROUNDS, WIDTH
+from alignkit.classical.hmm.inference import ROUNDS
+from alignkit.classical.hmm.model import WIDTH
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
 from alignkit.kernels.hmm_rows import DENSE
 

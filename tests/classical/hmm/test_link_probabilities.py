@@ -7,7 +7,6 @@ from planted import bitext_of, random_pairs
 
 from alignkit.classical.hmm.joint import fit_joint, fit_view
 from alignkit.classical.hmm.link_probabilities import PhraseEdges, into_probabilities
-from alignkit.classical.hmm.model import last_links, pair_probabilities
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, JOINT_THRESHOLD
 from alignkit.classical.hmm.views import View, ViewedText
 from alignkit.kernels.hmm_e_step import FORWARD, REVERSE
@@ -65,12 +64,7 @@ def test_a_model_pools_the_posteriors_of_its_directions():
     bitext = bitext_of(random_pairs(5, pairs=60))
     model = fit_joint(bitext, fertility=0.0, threads=1)  # without it a direction needs nothing of the other
     words = model.words
-    ids, directions = words.ids(bitext), []
-    for pool in (FORWARD, REVERSE):
-        probabilities, is_new = pair_probabilities(bitext, words, ids, pool, 1, compare_spelling=False)
-        words.unknown_pairs.add(bitext, ids, is_new, probabilities, 1)
-        directions.append(last_links(bitext, words, ids, pool, probabilities, 1)[0])
-    forward, reverse = directions
+    forward, reverse = (words.inference_with_counts.links(bitext, pool, 1)[0] for pool in (FORWARD, REVERSE))
     log_odds = words.log_odds(bitext, are_words=False)  # nothing is taken out of the counts
     probabilities = into_probabilities(words.log_odds(bitext, are_words=False))
     tokens = len(bitext.source.tokens), len(bitext.target.tokens)

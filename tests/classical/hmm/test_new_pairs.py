@@ -1,12 +1,10 @@
 """Probabilities of pairs of words that a model does not know, against the formula word by word."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from planted import bitext_of
 
-from alignkit.classical.hmm.background import LEAST_COUNT, UnknownPairs
+from alignkit.classical.hmm.background import LEAST_COUNT
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.hmm.views import View
@@ -52,22 +50,20 @@ def naive(model, x, y, alike):
 
 def test_probabilities_of_new_pairs_are_the_formula():
     model, bitext = fit_joint(bitext_of(TEXT)).words, lowercased(bitext_of(NEW))
-    is_new = model.lookup(bitext).scores().values == 0
+    known = model.lookup(bitext).scores().values
     for threads in (1, 3):
-        evidence = np.full((len(is_new), 3), -1, np.float32)
-        model.unknown_pairs.add(bitext, model.ids(bitext), is_new, evidence, threads)
-        assert (evidence[~is_new] == -1).all()
-        assert (evidence[:, 0] == -1).all()
-        place = 0
+        emissions, place = model.inference_with_counts.emissions(bitext, threads), 0
         for x, y in NEW:
             for t in y:
                 for s in x:
-                    if is_new[place]:
+                    if known[place]:
+                        assert emissions[place, 0] == known[place]
+                    else:
                         alike = 1.0 if s == t else 0.0  # other words have too few letters in common
                         expected = naive(model, s.lower(), t.lower(), alike)
-                        assert evidence[place, 1:] == pytest.approx(expected, rel=1e-4), (s, t)
+                        assert emissions[place] == pytest.approx(expected, rel=1e-4), (s, t)
                     place += 1
-    assert not is_new.all()
+    assert known.any()
 
 
 def test_endings_tell_new_words_apart():
@@ -77,7 +73,7 @@ def test_endings_tell_new_words_apart():
     assert model.links(new)[0].tolist() == [[0, 1], [1, 0]]
     found = model.probabilities(new)[0]
     assert min(found[0, 1], found[1, 0]) > 0.7
-    model.words.__dict__["unknown_pairs"] = SimpleNamespace(add=lambda *_: None)
+    model.words.__dict__["inference_with_counts"] = model.words.inference
     assert model.probabilities(new)[0][0, 1] < 0.3
 
 
@@ -85,7 +81,6 @@ def test_a_model_of_pieces_without_spelling_compares_none():
     text, new = bitext_of(TEXT), bitext_of([(["2024"], ["2024"])])
     for spelling, least in ((0.0, 0.0), (1.0, 0.5)):
         model = fit_joint(text, spelling=spelling).words
-        evidence = np.zeros((1, 3), np.float32)
-        UnknownPairs(model, model.counts).add(new, model.ids(new), np.ones(1, bool), evidence, 1)
-        assert least < evidence[0, 1] <= least + 0.51
-        assert evidence[0, 1] == evidence[0, 2]
+        forward, reverse = model.inference_with_counts.emissions(new, 1)[0]
+        assert least < forward <= least + 0.51
+        assert forward == reverse

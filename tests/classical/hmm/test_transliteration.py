@@ -2,12 +2,11 @@
 
 import random
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from alignkit.classical.hmm import background, pseudo_counts, spelling
+from alignkit.classical.hmm import inference, pseudo_counts, spelling
 from alignkit.classical.hmm.joint import fit_joint, load_joint
 from alignkit.classical.hmm.spelling import learned_edits, letters_of
 from alignkit.classical.hmm.views import View
@@ -72,7 +71,7 @@ def test_a_saved_model_knows_the_code_of_new_names(tmp_path):
     bitext, _, rare = text(seed=2)
     assert not any(word in model.source for word in bitext.source.vocabulary)
     without = replace(model, models=(replace(model.words),))
-    without.words.__dict__["unknown_pairs"] = SimpleNamespace(add=lambda *_: None)
+    without.words.__dict__["inference_with_counts"] = without.words.inference
     assert found_of(model.links(bitext), rare) > 0.9 > 0.3 > found_of(without.links(bitext), rare)
     one, more = (replace(model, threads=n).probabilities(bitext).values.tobytes() for n in (1, 3))
     assert one == more
@@ -110,7 +109,7 @@ def test_a_long_word_of_rare_letters_does_not_spoil_what_is_learned():
 
 def test_a_model_of_too_many_letters_compares_none(monkeypatch):
     model, (bitext, _, rare) = fit_joint(text(seed=1)[0], views=WORDS), text(seed=2)
-    monkeypatch.setattr(background, "MOST_LETTERS", 5)
+    monkeypatch.setattr(inference, "MOST_LETTERS", 5)
     assert found_of(model.links(bitext), rare) < 0.5
 
 
