@@ -75,7 +75,7 @@ class Inference:
             self._learn_letters()
         self.classes = NO_CLASSES
         self._classes_of_words = [np.empty((0, size), np.int32) for size in table.shape]
-        self._class_totals, self._first_classes = (np.zeros(1), np.zeros(1)), (np.zeros(1, np.int64),) * 2
+        self._class_totals, self._first_classes = [np.zeros(1)] * 2, [np.zeros(1, np.int64)] * 2
         if background is not None:
             self._count_classes(background)
             self.own = self._repetition(background)
@@ -87,18 +87,18 @@ class Inference:
         its text, for what is new is rare."""
         source, target, alphabet = letters_of(self.model.source, self.model.target)
         self.letters, self.alphabet = (source, target), {chr(c): n for n, c in enumerate(alphabet.tolist())}
-        links = None if self.background is None else self.background.pairs
-        if links is None or not len(links) or len(alphabet) > MOST_LETTERS:
+        background = self.background
+        if background is None or not len(background.pairs) or len(alphabet) > MOST_LETTERS:
             return
         chances = chances_of(source, target, len(alphabet) + 1)  # the last letter is any other
-        table, totals = self.model.table, self.background.totals
-        edits = learned_edits(table.rows, table.columns, links, totals, SpelledWords(source, target, chances))
+        table, words = self.model.table, SpelledWords(source, target, chances)
+        edits = learned_edits(table.rows, table.columns, background.pairs, background.totals, words)
         self.spellings, self.is_learned = Spellings(edits, chances), True
 
     def _count_classes(self, background: BackgroundModel) -> None:
         """The counts of all kinds of classes in one table, numbered one kind after the other."""
         kinds, sides = background.classes, (0, 1)
-        self._first_classes = tuple(offsets_of([len(kind.ids[side]) for kind in kinds]) for side in sides)
+        self._first_classes = [offsets_of([len(kind.ids[side]) for kind in kinds]) for side in sides]
         rows, columns, counts = [], [], []
         for kind, first in zip(kinds, self._first_classes[1], strict=False):
             rows.append(np.diff(kind.table.offsets))
@@ -111,9 +111,9 @@ class Inference:
             np.stack([kind.of[side] + first for kind, first in zip(kinds, firsts, strict=False)]).astype(np.int32)
             for side, firsts in zip(sides, self._first_classes, strict=True)
         ]
-        self._class_totals = tuple(
+        self._class_totals = [
             np.concatenate([*(kind.totals[side] for kind in kinds), np.zeros(1)]) for side in sides
-        )
+        ]
 
     def _repetition(self, background: BackgroundModel) -> float:
         """The share of a pair's own link that is taken out; without pseudo-counts, counts are kept whole."""

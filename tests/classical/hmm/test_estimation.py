@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from planted import bitext_of, expected_links, hmm_of_one_pair, random_pairs
 
-from alignkit.classical.hmm import model as fitted_model
+from alignkit.classical.hmm import e_step
 from alignkit.classical.hmm.background import fertility_counts
 from alignkit.classical.hmm.hmm import HMMEstimation, estimate, fertility_factors, fit_hmm, leave_one_out_share
 from alignkit.classical.hmm.model import WIDTH, HMMParameters
@@ -170,7 +170,7 @@ def test_expected_jumps_of_long_sentences():
 
 def test_larger_texts_count_transitions_in_every_nth_pair(monkeypatch):
     """At first all words are equally likely, so that the other pairs do not matter."""
-    monkeypatch.setattr(fitted_model, "COUNTED_PAIRS", 20)
+    monkeypatch.setattr(e_step, "COUNTED_PAIRS", 20)
     pairs, counts = random_pairs(4, pairs=40), []
     for text in (pairs, pairs[::2]):
         model = HMMEstimation(bitext_of(text), HMMSettings(), BOTH, 1)
