@@ -45,7 +45,7 @@ from alignkit.kernels.translation_table import UNSEEN
 LEAST_ELEMENTS = 20
 
 
-class PairTable(NamedTuple):
+class KnownPairs(NamedTuple):
     """What a model knows of each pair of words that met in its text, by source word, K in all."""
 
     offsets: np.ndarray  # int64 (V_src + 1,), where each row starts
@@ -281,7 +281,7 @@ def fill_emissions(x, y, model, new, space, are_new, emissions):
 
     Args:
         x, y: int32 (L,) and (T,), the numbers of its words.
-        model: (:class:`PairTable`, :class:`Words` of both sides, :class:`ClassTable`, :class:`Spellings`).
+        model: (:class:`KnownPairs`, :class:`Words` of both sides, :class:`ClassTable`, :class:`Spellings`).
         new: :class:`NewPairs`.
         space: :class:`Space`; are_new: bool (T * L,), work space.
         emissions: float32 (T * L, 3), of which columns 1 and 2 become p(y|x) and p(x|y).

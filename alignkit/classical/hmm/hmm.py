@@ -13,13 +13,11 @@ from alignkit.classical.cooccurrence import HMM as MEMORY
 from alignkit.classical.cooccurrence import PairTable, check_memory, token_index
 from alignkit.classical.hmm.background import BackgroundModel
 from alignkit.classical.hmm.e_step import expect, text_arrays, uniform_direction
-from alignkit.classical.hmm.inference import share_of_repetition
+from alignkit.classical.hmm.inference import log_likelihoods, posteriors, share_of_repetition
 from alignkit.classical.hmm.model import (
     WIDTH,
     FittedHMM,
     HMMParameters,
-    log_likelihoods,
-    posteriors,
     unpack_hmm,
 )
 from alignkit.classical.hmm.pseudo_counts import LevelRatios, PairCounts

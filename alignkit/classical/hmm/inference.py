@@ -3,11 +3,11 @@ seen, and of sentence pairs that it has."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from alignkit.classical.hmm.background import BackgroundModel
 from alignkit.classical.hmm.e_step import pair_blocks, text_arrays, uniform_direction
+from alignkit.classical.hmm.model import FittedHMM
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.hmm.spelling import (
     chances_of,
@@ -19,17 +19,13 @@ from alignkit.classical.hmm.word_classes import FEW
 from alignkit.kernels import inference as kernels
 from alignkit.kernels.expected_links import NO_PLACES
 from alignkit.kernels.hmm_e_step import BOTH, DirectionArrays, LinkArrays, OpinionPool, TextArrays
-from alignkit.kernels.inference import ClassTable, NewPairs, PairTable, Spellings, Words
+from alignkit.kernels.inference import ClassTable, KnownPairs, NewPairs, Spellings, Words
 from alignkit.kernels.spelling import Edits, Letters, SpelledWords
 from alignkit.kernels.translation_table import UNSEEN
 from alignkit.scores import Scores, flat_offsets
 from alignkit.support.arrays import offsets_of
-from alignkit.support.threads import run_blocks
+from alignkit.support.threads import run_blocks, thread_count
 from alignkit.text.bitext import Bitext
-
-if TYPE_CHECKING:
-    from alignkit.classical.hmm.background import BackgroundModel
-    from alignkit.classical.hmm.model import FittedHMM
 
 # Fertility needs the links of the other words: they are found without it first, and then this many times with it.
 ROUNDS = 2
@@ -67,7 +63,7 @@ class Inference:
         self.model, self.background, table = model, background, model.table
         counts = table.values if background is None else background.pairs
         emissions = model.directions[0].emission, model.directions[-1].emission
-        self.table = PairTable(table.offsets, table.columns, *emissions, counts)
+        self.table = KnownPairs(table.offsets, table.columns, *emissions, counts)
         self.own, self.is_learned = 0.0, False
         self.alphabet: dict[str, int] = {}
         self.letters, self.spellings = (NO_LETTERS, NO_LETTERS), NO_SPELLINGS
@@ -242,3 +238,41 @@ def share_of_repetition(ratio: float) -> float:
     sentences nearly every link is the only evidence for itself: without it, nothing is left to choose by.
     """
     return max(0.0, 1 - (ratio / UNREPEATED) ** STEEPNESS)
+
+
+def inference_of(model: FittedHMM) -> Inference:
+    """The inference by a model, made when it is first needed; pairs of words that it does not know are equally
+    likely, but for their spelling."""
+    kept = vars(model)
+    if "inference" not in kept:
+        kept["inference"] = Inference(model)
+    found: Inference = kept["inference"]
+    return found
+
+
+def posteriors(
+    bitext: Bitext, model: FittedHMM, pool: OpinionPool, threads: int | None
+) -> tuple[Scores, np.ndarray]:
+    """Link probabilities (T, L) of M pairs, and the log-likelihood of each, float64 (M,).
+
+    Pairs of words that the model does not know are equally likely, but for their spelling.
+
+    Args:
+        bitext: the text.
+        model: with one direction or both.
+        pool: of both directions' posteriors, which makes the result; the log-likelihoods of two are added.
+            Fertility is judged by the mean of both.
+        threads: all there are by default; no result depends on it.
+    """
+    links, likelihood = inference_of(model).links(bitext, pool, thread_count(threads))
+    np.clip(links.values, 0, 1, out=links.values)
+    return links, likelihood
+
+
+def log_likelihoods(bitext: Bitext, model: FittedHMM, pool: OpinionPool, threads: int | None) -> np.ndarray:
+    """float64 (M,): log p(y | x) of each pair, up to the factor for its length; arguments of :func:`posteriors`.
+
+    Without fertility, whose factors are for links given the others, and without spelling, which gives words that
+    the model has never seen together more than is left for them: neither makes a distribution over sentences.
+    """
+    return posteriors(bitext, model.plain, pool, threads)[1]

@@ -38,7 +38,7 @@ from alignkit.aligner import Aligner
 from alignkit.classical.cooccurrence import parse_size, show_size
 from alignkit.classical.hmm.background import BackgroundModel
 from alignkit.classical.hmm.hmm import HMMEstimation, estimate
-from alignkit.classical.hmm.inference import Inference
+from alignkit.classical.hmm.inference import Inference, log_likelihoods
 from alignkit.classical.hmm.link_probabilities import (
     Attachment,
     PhraseEdges,
@@ -49,7 +49,6 @@ from alignkit.classical.hmm.link_probabilities import (
 from alignkit.classical.hmm.model import (
     FittedCounts,
     FittedHMM,
-    log_likelihoods,
     unpack_hmm,
 )
 from alignkit.classical.hmm.settings import (

@@ -1,4 +1,4 @@
-"""Hidden Markov models of word alignment: their parameters, and posteriors of new text."""
+"""Hidden Markov models of word alignment: their parameters."""
 
 from __future__ import annotations
 
@@ -8,14 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from alignkit.classical.hmm.inference import Inference
 from alignkit.classical.lexical_model import LexicalModel, read_parts
-from alignkit.kernels.hmm_e_step import OpinionPool
-from alignkit.scores import Scores
 from alignkit.support.arrays import brief_repr
 from alignkit.support.files import Fields, Record
-from alignkit.support.threads import thread_count
-from alignkit.text.bitext import Bitext
 
 #: W: jumps and first positions beyond it share a weight.
 WIDTH = 100
@@ -139,11 +134,6 @@ class FittedHMM(LexicalModel):
         return (self.forward,) if self.reverse is None else (self.forward, self.reverse)
 
     @cached_property
-    def inference(self) -> Inference:
-        """Links texts; pairs of words that it does not know are equally likely, but for their spelling."""
-        return Inference(self)
-
-    @cached_property
     def plain(self) -> FittedHMM:
         """The model without fertility and without pairs that are spelled alike."""
         plain = (
@@ -195,31 +185,3 @@ def unpack_hmm(arrays: Fields, header: Record, directions: int) -> dict[str, Any
         }
         attributes[direction] = HMMParameters(**parameters, null_probability=null_probability)
     return attributes
-
-
-def posteriors(
-    bitext: Bitext, model: FittedHMM, pool: OpinionPool, threads: int | None
-) -> tuple[Scores, np.ndarray]:
-    """Link probabilities (T, L) of M pairs, and the log-likelihood of each, float64 (M,).
-
-    Pairs of words that the model does not know are equally likely, but for their spelling.
-
-    Args:
-        bitext: the text.
-        model: with one direction or both.
-        pool: of both directions' posteriors, which makes the result; the log-likelihoods of two are added.
-            Fertility is judged by the mean of both.
-        threads: all there are by default; no result depends on it.
-    """
-    links, likelihood = model.inference.links(bitext, pool, thread_count(threads))
-    np.clip(links.values, 0, 1, out=links.values)
-    return links, likelihood
-
-
-def log_likelihoods(bitext: Bitext, model: FittedHMM, pool: OpinionPool, threads: int | None) -> np.ndarray:
-    """float64 (M,): log p(y | x) of each pair, up to the factor for its length; arguments of :func:`posteriors`.
-
-    Without fertility, whose factors are for links given the others, and without spelling, which gives words that
-    the model has never seen together more than is left for them: neither makes a distribution over sentences.
-    """
-    return posteriors(bitext, model.plain, pool, threads)[1]

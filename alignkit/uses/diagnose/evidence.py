@@ -29,9 +29,9 @@ from functools import cached_property
 
 import numpy as np
 
+from alignkit.classical.hmm.inference import posteriors
 from alignkit.classical.hmm.joint import BidirectionalHMM, fit_view, progress_of_view, settings_of_view
 from alignkit.classical.hmm.link_probabilities import Attachment, PhraseEdges, chances, into_probabilities, raised
-from alignkit.classical.hmm.model import posteriors
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.hmm.views import VIEWS, View, ViewedText, trained_views, training_pairs
 from alignkit.embeddings.levels import Embeddings

@@ -5,6 +5,7 @@ import pytest
 from planted import bitext_of
 
 from alignkit.classical.hmm.background import LEAST_COUNT
+from alignkit.classical.hmm.inference import inference_of
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.hmm.views import View
@@ -73,7 +74,7 @@ def test_endings_tell_new_words_apart():
     assert model.links(new)[0].tolist() == [[0, 1], [1, 0]]
     found = model.probabilities(new)[0]
     assert min(found[0, 1], found[1, 0]) > 0.7
-    model.words.__dict__["inference_with_counts"] = model.words.inference
+    model.words.__dict__["inference_with_counts"] = inference_of(model.words)
     assert model.probabilities(new)[0][0, 1] < 0.3
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from alignkit.classical.cooccurrence import IndexedBitext
 from alignkit.classical.hmm.hmm import leave_one_out_share
+from alignkit.classical.hmm.inference import inference_of
 from alignkit.classical.hmm.joint import fit_joint, fit_view
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.hmm.spelling import (
@@ -147,7 +148,7 @@ def test_a_model_links_words_that_it_has_never_seen_by_their_spelling():
     model = fit_joint(Bitext.from_sentences(source, target))
     new = Bitext.from_sentences([["1878", "a", "Katharina", "b"]], [["A1", "Catharina", "B1", "1878"]])
     assert model.links(new)[0].tolist() == [[0, 3], [1, 0], [2, 1], [3, 2]]
-    emissions = model.words.inference.emissions(new, 2)[:, 0].reshape(4, 4)
+    emissions = inference_of(model.words).emissions(new, 2)[:, 0].reshape(4, 4)
     alike = (8 / 9 - ALIKE) / (1 - ALIKE)
     assert emissions[1, 2] == pytest.approx(alike * emissions[3, 0], abs=1e-5)
     others = (model.score(new, "beta")[0] == 0) & (emissions < emissions[1, 2])

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from alignkit.classical.hmm import inference, pseudo_counts, spelling
+from alignkit.classical.hmm.inference import inference_of
 from alignkit.classical.hmm.joint import fit_joint, load_joint
 from alignkit.classical.hmm.spelling import learned_edits, letters_of
 from alignkit.classical.hmm.views import View
@@ -71,7 +72,7 @@ def test_a_saved_model_knows_the_code_of_new_names(tmp_path):
     bitext, _, rare = text(seed=2)
     assert not any(word in model.source for word in bitext.source.vocabulary)
     without = replace(model, models=(replace(model.words),))
-    without.words.__dict__["inference_with_counts"] = without.words.inference
+    without.words.__dict__["inference_with_counts"] = inference_of(without.words)
     assert found_of(model.links(bitext), rare) > 0.9 > 0.3 > found_of(without.links(bitext), rare)
     one, more = (replace(model, threads=n).probabilities(bitext).values.tobytes() for n in (1, 3))
     assert one == more

@@ -9,9 +9,9 @@ import pytest
 from planted import bitext_of
 
 from alignkit.classical.hmm import views as windows
+from alignkit.classical.hmm.inference import posteriors
 from alignkit.classical.hmm.joint import fit_view, settings_of_view
 from alignkit.classical.hmm.link_probabilities import Attachment, PhraseEdges, chances, into_probabilities, raised
-from alignkit.classical.hmm.model import posteriors
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.hmm.views import View, ViewedText, trained_views
 from alignkit.errors import AlignkitError
