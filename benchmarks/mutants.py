@@ -6,8 +6,8 @@ The sample is as large in each package of alignkit and in cli, and takes operato
 changes in a line it has one at most. FOLDER keeps a copy of the code as committed, which tests run which lines,
 the result of each change, and survivors as patches; a later call goes on. A change is tried in a forked process by
 the tests that reach its line (`mutants_tests.py` says how), the nearest and shortest first, until one fails that
-passes without the change; if tests are left out for --limit, it is "not proven". Messages, types and what starts
-compiled kernels are not changed. Linux only. Writes OUT.md.
+passes without the change; if tests are left out for --limit, it is "not proven". Messages, types, zip's `strict` and
+what starts compiled kernels are not changed. Linux only. Writes OUT.md.
 """
 
 from __future__ import annotations
@@ -81,9 +81,13 @@ def changes(code: str) -> dict[tuple[int, str], list[Any]]:
             isinstance(node, cst.SimpleString) and " " in node.value
         )
 
+    def is_check(node: cst.CSTNode) -> bool:
+        """Whether it is `strict=True` of `zip`, which says only that no mistake is expected."""
+        return isinstance(node, cst.Arg) and node.keyword is not None and node.keyword.value == "strict"
+
     def left_out(node: cst.CSTNode) -> bool:
         value = node.value if isinstance(node, cst.Assign) else node
-        if for_people(value):
+        if for_people(value) or is_check(value):
             return True
         if isinstance(value, cst.Call):
             whole = value.func.value if isinstance(value.func, cst.Attribute) else value.func
@@ -96,8 +100,11 @@ def changes(code: str) -> dict[tuple[int, str], list[Any]]:
         """Whether a change takes a message from a call."""
         if not (isinstance(node, cst.Call) and isinstance(changed, cst.Call)):
             return False
-        taken = [each.value for each in node.args if all(each is not kept for kept in changed.args)]
-        return any(for_people(each) or isinstance(each, cst.FormattedString) for each in taken)
+        taken = [each for each in node.args if all(each is not kept for kept in changed.args)]
+        return any(
+            is_check(each) or for_people(each.value) or isinstance(each.value, cst.FormattedString)
+            for each in taken
+        )
 
     class Visitor(cst.CSTVisitor):
         METADATA_DEPENDENCIES = (PositionProvider,)
