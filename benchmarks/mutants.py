@@ -6,8 +6,8 @@ The sample is as large in each package of alignkit and in cli, and takes operato
 changes in a line it has one at most. FOLDER keeps a copy of the code as committed, which tests run which lines,
 the result of each change, and survivors as patches; a later call goes on. A change is tried in a forked process by
 the tests that reach its line (`mutants_tests.py` says how), the nearest and shortest first, until one fails that
-passes without the change; if tests are left out for --limit, it is "not proven". Messages, types, zip's `strict` and
-what starts compiled kernels are not changed. Linux only. Writes OUT.md.
+passes without the change; if tests are left out for --limit, it is "not proven". Messages, types, `strict` of zip
+and what starts compiled kernels are not changed. Linux only. Writes OUT.md.
 """
 
 from __future__ import annotations
