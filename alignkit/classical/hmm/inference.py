@@ -75,7 +75,9 @@ class Inference:
         if background is not None:
             self._count_classes(background)
             self.own = self._repetition(background)
-        self.directions = [self._direction(side) for side in range(len(model.directions))]
+        # Made once, for they are as large as the vocabularies, and a text may be a single pair.
+        self.words = [self._words(side) for side in (0, 1)]
+        self._rounds: dict[OpinionPool, tuple[tuple[DirectionArrays, ...], ...]] = {}
 
     def _learn_letters(self) -> None:
         """The letters of the model's words, and, of those of both sides, which correspond in its links: as
@@ -118,19 +120,43 @@ class Inference:
         ratios = [types / max(number, 1.0) for types, number in zip(self.model.table.shape, tokens, strict=True)]
         return share_of_repetition(max(ratios)) if self.model.forward.emission_floor.any() else 0.0
 
-    def _direction(self, side: int) -> DirectionArrays:
-        """The parameters of a direction; its arrays by word have one more element, for new words."""
-        own = self.model.directions[side]
-        states, emitted = len(own.emission_floor) + 1, len(own.null) + 1
-        return uniform_direction(states, emitted, 0, own.null_probability)._replace(
-            totals=np.ones(states, np.float32),
-            null=np.maximum(np.append(own.null, np.float32(0)), np.float32(UNSEEN)),
-            null_total=1.0,
-            fertility=np.concatenate([own.fertility, np.ones((1, own.fertility.shape[1]), np.float32)]),
-            transition=own.transition,
-            initial=own.initial,
-            final=own.final,
-        )
+    def _words(self, side: int) -> Words:
+        """What the model knows of the words of a side."""
+        model, background, size = self.model, self.background, self.model.table.shape[side]
+        floor, alike = np.zeros(size + 1, np.float32), np.zeros(size + 1, np.float32)
+        if side < len(model.directions):
+            own = model.directions[side]
+            # An unknown word may be anything.
+            floor = np.append(own.emission_floor, np.float32(1 / max(len(own.null), 1)))
+            alike = own.emission_alike
+        totals = np.empty(0) if background is None else np.append(background.totals[side], 0.0)
+        classes, letters = self._classes_of_words[side], self.letters[side]
+        return Words(floor, alike, totals, self._class_totals[side], classes, classes[:, :0], letters, NO_LETTERS)
+
+    def _e_steps(self, pool: OpinionPool) -> tuple[tuple[DirectionArrays, ...], ...]:
+        """The parameters of both directions in each E-step, by word with one more element, for new words."""
+        if pool not in self._rounds:
+            sizes, full = self.model.table.shape, []
+            for side, weight in enumerate((pool.forward, pool.reverse)):
+                direction = uniform_direction(sizes[side] + 1, sizes[1 - side] + 1, 0, 0.5)
+                if weight > 0:
+                    own = self.model.directions[side]
+                    fertility = np.ones((1, own.fertility.shape[1]), np.float32)
+                    direction = direction._replace(
+                        totals=np.ones(sizes[side] + 1, np.float32),
+                        null=np.maximum(np.append(own.null, np.float32(0)), np.float32(UNSEEN)),
+                        null_total=1.0,
+                        fertility=np.concatenate([own.fertility, fertility]),
+                        transition=own.transition,
+                        initial=own.initial,
+                        final=own.final,
+                        null_probability=own.null_probability,
+                    )
+                full.append(direction)
+            plain = tuple(each._replace(fertility=np.ones((len(each.totals), 1), np.float32)) for each in full)
+            has_fertility = any(each.fertility.shape[1] > 1 for each in full)
+            self._rounds[pool] = (plain, *(tuple(full),) * ROUNDS) if has_fertility else (plain,)
+        return self._rounds[pool]
 
     def links(
         self, bitext: Bitext, pool: OpinionPool, threads: int, without_own: bool = False
@@ -148,15 +174,8 @@ class Inference:
         text, model, letters = self._text(bitext)
         shapes, offsets = bitext.shapes, flat_offsets(bitext.shapes)
         links, likelihood = np.empty(offsets[-1], np.float32), np.zeros(len(bitext))
-        sizes, full = self.model.table.shape, []
-        for side, weight in enumerate((pool.forward, pool.reverse)):
-            states, emitted = sizes[side] + 1, sizes[1 - side] + 1
-            full.append(self.directions[side] if weight > 0 else uniform_direction(states, emitted, 0, 0.5))
-        plain = [each._replace(fertility=np.ones((len(each.totals), 1), np.float32)) for each in full]
-        has_fertility = any(each.fertility.shape[1] > 1 for each in full)
-        rounds = (tuple(plain), *(tuple(full),) * ROUNDS) if has_fertility else (tuple(plain),)
         pools = BOTH if pool.forward > 0 and pool.reverse > 0 else pool, pool
-        new = self._new_pairs(without_own)
+        new, rounds = self._new_pairs(without_own), self._e_steps(pool)
         run_blocks(
             lambda low, high: kernels.find_links(
                 low, high, text, offsets, model, new, letters, rounds, pools, BLANK, links, likelihood
@@ -200,35 +219,25 @@ class Inference:
             new = np.flatnonzero(ids < 0)
             ids[new] = self.model.table.shape[side] + np.arange(len(new), dtype=np.int32)
             tokens.append(ids[corpus.tokens])
-            words.append(self._words(side, [corpus.vocabulary[i] for i in new.tolist()], alphabet))
+            unknown = [corpus.vocabulary[i] for i in new.tolist()]
+            words.append(self._with_new(side, unknown, alphabet) if unknown else self.words[side])
         text = text_arrays(bitext)._replace(x=tokens[0], y=tokens[1])
         return text, (self.table, *words, self.classes, self.spellings), len(alphabet)
 
-    def _words(self, side: int, new: list[str], alphabet: dict[str, int]) -> Words:
-        """The model's words of a side, and new ones, whose letters are added to the alphabet."""
-        model, background, size = self.model, self.background, self.model.table.shape[side]
-        floor, alike = np.zeros(size + 1, np.float32), np.zeros(size + 1, np.float32)
-        if side < len(model.directions):
-            own = model.directions[side]
-            # An unknown word may be anything.
-            floor = np.append(own.emission_floor, np.float32(1 / max(len(own.null), 1)))
-            alike = own.emission_alike
+    def _with_new(self, side: int, new: list[str], alphabet: dict[str, int]) -> Words:
+        """The words of a side with new ones, whose letters are added to the alphabet."""
         firsts, unknown = self._first_classes[side], len(self._class_totals[side]) - 1
-        kinds = background.classes if background is not None else ()
+        kinds = () if self.background is None else self.background.classes
         classes = np.empty((len(kinds), len(new)), np.int32)
         for kind, first, row in zip(kinds, firsts.tolist(), classes, strict=False):
             row[:] = kind.classes_of(side, new)
             row[:] = np.where(row >= 0, row + first, unknown)
         letters = NO_LETTERS
-        if model.is_spelled:
+        if self.model.is_spelled:
             plain = plain_words(new)
             ids = [alphabet.setdefault(letter, len(alphabet)) for word in plain for letter in word]
             letters = Letters(np.array(ids, np.int32), offsets_of([len(word) for word in plain]))
-        totals = np.append(background.totals[side], 0.0) if background is not None else np.empty(0)
-        own_classes = self._classes_of_words[side]
-        return Words(
-            floor, alike, totals, self._class_totals[side], own_classes, classes, self.letters[side], letters
-        )
+        return self.words[side]._replace(new_classes=classes, new_letters=letters)
 
 
 def share_of_repetition(ratio: float) -> float:
