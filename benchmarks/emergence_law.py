@@ -19,6 +19,7 @@ import pandas as pd
 from inputs import run_benchmark
 from scipy.optimize import least_squares
 
+from alignkit.errors import InputError
 from alignkit.lab.experiments import averaged
 from alignkit.lab.experiments.emergence_law import OUTCOMES, predictions
 from alignkit.metrics.intervals import RESAMPLES, percentile_interval
@@ -68,6 +69,11 @@ def exponents(cells: pd.DataFrame, outcome: str, delay: float) -> tuple[list[str
 @click.option("-o", "--output", required=True)
 def main(cells_file: Path, output: str) -> None:
     cells = pd.read_csv(cells_file)
+    lacking = {*FACTORS, "time", *OUTCOMES} - {*cells.columns}
+    if lacking:
+        raise InputError(
+            cells_file, f"has no column {min(lacking)}", remedy="give the cells of a run of emergence-law"
+        )
     lines = ["# The parts of the law of emergence", "", f"`python benchmarks/emergence_law.py {cells_file}`", ""]
     lines += ["Mean of |ln(predicted / measured step)| on the cells that were not fitted:", ""]
     lines += ["| step | law | without r | without r minus law, 95 % |", "|---|---|---|---|"]

@@ -26,6 +26,7 @@ import torch
 from inputs import fail, run_benchmark
 from scipy.stats import ttest_1samp, wilcoxon
 
+from alignkit.errors import AlignkitError
 from alignkit.lab.experiments import averaged, judge
 from alignkit.lab.experiments import interventions as experiment
 from alignkit.lab.experiments.interventions import Bench, with_words_erased
@@ -198,7 +199,9 @@ def main(
 ) -> None:
     torch.set_num_threads(1)
     settings = assigned(SETTINGS, changes)
-    looked = tuple(map(int, looks.split(","))) if looks else ()
+    looked = tuple(int(look) if look.strip().isdecimal() else 0 for look in looks.split(",")) if looks else ()
+    if min(looked, default=2) < 2:
+        raise AlignkitError(f"--looks must be numbers of seeds, 2 or more, as 5,15,20, not {looks}")
     path = Path(f"{output}.csv")
     parts = [pd.read_csv(path)] if path.exists() else []
     for first in range(first_seed, first_seed + seeds, size):
