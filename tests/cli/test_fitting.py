@@ -31,25 +31,6 @@ def test_symmetrized_scores_and_model(alignkit, text, tmp_path, command, method)
 
 
 @pytest.mark.parametrize("command", ["ibm1", "diagonal"])
-def test_options_reach_the_model(alignkit, text, tmp_path, command):
-    from alignkit.aligner import load_aligner
-
-    def fitted(*options):
-        assert alignkit(command, "-q", *text, "--save-model", tmp_path / "m", *options).code == 0
-        return load_aligner(tmp_path / "m")
-
-    plain = fitted()
-    assert fitted("--set", "null_probability=0.3").null_probability == pytest.approx(0.3)
-    assert fitted("--no-null").null is None
-    assert not (fitted("--set", "dirichlet=0.5").table.values == plain.table.values).all()
-    assert len(fitted("--set", "prune=0.2").table.values) < len(plain.table.values)
-    assert len(fitted("--iterations", 30, "--set", "tolerance=0.01").log_likelihood) < 30
-    if command == "diagonal":
-        assert fitted("--set", "tension=2.5", "--set", "optimize_tension=false").tension == 2.5
-        assert not (fitted("--set", "dirichlet=null").table.values == plain.table.values).all()
-
-
-@pytest.mark.parametrize("command", ["ibm1", "diagonal"])
 @pytest.mark.parametrize(
     ("setting", "message"),
     [

@@ -28,14 +28,6 @@ def test_without_links_the_text_is_aligned(alignkit, text):
     assert all(pair["links"] == [[i, i] for i in range(len(pair["source"]))] for pair in shown)
 
 
-def test_one_file_with_its_links(alignkit, write):
-    text, links = write("text", "a b ||| A B\nb ||| B\n"), write("links", "0-0 1-1\n\n")
-    assert [pair["links"] for pair in embedded(alignkit("gold", text, links).out.decode())] == [
-        [[0, 0], [1, 1]],
-        [],
-    ]
-
-
 def test_links_of_another_text_are_one_line(alignkit, text, write, failure):
     failure(alignkit("gold", *text, write("links", "0-9\n")), "line 1")
     failure(alignkit("gold", write("s", "\n\n"), write("t", "\n\n"), write("l", "\n\n")), "blank side")

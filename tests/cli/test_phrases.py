@@ -39,12 +39,6 @@ def test_without_links_the_text_is_aligned(alignkit, text, write):
     assert alignkit("phrases", "-q", both).out == expected
 
 
-def test_one_file_with_its_links(alignkit, linked, write):
-    sides = (path.read_text().splitlines() for path in linked[:2])
-    both = write("both", "".join(f"{x} ||| {y}\n" for x, y in zip(*sides, strict=True)))
-    assert alignkit("phrases", both, linked[2]).out == alignkit("phrases", *linked).out
-
-
 def test_links_that_count_from_1_are_found_out(alignkit, linked, write):
     shifted = write("one", DIAGONAL.translate({ord("0") + i: str(i + 1) for i in range(9)}))
     outcome = alignkit("phrases", *linked[:2], shifted)

@@ -65,7 +65,9 @@ def test_errors(alignkit, failure, text, write):
     failure(alignkit("show", *text, write("few", "0-0\n"), "--pairs", "2-3"), "there is no pair 2")
     for pairs in ("0", "3-2", "0-2", "x", "-1"):
         failure(alignkit("show", *text, "--pairs", pairs), "neither a number of pairs nor lines")
-    failure(alignkit("show", *text, links, "--model", links), "not both")
+    failure(alignkit("show", *text, links, "--model", links), "Give LINKS or --model, not both")
+    failure(alignkit("show", "--sample", *text), "Give SRC and TGT or --sample, not both")
+    failure(alignkit("show"), "Missing argument SRC (try --sample")
 
 
 def test_compare_draws_counting_and_attention_side_by_side():
