@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.devices import evaluation_mode
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.neural.settings import LstmSettings, RunSettings, TextSettings, TrainingSettings
@@ -51,6 +52,13 @@ def small_network(vocabulary: int = 24, seed: int = 3, **changes: object) -> Enc
     return network.eval()
 
 
+def untrained_aligner(tokenizer: Tokenizer, bitext: Bitext, **changes: object) -> NeuralAligner:
+    """A small network as if it had been trained on a bitext for three steps."""
+    network = small_network(**changes)  # type: ignore[arg-type]
+    settings, measured = RunSettings(TextSettings("words"), network.settings), {"valid.loss": 2.0}
+    return NeuralAligner(network, tokenizer, settings, 3, measured, bitext.fingerprint())
+
+
 def small_settings(**training: object) -> RunSettings:
     """Three epochs of a tiny network over words, with dropout."""
     fields = {"batch": 4, "epochs": 3, "schedule": "dense", "bleu": "never", **training}
@@ -67,6 +75,22 @@ def log_probability(network, source, lengths, target):
     with evaluation_mode(network):
         logs = torch.log_softmax(network.output(network(source, lengths, previous)), 2)
         return logs.gather(2, target.t().unsqueeze(2)).sum((1, 2))
+
+
+def check_gradients(network, loss, idle=(), smooth=True):
+    """All parameters but the idle ones have a gradient, and the loss rises along it as fast as it says."""
+    names, parameters = zip(*network.named_parameters(), strict=True)
+    found = torch.autograd.grad(loss(), parameters, allow_unused=True, materialize_grads=True)
+    moving = {name for name, each in zip(names, found, strict=True) if each.abs().max() > 1e-9}
+    assert {*names} - moving == {*names} & {*idle}
+    if smooth:
+        values = []
+        for step in (1e-5, -2e-5):
+            with torch.no_grad():
+                torch._foreach_add_(parameters, found, alpha=step)
+                values.append(loss().item())
+        wanted = 2e-5 * sum(each.square().sum().item() for each in found)
+        assert values[0] - values[1] == pytest.approx(wanted, rel=1e-4)
 
 
 def parameter_count(network):

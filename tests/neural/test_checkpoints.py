@@ -16,18 +16,16 @@ from alignkit.neural.aligners import NETWORK, NeuralAligner, load_payload, save_
 from alignkit.neural.proxy import fit_proxy
 from alignkit.neural.settings import ProxySettings
 from alignkit.neural.training.run_directory import ClassifierRun
-from alignkit.neural.training.trainer import Trainer
-from alignkit.neural.training.translation import TranslationTask
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.tokenization import Tokenizer, encode_bitext, learn_words
 from alignkit.text.vocabulary import Vocabulary
 
-from .conftest import WORDS, random_lines, small_settings
+from .conftest import WORDS, random_lines, untrained_aligner
 
 
 @pytest.fixture
 def aligner(bitext: Bitext, tokenizer: Tokenizer) -> NeuralAligner:
-    return Trainer(TranslationTask(bitext, bitext, small_settings(steps=3), tokenizer, device="cpu")).run()
+    return untrained_aligner(tokenizer, bitext)
 
 
 def payload(path: Path) -> dict:  # type: ignore[type-arg]
@@ -86,8 +84,7 @@ def test_a_proxy_comes_back_as_it_was(bitext: Bitext, tmp_path: Path) -> None:
 
 
 def test_the_uniform_network_is_called_so(bitext: Bitext, tokenizer: Tokenizer) -> None:
-    settings = small_settings(steps=0).change(network={"attention": "uniform"})
-    assert Trainer(TranslationTask(bitext, bitext, settings, tokenizer, device="cpu")).run().name == "uniform"
+    assert untrained_aligner(tokenizer, bitext, attention="uniform").name == "uniform"
 
 
 def test_another_vocabulary_is_translated(aligner: NeuralAligner, bitext: Bitext) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from alignkit.errors import AlignkitError
 from alignkit.neural import proxy
 from alignkit.neural.aligners import ProxyAligner
 from alignkit.neural.devices import CPU, BatchSizes
-from alignkit.neural.proxy import BagLoss, fit_proxy
+from alignkit.neural.proxy import BagLoss, fit_proxy, proxy_of
 from alignkit.neural.settings import ProxySettings
 from alignkit.neural.training.loop import adam
 from alignkit.text.bitext import Bitext
@@ -168,3 +169,14 @@ def test_weights_start_as_torchs_layers_do(monkeypatch):
     for found, wanted in zip(drawn, layers, strict=True):
         assert found.std().item() == pytest.approx(wanted.std().item(), rel=0.05)
         assert found.abs().max().item() == pytest.approx(wanted.abs().max().item(), rel=0.2)
+
+
+def test_a_kept_proxy_of_other_words_is_not_taken(tmp_path: Path) -> None:
+    """As a folder of `classify` can hold one from before its runs were deleted: ids would be other words."""
+    settings = ProxySettings(embedding=4, epochs=1)
+    texts = [Bitext.from_sentences([word.split() for word in side], [["x"], ["y"]]) for side in ("ab", "cd")]
+    kept = [proxy_of(tmp_path, text, text, settings, device="cpu") for text in texts]
+    assert [list(one.source.tokens) for one in kept] == [["a", "b"], ["c", "d"]]
+    told: list[str] = []
+    proxy_of(tmp_path, texts[1], texts[1], settings, lambda *said: told.append(said[2]), "cpu")
+    assert not told  # of the same words it is

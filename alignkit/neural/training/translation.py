@@ -111,7 +111,7 @@ class TokenLoss(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, y: Tensor, smoothing: float = 0.0) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, y: Tensor, smoothing: float) -> Tensor:
         logits = torch.addmm(bias, x, weight.t())
         even = torch.logsumexp(logits, 1) - logits.mean(1) if smoothing else None
         torch.softmax(logits, 1, out=logits)

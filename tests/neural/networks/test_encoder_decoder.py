@@ -75,13 +75,6 @@ def test_probe_survives_huge_logits(bitext: Bitext, shift: float) -> None:
     np.testing.assert_allclose(beta[0], wanted, atol=1e-3)
 
 
-def test_attention_rows_sum_to_one_and_uniform_is_one_over_length(bitext: Bitext) -> None:
-    for matrix in network_scores(small_network(), bitext, "alpha"):
-        np.testing.assert_allclose(matrix.sum(1), 1, atol=1e-5)
-    for matrix in network_scores(small_network(attention="uniform"), bitext, "alpha"):
-        np.testing.assert_allclose(matrix, 1 / matrix.shape[1], rtol=1e-6)
-
-
 def test_evaluation_equals_a_loop(bitext: Bitext) -> None:
     network = small_network()
     naive = NaiveNetwork(network)
@@ -107,30 +100,6 @@ def test_empty_sides_give_empty_matrices(tokenizer: Tokenizer) -> None:
     empty = text.take(np.array([0]))
     assert evaluate_network(small_network(), empty) == (0, 0)
     assert len(network_scores(small_network(), empty, "beta")) == 1
-
-
-def test_gradients_equal_those_of_plain_cross_entropy() -> None:
-    from alignkit.neural.proxy import BagLoss
-    from alignkit.neural.training.translation import TokenLoss
-
-    torch.manual_seed(0)
-    x = torch.randn(9, 4, requires_grad=True)
-    w, b = torch.randn(11, 4, requires_grad=True), torch.randn(11, requires_grad=True)
-    y = torch.randint(11, (9,))
-    ours = TokenLoss.apply(x, w, b, y) * 3
-    plain = torch.nn.functional.cross_entropy(x @ w.t() + b, y) * 3
-    assert ours.item() == pytest.approx(plain.item(), rel=1e-5)
-    gradients = torch.autograd.grad(ours, (x, w, b)), torch.autograd.grad(plain, (x, w, b))
-    for one, other in zip(*gradients, strict=True):
-        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
-    rows = torch.tensor([0, 0, 0, 2, 2, 5, 8, 8, 8])  # some bags are empty, some hold a word twice
-    y[1] = y[0]
-    ours = BagLoss.apply(x, w, rows, y)
-    plain = torch.nn.functional.cross_entropy((x @ w.t())[rows], y)
-    assert ours.item() == pytest.approx(plain.item(), rel=1e-5)
-    gradients = torch.autograd.grad(ours, (x, w)), torch.autograd.grad(plain, (x, w))
-    for one, other in zip(*gradients, strict=True):
-        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
 
 
 def test_a_network_needs_its_vocabulary() -> None:

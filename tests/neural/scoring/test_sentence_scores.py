@@ -10,15 +10,13 @@ import torch
 
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.scoring.evaluation import evaluate_network, translation_log_probabilities
-from alignkit.neural.training.trainer import Trainer
-from alignkit.neural.training.translation import TranslationTask
 from alignkit.pipeline.aligned_text import AlignedText
 from alignkit.text.bitext import Bitext
 from alignkit.text.blocks import pair_batches
-from alignkit.text.tokenization import BOS, encode_bitext, learn_words
+from alignkit.text.tokenization import BOS, encode_bitext
 from alignkit_cli.main import run
 
-from ..conftest import WORDS, random_lines, small_network, small_settings
+from ..conftest import random_lines, small_network, untrained_aligner
 
 ALL = {"probabilities": True, "scored": True, "words": True}
 
@@ -51,16 +49,12 @@ def test_pairs_without_tokens_are_0():
     assert translation_log_probabilities(small_network(), nothing).tolist() == [0, 0]
 
 
-@pytest.fixture(scope="module")
-def aligner():
-    tokenizer = learn_words(WORDS)
-    bitext = encode_bitext(tokenizer, random_lines(24, 1), random_lines(24, 2))
-    return Trainer(TranslationTask(bitext, bitext, small_settings(steps=20), tokenizer, device="cpu")).run()
+@pytest.fixture
+def aligner(tokenizer, bitext):
+    return untrained_aligner(tokenizer, bitext)
 
 
-def test_a_stream_gives_what_each_pair_gives_alone(tokenizer):
-    # Weights large enough for attention that is sharp here and there.
-    aligner = NeuralAligner(small_network(), tokenizer, small_settings(), 1, {}, "")
+def test_a_stream_gives_what_each_pair_gives_alone(aligner, tokenizer):
     source, target = random_lines(40, 5), random_lines(40, 6)
     data = "".join(f"{x} ||| {y}\n" for x, y in zip(source, target, strict=True)).encode()
     batches = list(pair_batches("-", [data], single=True))

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from alignkit.errors import AlignkitError, InputError
-from alignkit.neural.aligners import load_checkpoint
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.settings import (
     NORMALIZERS,
@@ -22,12 +21,13 @@ from alignkit.neural.settings import (
     TextSettings,
     from_dict,
 )
-from alignkit.neural.training.classification import ClassificationTask, Judged, train_classifier
+from alignkit.neural.training.classification import ClassificationTask, Judged, label_loss, train_classifier
 from alignkit.neural.training.run_directory import ClassifierRun, find_run
 from alignkit.neural.training.trainer import Trainer
 from alignkit.text.labelled import LabelledLines, LabelledText
 from alignkit.text.tokenization import learn_words
 
+from ..conftest import check_gradients
 from .test_translation import Stopped, contents
 
 NAMES = ("n", "y")
@@ -238,19 +238,22 @@ ENCODERS = [{"encoder": "words", "layers": 2}, {"encoder": "embeddings"}]
 @pytest.mark.parametrize(
     "changes", [*MECHANISMS, *ENCODERS], ids=lambda changes: " ".join(map(str, changes.values()))
 )
-def test_every_mechanism_and_encoder_finds_the_telling_words(tmp_path: Path, changes: dict[str, object]) -> None:
-    """Hard attention that is trained by samples takes more steps than a test has."""
-    settings = SMALL.change(network=changes, training={"steps": 35, "learning_rate": 5e-2})
-    best, name = start(tmp_path, settings), str(changes.get("attention", ""))
-    assert best.metrics["valid.accuracy"] > (0.6 if name.endswith("reinforce") else 0.85)
-    text = VALID.take(range(8)).encode(best.tokenizer, NAMES).bitext
-    again = load_checkpoint(tmp_path, device="cpu")
-    for kind in best.kinds:
-        scores = best.score(text, kind)
-        assert np.isfinite(scores.values).all()
-        assert np.array_equal(again.score(text, kind).values, scores.values)
-        if kind == "alpha" and not name.endswith("sigmoid"):
-            np.testing.assert_allclose([row.sum() for row in scores], 1, rtol=1e-5)
+def test_the_loss_reaches_every_parameter(changes: dict[str, object]) -> None:
+    settings, tokenizer = SMALL.change(network=changes), learn_words(TEXT.texts)
+    text, name = TEXT.encode(tokenizer, NAMES), settings.network.attention
+
+    def precise(judged: Judged) -> torch.Tensor:
+        return label_loss(judged._replace(labels=judged.labels.double()))
+
+    task = ClassificationTask(text, text, settings, tokenizer, criterion=precise, device="cpu")
+    torch.manual_seed(1)
+    network, words = task.new_network().double().train(), np.arange(16)
+    smooth = not name.endswith(("straight-through", "reinforce", "gumbel"))
+    # A constant that is added to all scores changes no weights that sum to 1.
+    constants = {"additive": ["value"], "feed-forward": ["value"], "convolution": ["keys"]}
+    constant = [] if name.endswith("sigmoid") else constants.get(name.split("+")[0], [])
+    idle = [f"attention.score.{part}.bias" for part in constant]
+    check_gradients(network, lambda: task.loss(network, words, 0), idle, smooth)
 
 
 def test_the_best_step_has_the_highest_accuracy_and_then_the_lowest_loss():

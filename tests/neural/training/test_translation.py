@@ -13,7 +13,7 @@ import torch
 
 from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.aligners import NeuralAligner, load_checkpoint
-from alignkit.neural.devices import training_batches, usable
+from alignkit.neural.devices import CPU, GPU, BatchSizes, batch_sizes, training_batches, usable
 from alignkit.neural.settings import PRESETS, RunSettings, TrainingSettings, from_dict, logged_steps
 from alignkit.neural.training.run_directory import TranslationRun, find_run
 from alignkit.neural.training.trainer import Trainer
@@ -99,15 +99,30 @@ def test_settings_survive_json() -> None:
         from_dict(RunSettings, {"network": {"attention": "none"}})
 
 
-@pytest.mark.parametrize("buckets", [True, False])
-def test_an_epoch_has_every_pair_once(bitext: Bitext, buckets: bool) -> None:
-    batches = training_batches(bitext, 4, 7, 0, buckets)
+@pytest.mark.parametrize("settings", [{}, {"buckets": False}])
+def test_an_epoch_has_every_pair_once(bitext: Bitext, settings: dict[str, bool]) -> None:
+    batches, other = (training_batches(bitext, 4, 7, epoch, **settings) for epoch in (0, 1))
     assert sorted(np.concatenate(batches)) == list(usable(bitext))
-    assert len(batches) == len(training_batches(bitext, 4, 7, 1, buckets)) == 6
-    again = training_batches(bitext, 4, 7, 0, buckets)
-    assert all((a == b).all() for a, b in zip(batches, again, strict=True))
-    other = training_batches(bitext, 4, 7, 1, buckets)
-    assert any(len(a) != len(b) or (a != b).any() for a, b in zip(batches, other, strict=True))
+    assert [len(other), *sorted(map(len, other))] == [6, *[4] * 6]
+    again = training_batches(bitext, 4, 7, 0, **settings)
+    assert np.array_equal(np.stack(batches), np.stack(again))
+    assert not np.array_equal(np.stack(batches), np.stack(other))
+    lengths = bitext.source.lengths
+    mixed = [len({*lengths[batch]}) for batch in batches]
+    whole = sum(np.unique(lengths[usable(bitext)], return_counts=True)[1] // 4)
+    assert mixed.count(1) >= whole > 0 if not settings else mixed.count(1) < whole
+    if not settings:  # neither are the batches in order of length, nor the pairs of one length in that of the text
+        assert [min(lengths[batch]) for batch in batches] != sorted(min(lengths[batch]) for batch in batches)
+
+
+@pytest.mark.parametrize(("name", "equal"), [("probes", False), ("saliency", True), ("leave_one_out", True)])
+def test_a_gpu_takes_larger_batches(name: str, equal: bool) -> None:
+    small, large = (batch_sizes(name, torch.device(device)) for device in ("cpu", "cuda"))
+    assert (small.equal_lengths, large.equal_lengths) == (True, equal)
+    assert all(one <= other for one, other in zip(small, large, strict=True) if one not in (True, False))
+    assert all(GPU[purpose].pairs >= CPU[purpose].pairs for purpose in CPU)
+    assert BatchSizes(1, logits=4000 * 20).rows(torch.nn.Linear(2, 1000)) == 20
+    assert BatchSizes(1, logits=4000 * 15).rows(torch.nn.Linear(2, 1000)) == 16
 
 
 @pytest.mark.parametrize("moment", [0, 10, 17])
@@ -166,18 +181,16 @@ def test_training_leaves_the_callers_random_numbers_alone(bitext: Bitext, tokeni
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_seeds_and_dropout_matter(bitext: Bitext, tokenizer: Tokenizer) -> None:
-    losses = {
-        Trainer(TranslationTask(bitext, bitext, settings, tokenizer, device="cpu")).run().metrics["valid.loss"]
-        for settings in (
-            small_settings(steps=2),
-            small_settings(steps=2, seed=1),
-            small_settings(steps=2, word_dropout=0.4),
-            small_settings(steps=2, warmup=1),
-            small_settings(steps=2).change(network={"dropout": 0.0}),
-        )
-    }
-    assert len(losses) == 5
+def test_first_weights_and_batches_are_those_of_the_seed(bitext: Bitext, tokenizer: Tokenizer) -> None:
+    def start_of(seed: int) -> tuple[torch.Tensor, list[np.ndarray]]:
+        task = TranslationTask(bitext, bitext, small_settings(seed=seed), tokenizer, device="cpu")
+        return Trainer(task).network.output.weight, task.batches(0)
+
+    (one, first), (same, again), (other, second) = map(start_of, (1, 1, 2))
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+    assert np.array_equal(np.concatenate(first), np.concatenate(again))
+    assert not np.array_equal(np.concatenate(first), np.concatenate(second))
 
 
 def test_training_learns_to_copy(tokenizer: Tokenizer, bitext: Bitext) -> None:
