@@ -118,12 +118,19 @@ def test_damaged_trees_are_an_error(fitted, tmp_path, monkeypatch):
 
 
 def test_gold_links_of_no_use_leave_the_aligner_as_it_is():
-    """Its own links, and links that were drawn by chance, which nothing predicts."""
+    """Its own links, and links that were drawn by chance, which nothing predicts; others are linked as usual."""
     bitext, _ = text(pairs=40)
     model, draw = fit_joint(bitext, threads=1), random.Random(5)
     noise = [[(draw.randrange(L), draw.randrange(T)) for _ in range(4)] for T, L in bitext.shapes[:20].tolist()]
     for links in (model.fitted_links.block(0, 20), Links.from_lists(noise)):
-        assert not isinstance(fit_supervised(model, bitext, gold_of(links), threads=1), SupervisedAligner)
+        for given in ({}, {"model": model}):
+            aligned = align(bitext, gold=gold_of(links), threads=1, **given)
+            assert not isinstance(aligned.aligner, SupervisedAligner)
+            assert aligned.links.block(0, 20) == links
+            assert aligned.links.block(20, 40) == model.fitted_links.block(20, 40)
+    saved = replace(model, fitted=None)
+    aligned = align(bitext, gold=gold_of(links), threads=1, model=saved)
+    assert aligned.links.block(20, 40) == saved.links(bitext).block(20, 40) != model.fitted_links.block(20, 40)
 
 
 def test_pairs_with_gold_links_keep_them_and_blank_ones_are_linked(caplog):

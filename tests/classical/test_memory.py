@@ -80,6 +80,16 @@ def test_two_directions_need_twice_as_much(monkeypatch):
             align(text, method=method, iterations=1, symmetrization="union")
 
 
+@pytest.mark.parametrize("needs", [LEXICAL, HMM])
+def test_the_estimate_of_one_pair_is_exact(monkeypatch, needs):
+    monkeypatch.setattr(cooccurrence_module, "BASE", 0)
+    monkeypatch.setattr(cooccurrence_module, "machine_memory", lambda: 0)
+    tokens, elements = 300 + 400, 300 * 400
+    needed = needs.pair + needs.token * tokens + needs.sentence + 2 * needs.type + needs.element * elements
+    with pytest.raises(AlignkitError, match=rf"about {show_size(needed)} of .* --fit-on 1 of"):
+        check_memory(bitext_of([(["s"] * 300, ["t"] * 400)]), needs)
+
+
 def test_small_texts_are_not_looked_at(monkeypatch):
     monkeypatch.setattr(cooccurrence_module, "IndexedBitext", None)
     check_memory(large_text(30)[0])

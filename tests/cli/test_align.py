@@ -86,34 +86,6 @@ def test_a_text_of_json_lines_with_its_fields(alignkit, model, failure, write):
     failure(alignkit("align", "--model", model, f"{path}x:de,en"), "cannot be read")
 
 
-def test_formats_say_the_same(alignkit, model, tmp_path):
-    import re
-
-    plain, probable, giza = (
-        alignkit("align", "--model", model, *FILES, "--format", name).lines
-        for name in ("pharaoh", "probabilities", "giza")
-    )
-    assert plain == [" ".join(item.split(":")[0] for item in line.split()) for line in probable]
-    values = [float(item.split(":")[1]) for line in probable for item in line.split()]
-    assert all(0 < value <= 1 for value in values)
-    for line, words in zip(plain, giza[2::3], strict=True):
-        groups = re.findall(r"\(\{ ((?:\d+ )*)\}\)", words)
-        links = {f"{s - 1}-{int(t) - 1}" for s, group in enumerate(groups) if s for t in group.split()}
-        assert links == set(line.split())
-    assert giza[1::3] == FILES[1].read_text().splitlines()
-
-
-def test_symmetrised_fit_has_two_scores_and_probabilities_of_both(alignkit, tmp_path):
-    model, sample = tmp_path / "m", ["-q", "--sample"]
-    assert alignkit("ibm1", *sample, "--symmetrize", "grow-diag-final-and", "--save-model", model).code == 0
-    options = ["--format", "probabilities", "--sentence-scores", tmp_path / "s"]
-    outcome = alignkit("align", *sample, "--model", model, *options)
-    assert outcome.code == 0
-    rows = [line.split("\t") for line in (tmp_path / "s").read_text().splitlines()]
-    assert len(rows) == len(outcome.lines) == 1040
-    assert all(len(row) == 2 and -30 < float(row[0]) < 0 for row in rows)
-
-
 def test_blank_lines_keep_their_place(alignkit, model, tmp_path):
     data = b"\nder Hund ||| the dog\n ||| nothing\n\t \nder ||| \nHund ||| dog"
     outcome = alignkit("align", "--model", model, "-", "--sentence-scores", tmp_path / "s", stdin=data)
@@ -194,7 +166,7 @@ def test_a_request_in_json_is_answered_in_json(model):
 def test_no_line_is_lost_in_the_alignment_of_new_text(alignkit, write, tmp_path, method):
     """Empty lines, lines of one word, and lines that are longer than any other tool takes, keep their places."""
     path = tmp_path / "m.npz"
-    assert alignkit(method, "-q", "--sample", "--save-model", path, "-o", os.devnull).code == 0
+    assert alignkit(method, "-q", *FILES, "--save-model", path, "-o", os.devnull).code == 0
     lines = ["Mann", "", "Ein Mann .", "ein " * 3000, " \t ", "\u00a0", "Haus", ""]
     source, target = (
         write("s", "\n".join(lines)),
@@ -260,11 +232,6 @@ def test_progress_with_a_model_is_no_fit(alignkit, text, tmp_path, monkeypatch):
     assert alignkit("ibm1", *text, "--save-model", tmp_path / "m").code == 0
     assert alignkit("align", "--model", tmp_path / "m", *text).code == 0
     assert names == ["fitting", "aligning"]
-
-
-def test_align_without_model(alignkit, text):
-    outcome = alignkit("align", *text)
-    assert (outcome.code, outcome.lines) == (0, DIAGONAL)
 
 
 def test_model_file_must_be_a_model(alignkit, failure, text, write, tmp_path):

@@ -30,26 +30,6 @@ def test_symmetrized_scores_and_model(alignkit, text, tmp_path, command, method)
     assert (Scores.load(scores).values == expected.values).all()
 
 
-@pytest.mark.parametrize("command", ["ibm1", "diagonal"])
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        *(("null_probability=1", "NULL probability"), ("dirichlet=0", "Dirichlet"), ("prune=1", "pruning")),
-        *(
-            ("tolerance=-1", "tolerance"),
-            ("tolerance=NaN", "tolerance"),
-            ("dirichlet=x", "dirichlet: 'x' is not"),
-        ),
-        *(
-            ("prune=true", "'true' is not"),
-            ("size=3", "'size=3' sets nothing"),
-        ),
-    ],
-)
-def test_settings_out_of_range(alignkit, failure, text, command, setting, message):
-    failure(alignkit(command, *text, "--set", setting), message)
-
-
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
@@ -102,44 +82,12 @@ def test_a_prior_of_which_the_text_has_no_pair_is_noticed(alignkit, write, name)
         assert (done.code, done.err.count("are its sides exchanged?")) == (0, noticed)
 
 
-def test_ibm1_goes_on_from_a_saved_model(alignkit, write, tmp_path):
-    text, models = write("text", TEXT), [tmp_path / f"{n}.npz" for n in range(3)]
-    for number, options in enumerate((["5"], ["2"], ["3", "--start", models[1]])):
-        found = alignkit("ibm1", "-q", text, "--save-model", models[number], "--iterations", *options)
-        assert found.code == 0
-    whole, _, rest = map(load_aligner, models)
-    assert rest.table.values.tobytes() == whole.table.values.tobytes()
-
-
 def test_align_saves_a_model_and_goes_on_from_it(alignkit, write, tmp_path):
     text, model = write("text", TEXT * 3), tmp_path / "m.npz"
     first = alignkit("align", "-q", text, "--save-model", model)
     assert load_aligner(model).name == "hmm-views"
     again = alignkit("align", "-q", write("more", "das buch ||| book the\n"), "--start", model)
     assert (first.code, again.code, again.lines) == (0, 0, ["0-1 1-0"])
-
-
-def test_a_threshold_trades_precision_for_recall(alignkit, tmp_path):
-    model = tmp_path / "m.npz"
-    text = alignkit_data.path("test.de"), alignkit_data.path("test.en")
-    assert alignkit("align", "-q", *text, "--save-model", model, "--threshold", "0.6").code == 0
-    assert load_aligner(model).threshold == 0.6
-    found = {}
-    for value in ("0.2", "0.45", "0.9"):
-        lines = alignkit("align", *text, "--model", model, "--threshold", value).lines
-        found[value] = {(n, link) for n, line in enumerate(lines) for link in line.split()}
-    assert found["0.9"] < found["0.45"] < found["0.2"]
-    none = alignkit("align", "--sample", "--model", model, "--threshold", "1")
-    assert not any(none.lines)
-    assert "no link reaches the threshold of 1; a lower one would" in none.err
-
-
-@pytest.mark.parametrize("method", ["align", "ibm1"])
-def test_exchanged_sides_are_noticed(alignkit, tmp_path, method):
-    text, model = [alignkit_data.path("test.de"), alignkit_data.path("test.en")], tmp_path / "m.npz"
-    assert alignkit(method, "-q", *text, "--save-model", model).code == 0
-    assert "exchanged" not in alignkit("align", *text, "--model", model).err
-    assert "are source and target exchanged?" in alignkit("align", *text[::-1], "--model", model).err
 
 
 def test_a_start_of_another_kind_says_what_to_give(alignkit, failure, write, tmp_path):
@@ -188,36 +136,11 @@ def test_a_saved_model_of_target_to_source_knows_its_direction(alignkit, failure
         failure(alignkit(name, "-q", *text, "--reverse", "--start", forward), "fitted with --reverse")
 
 
-def test_what_a_start_leaves_no_room_for(alignkit, failure, write, tmp_path):
-    text, model = write("text", TEXT), tmp_path / "m.npz"
-    assert alignkit("hmm", "-q", text, "--save-model", model).code == 0
-    assert alignkit("align", "-q", text, "--save-model", model).code == 0
-    best = alignkit("align", text, "--start", model, "--quality", "best")
-    failure(best, "start does not go with quality best; leave out --start or --quality best")
-
-
 def test_a_prior_that_is_a_model_is_not_taken_for_text(alignkit, failure, write, tmp_path):
     text, model, scores = write("text", TEXT), tmp_path / "m.npz", tmp_path / "s.npz"
     assert alignkit("ibm1", "-q", text, "--save-model", model, "--save-scores", scores).code == 0
     failure(alignkit("ibm1", text, "--prior", model), "m.npz: is a saved model, not a lexicon; write", "lexicon`")
     failure(alignkit("ibm1", text, "--prior", scores), "s.npz: holds alignkit.scores, not a lexicon")
-
-
-def test_what_does_not_go_together_is_an_error(alignkit, write, tmp_path):
-    text, model = write("text", TEXT), tmp_path / "m.npz"
-    assert alignkit("ibm1", "-q", text, "--save-model", model).code == 0
-    for arguments in (
-        ["align", "--model", model, "--prior", text, text],
-        ["align", "--model", model, "--embeddings", "e5", text],
-        ["align", "--model", model, "--threshold", "0.3", text],
-        ["align", "--start", model, text],
-        ["hmm", "--start", model, text],
-        ["ibm1", "--start", model, "--symmetrize", "union", text],
-        ["ibm1", "--start", model, "--no-null", text],
-        ["align", "--prior", text, text],
-    ):
-        outcome = alignkit(*arguments)
-        assert (outcome.code, outcome.out) == (2, b"")
 
 
 @pytest.mark.parametrize(

@@ -16,22 +16,8 @@ def model(tmp_path_factory):
     from alignkit_cli.main import run
 
     path = tmp_path_factory.mktemp("model")
-    assert (
-        run(
-            [
-                "align",
-                "-q",
-                *map(str, SAMPLE),
-                "--fit-on",
-                "300",
-                "--save-model",
-                str(path / "m.npz"),
-                "-o",
-                str(path / "o"),
-            ]
-        )
-        == 0
-    )
+    options = ["--fit-on", "300", "--save-model", path / "m.npz", "-o", path / "o"]
+    assert run(["align", "-q", *map(str, [*SAMPLE, *options])]) == 0
     return path
 
 
@@ -47,7 +33,6 @@ def test_fit_on_gives_a_line_for_each_pair(alignkit, command):
 
 @pytest.mark.parametrize("options", [["--adapt", "--format", "probabilities"], ["--format", "giza"]])
 def test_shards_joined_are_the_whole_to_the_byte(alignkit, model, tmp_path, set_blocks, options):
-
     set_blocks(BLOCK=30, ADAPTED_ELEMENTS=4000)
     call = ["align", *TEST, "--model", model / "m.npz", *options]
     whole = alignkit(*call, "--sentence-scores", tmp_path / "scores")
@@ -86,15 +71,6 @@ def test_options_that_do_not_go_together(alignkit, failure, model, write, tmp_pa
     short = write("short", "a\nb\n")
     failure(alignkit("align", short, TEST[1], "--fit-on", "10%"), "short has 2 lines")
     failure(alignkit("align", short, TEST[1], "--model", saved, "--shard", "1/2"), "short has 2 lines")
-
-
-def test_a_lexical_model_can_be_sharded_but_not_adapted(alignkit, failure, tmp_path):
-    assert alignkit("ibm1", *TEST, "--save-model", tmp_path / "m.npz", "-o", tmp_path / "whole").code == 0
-    failure(
-        alignkit("align", *TEST, "--model", tmp_path / "m.npz", "--adapt"), "m.npz: a model of kind ibm1 cannot"
-    )
-    parts = [alignkit("align", *TEST, "--model", tmp_path / "m.npz", "--shard", f"{i}/7") for i in range(1, 8)]
-    assert b"".join(part.out for part in parts) == (tmp_path / "whole").read_bytes()
 
 
 def test_an_empty_part_is_told(alignkit, model, write):

@@ -118,9 +118,12 @@ def test_sizes_of_samples():
             sample_share(wrong)
 
 
-def test_only_joint_models_are_adapted(files):
-    with pytest.raises(AlignkitError, match="ibm1 cannot be adapted"):
-        align_blocks(*files, model=fit_ibm1(BITEXT), adapt=True)
+def test_only_joint_models_are_adapted(files, tmp_path):
+    model = fit_ibm1(BITEXT)
+    model.save(tmp_path / "m.npz")
+    for each, name in ((model, ""), (tmp_path / "m.npz", r".*m\.npz: ")):
+        with pytest.raises(AlignkitError, match=f"^{name}a model of kind ibm1 cannot be adapted"):
+            align_blocks(*files, model=each, adapt=True)
 
 
 def test_words_that_only_one_block_has_are_learned_from_it(tmp_path, set_blocks):

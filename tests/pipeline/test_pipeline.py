@@ -18,7 +18,8 @@ from alignkit.classical.hmm.hmm import fit_hmm
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
 from alignkit.classical.ibm1 import fit_ibm1
-from alignkit.classical.settings import IBM1Settings
+from alignkit.classical.priors import read_prior
+from alignkit.classical.settings import PRIOR_WEIGHT, IBM1Settings
 from alignkit.errors import AlignkitError, InputError
 from alignkit.links.from_scores import best_links, links_above, scores_of_links
 from alignkit.pipeline import models
@@ -105,6 +106,8 @@ def test_the_joint_model_is_the_default():
     aligned = align(BITEXT)
     assert pharaoh(aligned) == fitted.fitted_links.to_pharaoh()
     assert aligned.aligner.name == fitted.name
+    assert aligned.score() == fitted.fitted_probabilities != fitted.score(BITEXT, "alpha")
+    assert aligned.score("beta") == fitted.score(BITEXT, "beta")
     high = align(BITEXT, threshold=0.9)
     assert high.aligner.threshold == 0.9
     assert pharaoh(high) == fitted.with_threshold(0.9).fitted_links.to_pharaoh() != pharaoh(aligned)
@@ -195,22 +198,23 @@ def test_a_symmetrized_fit_goes_on_from_a_symmetrized_model(tmp_path):
         fitted(1, start=whole.forward)
 
 
-@pytest.mark.parametrize("wanted", [{}, {"probabilities": True, "scored": True, "words": True}])
+@pytest.mark.parametrize("wanted", ["", "probabilities", "scored", "words", "probabilities scored words"])
 def test_blocks_change_nothing(set_blocks, monkeypatch, wanted):
     model = fit_joint(BITEXT)
 
     def whole(**options):
-        found = list(align(BITEXT, **options).alignments(**wanted))
+        found = list(align(BITEXT, **options).alignments(**dict.fromkeys(wanted.split(), True)))
+        for each in found:
+            given = each.probabilities is not None, each.sentence_scores is not None, bool(each.source)
+            assert given == ("prob" in wanted, "scored" in wanted or "words" in wanted, "words" in wanted)
         links = alignkit.Links.concatenated([each.links for each in found]).to_pharaoh()
-        return links, [[] if each.probabilities is None else each.probabilities.tolist() for each in found]
+        values = [each.probabilities.tolist() for each in found if each.probabilities is not None]
+        return links, [value for part in values for value in part], max(len(each.links) for each in found)
 
-    for options in ({"model": model}, {"method": "ibm1"}):
-        (links, one), _ = whole(**options), set_blocks(BLOCK=7)
-        again, many = whole(**options)
+    for options, block in (({"model": model}, 7), ({"method": "ibm1"}, len(BITEXT)), ({}, 25)):
+        (links, values, _), _ = whole(**options), set_blocks(BLOCK=7, WRITTEN_BLOCK=25)
+        assert whole(**options) == (links, values, 7 if wanted else block)
         monkeypatch.undo()
-        assert again == links
-        assert [value for part in many for value in part] == [value for part in one for value in part]
-        assert (len(many) > 1) == (bool(wanted) or "model" in options)
 
 
 def test_a_stream_gives_what_a_text_gives():
@@ -336,6 +340,18 @@ def test_few_pairs_with_a_lexicon_or_embeddings_are_enough(caplog, tmp_path):
     assert caplog.text == ""
 
 
+def test_a_lexicon_from_a_file_counts_for_its_weight(tmp_path):
+    (tmp_path / "lexicon").write_text("s1\tt2\t1\n")
+    tables = []
+    for options in ({}, {"prior_weight": 50}):
+        weight = options.get("prior_weight", PRIOR_WEIGHT)
+        given = (tmp_path / "lexicon", options), (read_prior(tmp_path / "lexicon", weight), {})
+        found = [align(BITEXT, method="ibm1", prior=prior, **more).aligner.table.values for prior, more in given]
+        assert np.array_equal(*found)
+        tables += found[:1]
+    assert not np.array_equal(*tables)
+
+
 def test_links_of_a_saved_model_are_those_of_its_aligner(tmp_path):
     """A fit judges each pair without its own part in the counts; the file keeps no pairs."""
     aligned = align(BITEXT)
@@ -370,6 +386,43 @@ def test_a_stream_goes_on_after_malformed_lines():
     assert [error.line for text in texts for error in text.errors] == [6, 11]
     with pytest.raises(InputError, match="line 6"):
         list(align_stream(io.BytesIO("".join(broken).encode()), model))
+
+
+def test_what_is_written_is_counted_over_all_texts(caplog, tmp_path):
+    lines = ["a ||| b c", "none", "d ||| ", "e ||| f", "a ||| b ||| c", " ||| ", "g h ||| i"]
+    texts = list(align_stream(lines, fit_ibm1(BITEXT), skip=True))
+    assert len(texts) == len(lines)
+    written = write_alignments(texts, tmp_path / "out")
+    links = len((tmp_path / "out").read_text().split())
+    assert written == (7, links, 4, 2, 2)
+    assert str(written).startswith("7 pairs (2 with a blank side, 2 malformed and skipped), ")
+    assert [message.partition(":")[0] for message in caplog.messages] == ["skipped lines[1]"]
+
+
+def test_many_pairs_without_a_link_are_told(caplog, tmp_path):
+    model = fit_joint(BITEXT)
+    for pairs, threshold, told in ((10, 1, True), (9, 1, False), (10, 0.5, False)):
+        text = [*SOURCE[:pairs], ""], [*TARGET[:pairs], "x"]
+        align(*text, model=model, threshold=threshold).write(tmp_path / "out")
+        assert caplog.text.count("no link reaches the threshold of 1;") == told
+        caplog.clear()
+
+
+@pytest.mark.parametrize(("own", "other", "told"), [(9, 10, True), (10, 10, False), (10, 9, False)])
+def test_sides_seem_exchanged_if_more_frequent_words_are_known_on_the_other_side(
+    own, other, told, caplog, tmp_path
+):
+    """Of the twenty most frequent words, in any case; the rare ones at the end are all known on the other side."""
+    source, target = ([f"{side}{n}" for n in range(count)] for side, count in (("s", own), ("t", other)))
+    rare = [f"r{n}" for n in range(40)]
+    model = fit_ibm1(bitext_of([(source, [*target, *rare])]))
+    words = [*source, *target, "x"][:20]
+    text = [" ".join(words).upper()] * 10, ["y"] * 10
+    for tail, count in (("", 10), (" ".join(rare), 10), ("", 9)):
+        sides = [[*text[0][: count - 1], f"{text[0][0]} {tail}", "x"], [*text[1][:count], ""]]
+        align(*sides, model=model).write(tmp_path / "out")
+        assert ("are source and target exchanged?" in caplog.text) == (told and count == 10)
+        caplog.clear()
 
 
 def test_nothing_is_left_if_the_second_file_cannot_be_opened(tmp_path):

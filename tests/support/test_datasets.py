@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import socket
 from contextlib import suppress
+from pathlib import Path
 from urllib.request import Request
 
 import numpy as np
@@ -149,8 +150,10 @@ def test_encryption_is_not_given_up():
 
 def test_the_catalogue():
     """Every address is encrypted and names a commit; names are unique; a known checksum comes with its size."""
+    described = (Path(__file__).parents[2] / "docs" / "data-sets.md").read_text("utf-8")
     for name, data in DATA_SETS.items():
         assert name == data.name
+        assert f"`{name}`" in described
         assert data.title
         assert data.licence
         names = [each.name for each in data.files]
