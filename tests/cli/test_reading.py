@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import json
-import lzma
 
 import pytest
 
 from alignkit import align
-
-from .conftest import DIAGONAL, SOURCE, TARGET
-
-
-@pytest.mark.parametrize(("name", "pack"), [("gz", gzip.compress), ("xz", lzma.compress), ("bz2", bz2.compress)])
-def test_compressed_and_joined_input(alignkit, write, name, pack):
-    joined = "".join(f"{s} ||| {t}\n" for s, t in zip(SOURCE.splitlines(), TARGET.splitlines(), strict=True))
-    assert alignkit("ibm1", "-q", write(f"j.{name}", pack(joined.encode()))).lines == DIAGONAL
-    table = write("table.tsv", joined.replace(" ||| ", "\t"))
-    assert alignkit("ibm1", "-q", table).lines == DIAGONAL
-    assert alignkit("ibm1", "-q", "-", stdin=joined.encode()).lines == DIAGONAL
 
 
 def test_line_parity_on_odd_input(alignkit, write):
@@ -83,12 +70,6 @@ def test_bad_input(alignkit, failure, write, tmp_path, command):
     check(good, good, "--threads", 0, parts=["--threads"])
 
 
-def test_encoding_errors_replace(alignkit, write):
-    latin = write("latin", "a b\nb\xe4\n".encode("latin-1"))
-    outcome = alignkit("ibm1", "-q", latin, latin, "--encoding-errors", "replace")
-    assert (outcome.code, len(outcome.lines)) == (0, 2)
-
-
 def test_where_lowercase_does_not_change_links(alignkit, write, tmp_path):
     text, model = (write("s", "Das A\nb DAS\n"), write("t", "The A\nb THE\n")), tmp_path / "m.npz"
     told = "--lowercase does not change the links: this model ignores case\n"
@@ -99,11 +80,3 @@ def test_where_lowercase_does_not_change_links(alignkit, write, tmp_path):
     assert told in alignkit("align", "-", "--lowercase", "--model", model, stdin=b"Das ||| The\n").err
     for more in (["align", "--keep-case"], ["ibm1"], ["align", "-q"]):
         assert told not in alignkit(*more, *text, "--lowercase").err
-
-
-def test_lowercase(alignkit, write, tmp_path):
-    text = write("s", "ÄÖ É\nx ÄÖ\nÉ\n"), write("t", "äö é\nX äÖ\né\n")
-    assert alignkit("ibm1", "-q", "--lowercase", *text, "--save-model", tmp_path / "m.npz").code == 0
-    from alignkit.aligner import load_aligner
-
-    assert load_aligner(tmp_path / "m.npz").target.tokens == ("äö", "é", "x")
