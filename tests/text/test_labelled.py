@@ -12,7 +12,14 @@ import numpy as np
 import pytest
 
 from alignkit.errors import AlignkitError, InputError
-from alignkit.text.labelled import LabelledLines, LabelledText, hold_out, read_labelled, two_labels
+from alignkit.text.labelled import (
+    LabelledLines,
+    LabelledText,
+    hold_out,
+    read_labelled,
+    read_training_texts,
+    two_labels,
+)
 from alignkit.text.tokenization import UNK, learn_words
 
 ROWS = [("pos", "a fine, fine film"), ("neg", 'they said "no"'), ("pos", ""), ("neg", "two words")]
@@ -39,18 +46,19 @@ def test_three_forms_give_the_same(tmp_path: Path) -> None:
     assert (from_table.labels, from_table.texts) == (plain.labels, plain.texts)
     with_tabs = "\n".join(["mood\treview", *("\t".join(row) for row in ROWS if '"' not in row[1])])
     assert read_labelled(write(tmp_path / "b.tsv", with_tabs), **columns).texts == [ROWS[i][1] for i in (0, 2, 3)]
-    folder = read_labelled(tmp_path / "folder")
-    stripped = sorted((label, text.strip()) for label, text in zip(folder.labels, folder.texts, strict=True))
-    assert stripped == sorted(ROWS)
+    folder = read_labelled(tmp_path / "folder")  # labels and files in order of their names
+    in_order = zip(folder.labels, map(str.strip, folder.texts), strict=True)
+    assert list(in_order) == [ROWS[i] for i in (1, 3, 0, 2)]
     packed = write(tmp_path / "a.tsv.gz", gzip.compress(lines.read_bytes()))
     assert read_labelled(packed) == plain
 
 
 def test_what_a_line_may_hold(tmp_path: Path) -> None:
-    data = "\ufeff1\tA\tb\u2028c\r\n\n \n0\tÜber\n"
-    text = read_labelled(write(tmp_path / "x", data), lowercase=True)
-    assert text == LabelledLines(["a\tb\u2028c", "über"], ["1", "0"])
-    table = 'l,t\n1,"two\nlines"\n\n0,x\n'
+    data = "\ufeffA\tA\tb\u2028c\r\n\n \n 0 \tÜber\n"
+    path = write(tmp_path / "x", data)
+    assert read_labelled(path) == LabelledLines(["A\tb\u2028c", "Über"], ["A", "0"])
+    assert read_labelled(path, lowercase=True) == LabelledLines(["a\tb\u2028c", "über"], ["A", "0"])
+    table = 'l,t\n1,"two\n\nlines"\n\n0,x\n'
     columns = {"columns": ("l", "t")}
     assert read_labelled(write(tmp_path / "t", table), **columns).texts == ["two lines", "x"]
     assert read_labelled(write(tmp_path / "y", b"1\t\xff"), encoding_errors="replace").texts == ["\ufffd"]
@@ -68,6 +76,8 @@ def test_what_a_line_may_hold(tmp_path: Path) -> None:
         ("a,a\n1,x\n", ("a", "b"), "two columns named 'a'"),
         ('a,b\n1,"x\ny"\n2\n', ("a", "b"), "line 4: has 1 column, too few"),
         ('a,b\n1,x\n2,"y\nz\n', ("a", "b"), "line 3: is not a table"),
+        ('a,"b\n', ("a", "b"), "line 1: is not a table"),
+        ("a,b,c\n1,x\n", ("a", "c"), "line 2: has 2 columns, too few"),
         ("a,b\n1,x\n ,y\n", ("a", "b"), "line 3: has an empty label"),
         ("a,b\n", ("a", "b"), "has no texts"),
     ],
@@ -107,8 +117,9 @@ def test_two_labels() -> None:
         two_labels(LabelledLines(["a"], ["x"]))
     with pytest.raises(AlignkitError, match="no text has the label 'Weather'; there are Business"):
         two_labels(news, ["World", "Weather"])
-    with pytest.raises(AlignkitError, match="two different labels"):
-        two_labels(news, ["World"])
+    for wanted in (["World"], ["World", "World"]):
+        with pytest.raises(AlignkitError, match="two different labels"):
+            two_labels(news, wanted)
 
 
 def test_encoding_and_back() -> None:
@@ -141,14 +152,40 @@ def test_marked_words_are_taken_out() -> None:
 
 
 def test_words_and_held_out() -> None:
-    text = LabelledLines([f"t{i}, it's" for i in range(40)], ["a"] * 20 + ["b"] * 20)
+    text = LabelledLines([f"t{i}, it's" for i in range(48)], ["a"] * 24 + ["b"] * 24)
     assert text.split_punctuation().texts[3].split() == ["t3", ",", "it", "'", "s"]
     assert text.cut(1).texts[3] == "t3,"
     train, held = hold_out(text)
-    assert (len(train), len(held)) == (36, 4)
+    assert (len(train), len(held)) == (44, 4)  # one in ten
+    assert [len(hold_out(text, 3)[1]), len(hold_out(text.take(range(5)))[1])] == [3, 1]
+    assert len(hold_out(LabelledLines(["t"] * 10_010, ["a"] * 10_010))[1]) == 1000
+    for part in (train, held):
+        assert part == text.take(sorted(map(text.texts.index, part.texts)))  # in their order
     assert sorted([*train.texts, *held.texts]) == sorted(text.texts)
     assert set(held.labels) == {"a", "b"}  # a file sorted by label does not hold out one label only
     assert hold_out(text) == (train, held)
+
+
+def test_training_texts_and_validation_texts_are_read_alike(tmp_path: Path) -> None:
+    rows = [f"L,T\n{label},It's {i}\n" for i, label in enumerate("xyz")]
+    data = write(tmp_path / "data", rows[0] + "".join(row[4:] for row in rows[1:]) * 10)
+    valid = write(tmp_path / "valid", "L,T\nz,A!\ny,B\nx,C\n")
+    how = {"columns": ("L", "T"), "lowercase": True, "split_punctuation": True}
+    text, held, names = read_training_texts(data, valid, ["z", "x"], **how)
+    assert text == LabelledLines(["it ' s 0", *["it ' s 2"] * 10], ["x", *["z"] * 10])
+    assert (held, names) == (LabelledLines(["a ! ", "c"], ["z", "x"]), ("z", "x"))
+    text, held, _ = read_training_texts(data, None, ["y", "z"], columns=("L", "T"))
+    assert (len(text), len(held), text.texts[0][:4]) == (18, 2, "It's")
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [np.array([0, 1, 0], np.int64), np.zeros(2, np.int32), *(np.array([0, i, 0], np.int32) for i in (-1, 2))],
+)
+def test_impossible_labels(labels: np.ndarray) -> None:
+    corpus = LabelledLines(["a", "b", ""], ["n", "y", "n"]).encode(learn_words(["a b"]), ("n", "y")).corpus
+    with pytest.raises(ValueError):
+        LabelledText(corpus, labels, ("n", "y"))
 
 
 REAL = os.environ.get("ALIGNKIT_DATA")

@@ -11,6 +11,7 @@ import pytest
 
 from alignkit.errors import AlignkitError, InputError
 from alignkit.text.blocks import block_bounds, read_blocks, read_sample
+from alignkit.text.pair_formats import json_records
 from alignkit.text.pairs import PairFiles, read_bitext, read_line_pairs
 
 PAIRS = [
@@ -104,6 +105,14 @@ def test_fields_are_chosen_by_name(tmp_path):
 def test_a_malformed_file_is_an_error(name, data, message, tmp_path):
     with pytest.raises(AlignkitError, match=message):
         read_line_pairs(write(tmp_path / name, data))
+
+
+def test_lines_are_numbered_through_all_parts():
+    parts = [b'{"a": 1}\n\n', b"[2]\n", b'{"c": 3}\n4\n']
+    assert list(json_records("x", parts, "strict")) == [{"a": 1}, None, [2], {"c": 3}, 4]
+    for wrong, message in ((b"{", "is not JSON"), (b'"\xff"', "is not valid UTF-8")):
+        with pytest.raises(InputError, match=f"x, line 12: {message}"):
+            list(json_records("x", [*parts, b"5\n" + wrong], "strict", first=6))
 
 
 def test_blank_lines_are_blank_pairs(tmp_path):

@@ -1,9 +1,12 @@
+import pandas as pd
 import pytest
 
 from alignkit import Bitext, align, fit_ibm1
 from alignkit.errors import AlignkitError, InputError
+from alignkit.text.bitext import Corpus
 from alignkit.text.blocks import pair_batches
-from alignkit.text.pairs import read_bitext, read_text, read_training_pairs
+from alignkit.text.pairs import LinePairs, check_has_words, read_bitext, read_text, read_training_pairs, sides_of
+from alignkit.text.raw_text import raw_example
 
 
 @pytest.mark.parametrize(("count", "held", "said"), [(39, 1, "1 pair at"), (40, 2, "2 pairs at")])
@@ -14,6 +17,28 @@ def test_one_pair_in_twenty_at_the_end_is_held_out(tmp_path, caplog, count, held
     assert validation.source == [f"a{m}" for m in range(count - held, count)]
     assert len(training.source) == count - held
     assert f"no validation text: {said} the end held out as one" in caplog.text
+
+
+def test_pairs_or_a_frame_have_both_sides():
+    for given in ([("a b", "c"), ("d", "e")], pd.DataFrame({"x": ["a b", "d"], "y": ["c", "e"]})):
+        assert [list(side) for side in sides_of(given)] == [["a b", "d"], ["c", "e"]]
+    assert sides_of([("a", ["c"])]) == (("a",), (["c"],))
+    for wrong in ([], [("a b", "c", "d")], [("a b", "c"), ["d", "e"]], [["a b", "c"]], {("a b", "c"): 1}, "ab", 5):
+        with pytest.raises(AlignkitError, match="give two files"):
+            sides_of(wrong)
+    with pytest.raises(AlignkitError, match="two single words"):
+        sides_of([("a", "b"), ("c", None)])
+    for columns in ("xx", "xxy", "x"):
+        with pytest.raises(AlignkitError, match=f"two columns, source and target, not {len(columns)}"):
+            sides_of(pd.DataFrame([["a b"] * len(columns)], columns=[*columns]))
+
+
+def test_texts_that_do_not_fit():
+    with pytest.raises(AlignkitError, match="there are 1 source and 2 target sentences"):
+        read_text(["a"], ["b", "c"])
+    with pytest.raises(AlignkitError, match="no pair with words on both sides to learn from"):
+        check_has_words(LinePairs(["a", " ", ""], ["\u200b", "b", ""]), "learn from")
+    check_has_words(LinePairs(["", "a"], ["b", "c"]), "learn from")
 
 
 LINES = ["das Haus", "ein\u2028Haus ", "", "das\u3000Buch", "\u200b", "Haus\x85 ja"]
@@ -113,6 +138,34 @@ def test_raw_text_gets_one_warning_with_the_remedy(tmp_path, caplog):
             assert example in caplog.text
             assert "--tokenize" in caplog.text
             assert "tokenize=True" in caplog.text
+
+
+HAN, THAI = "\u6211", "\u0e01"  # a character of Chinese says as much as two letters of Thai
+
+
+@pytest.mark.parametrize(
+    ("lines", "example"),
+    [
+        (["a b."] * 6 + ["c d", ""] * 4, "b."),
+        (["a b."] * 5 + ["c d"] * 5, None),
+        (["a b."] * 9 + [""], None),
+        (["a , b."] + ["a b.\u201d"] * 7 + ["c d"] * 2, "b."),
+        (["a , b."] * 2 + ["a b."] * 6 + ["c d"] * 2, None),
+        (["3."] * 10, None),
+        (["c d"] * 99 + ["a b."] * 101, "b."),
+        (["c d"] * 100 + ["a b."] * 200, None),
+        ([HAN * 8], HAN * 8),
+        ([HAN * 7], None),
+        ([THAI * 16, THAI * 17], THAI * 16),
+        ([THAI * 15], None),
+        ([f"{HAN * 8} {'a' * 7}"], HAN * 8),
+        ([f"{HAN * 8} {'a' * 8}"], None),
+        ([HAN * 8] * 2 + [HAN] * 15, HAN * 8),
+        ([HAN * 8] * 2 + [HAN] * 16, None),
+    ],
+)
+def test_what_shows_that_a_text_is_raw(lines, example):
+    assert raw_example(Corpus.from_sentences([line.split() for line in lines])) == example
 
 
 def test_tokenized_text_gets_no_warning(tmp_path, caplog):

@@ -7,15 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alignkit.errors import AlignkitError
+from alignkit.text import tokenization
 from alignkit.text.tokenization import (
     BOS,
     EOS,
     PAD,
     SPECIALS,
     UNK,
+    check_shared,
     encode_bitext,
     encode_lines,
     learn_words,
+    reencode,
     split_words,
     tokenizer_from_state,
     train_subwords,
@@ -136,6 +139,27 @@ def test_subwords_know_their_word(subwords, line):
         assert [i for i, w in zip(ids, index, strict=True) if w == place] == subwords.encode(word)
 
 
+def test_pieces_are_the_word_with_its_mark(subwords):
+    for word in ("laufen", "Xylo", "\u2581"):
+        for _ in range(2):  # found, and remembered
+            pieces = subwords.pieces(word)
+            assert "".join(pieces) == "\u2581" + word.removeprefix("\u2581")
+            assert pieces[0] != "\u2581" or len(pieces) == 1
+    assert subwords.pieces("") == ("\u2581",)
+    assert subwords.pieces("a\0b")[-1].endswith("b")
+
+
+def test_words_are_repeated_as_often_as_they_occur(monkeypatch):
+    """On short lines, the most frequent first; of a large text a part, but each word."""
+    monkeypatch.setattr(tokenization, "train_subwords", lambda lines, *how: (list(map(str.split, lines)), *how))
+    counts = {"c": 1, "b": 3, "a": 120, "d": 3}
+    expected = [["a"] * 50, ["a"] * 50, ["a"] * 20, ["b"] * 3, ["d"] * 3, ["c"]]
+    assert tokenization.train_word_pieces(counts, 7) == (expected, 7, "bpe")
+    monkeypatch.setattr(tokenization, "MOST_WORDS", 127 / 2)
+    expected = [["a"] * 50, ["a"] * 10, ["b"] * 2, ["d"] * 2, ["c"]]
+    assert tokenization.train_word_pieces(counts, 7)[0] == expected
+
+
 def test_control_subwords_in_text_are_text(subwords):
     assert not {PAD, BOS, EOS} & set(subwords.encode("<s> <pad> </s> Hund"))
 
@@ -191,6 +215,25 @@ def test_damaged_state(state):
 def test_damaged_subword_model():
     with pytest.raises(AlignkitError, match="damaged SentencePiece model"):
         tokenizer_from_state({"tokens": "subwords", "model": b"no model"}).encode("a")
+
+
+def test_another_vocabulary():
+    """Tokens that are not in it are unk, specials stay; if nearly all are, it is another tokenizer's."""
+    own, other = learn_words(["a b"]), learn_words(["c b a"])
+    corpus = encode_lines(other, ["a c", "x b"], bos=True)
+    again = reencode(corpus, own.vocabulary)
+    assert [again.words(m) for m in range(2)] == [["<s>", "a", "<unk>"], ["<s>", "<unk>", "b"]]
+    assert again.vocabulary is own.vocabulary
+    assert reencode(corpus, other.vocabulary) is corpus
+    for known, count in ((0, 19), (2, 20), (3, 30)):
+        check_shared(known, count)
+    with pytest.raises(AlignkitError, match="has 1 of the 20 distinct tokens"):
+        check_shared(1, 20)
+    few, words = learn_words(["a"]), [f"w{i}" for i in range(19)]
+    with pytest.raises(AlignkitError, match="has 1 of the 20 distinct"):
+        reencode(encode_lines(learn_words(["a", *words]), ["a", *words], bos=True), few.vocabulary)
+    corpus = encode_lines(learn_words(words), words, bos=True, eos=True)  # specials are no words
+    assert set(reencode(corpus, few.vocabulary).tokens) == {BOS, EOS, UNK}
 
 
 def test_bos_and_eos_are_there_exactly_if_asked_for(words):

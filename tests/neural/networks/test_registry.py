@@ -14,11 +14,9 @@ from torch import nn
 
 from alignkit.errors import AlignkitError
 from alignkit.neural.aligners import load_checkpoint
-from alignkit.neural.devices import Batcher, batch_sizes, evaluation_mode
 from alignkit.neural.networks.attention import uniform_weights
 from alignkit.neural.networks.encoder_decoder import Decoded, EncoderDecoder, Encoding, TranslationNetwork
 from alignkit.neural.scoring.evaluation import beam_search, translate
-from alignkit.neural.scoring.saliency import autograd_saliency, has_derivatives
 from alignkit.neural.scoring.translation import network_scores
 from alignkit.neural.settings import NETWORKS, NetworkSettings, RunSettings, from_dict, new_network
 from alignkit.neural.training.run_directory import TranslationRun
@@ -29,8 +27,6 @@ from alignkit.text.tokenization import EOS
 from alignkit_cli.main import run
 
 from ..conftest import log_probability, random_lines, small_network, small_settings
-
-CPU = torch.device("cpu")
 
 
 def weighted_mean(scores, h, mask):
@@ -162,33 +158,6 @@ def test_the_fast_probe_is_the_plain_one(bitext, changes, monkeypatch):
     fast = network_scores(network, bitext, "beta")
     monkeypatch.setattr(EncoderDecoder, "lexical_features", TranslationNetwork.lexical_features)
     np.testing.assert_allclose(network_scores(network, bitext, "beta").values, fast.values, atol=1e-6)
-
-
-@pytest.mark.parametrize("name", ["general", "dot", "uniform", "additive", "bag"])
-def test_saliency_equals_autograd_and_finite_differences(name, bitext):
-    settings = settings_of(name).change(network={"vocabulary": 24}).network
-    network = larger(new_network(settings).double())
-    assert has_derivatives(network) == (name in ("general", "dot", "uniform"))
-    sizes = batch_sizes("saliency", CPU)
-    scores = network_scores(network, bitext, "delta")
-    for m in np.flatnonzero(bitext.shapes.min(1))[:3]:
-        batch = Batcher(bitext, CPU)(np.array([m]))
-        with evaluation_mode(network, gradients=True):
-            plain = autograd_saliency(network, batch, sizes)[0].numpy()
-        np.testing.assert_allclose(scores[int(m)], plain, rtol=1e-5, atol=1e-6)
-        for place in range(plain.shape[1]):
-            step = torch.zeros(batch.source.shape, dtype=torch.float64)
-            step[place] = 1e-5
-            ends = [log_probabilities(network, batch, 1 + sign * step) for sign in (1, -1)]
-            np.testing.assert_allclose(plain[:, place], (ends[0] - ends[1]) / 2e-5, rtol=1e-4, atol=1e-7)
-
-
-def log_probabilities(network, batch, omega):
-    """float64 (T,) of the one pair of a batch."""
-    with torch.no_grad():
-        encoding = network.encode(batch.source, batch.source_lengths, omega)
-        logits = network.output(network.decode(batch.previous, encoding, encoding.start).features[0])
-        return torch.log_softmax(logits, 1).gather(1, batch.target)[:, 0].numpy()
 
 
 def test_without_its_only_token_a_source_is_empty(bitext):
