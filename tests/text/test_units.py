@@ -9,8 +9,18 @@ import numpy as np
 import pytest
 
 from alignkit.classical.hmm.spelling import is_word
-from alignkit.text.bitext import Corpus
-from alignkit.text.units import LEAST_COUNT, LEAST_DICE, ROUNDS, find_collocations, joined
+from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.units import (
+    LEAST_COUNT,
+    LEAST_DICE,
+    ROUNDS,
+    find_collocations,
+    joined,
+    lowercase_counts,
+    lowercased,
+    units_of,
+)
+from alignkit.text.vocabulary import Vocabulary
 
 
 def slow(sentences: list[list[str]], choose) -> tuple[list[list[str]], set[str]]:
@@ -96,3 +106,29 @@ def test_neither_rare_nor_loose_neighbours_are_joined():
     loose = [["the", "cat"], ["see", "the", "cat"], *(["the", other] for other in "bcdefghijklmnopqrs")]
     for text in ([["a", "b"]], [["a", "b"]] * 5, loose):
         assert len(find_collocations(Corpus.from_sentences(text), is_word)) == 0
+
+
+@pytest.mark.parametrize(
+    "split", [list, str.split, lambda word: [word[:1].lower()]], ids=["letters", "words", "one"]
+)
+def test_units_of_a_text_are_those_of_its_words(split):
+    corpus = Corpus.from_sentences(
+        [["ab", "Ba"], [], ["c", "ab", "cab"]], Vocabulary.from_tokens(["x", "Ba", "ab", "c", "cab"])
+    )
+    units, sizes = units_of(corpus, split)
+    assert sizes.tolist() == [len(split(word)) for word in corpus.vocabulary]
+    expected = [[unit for word in corpus.words(m) for unit in split(word)] for m in range(3)]
+    assert [units.words(m) for m in range(3)] == expected
+    assert [*units.vocabulary] == [*dict.fromkeys(unit for word in corpus.vocabulary for unit in split(word))]
+
+
+def test_lower_case():
+    source, target = [["Das", "das", "Ä"], [], ["DAS"]], [["the"], ["a"], ["the", "a"]]
+    bitext = Bitext.from_sentences(source, target)
+    found = lowercased(bitext)
+    assert [found.source.words(m) for m in range(3)] == [["das", "das", "ä"], [], ["das"]]
+    assert [*found.source.vocabulary] == ["das", "ä"]
+    assert found.target is bitext.target
+    assert lowercase_counts(bitext.source) == {"das": 3, "ä": 1}
+    assert lowercase_counts(bitext.source.block(0, 1)) == {"das": 2, "ä": 1}
+    assert "das" not in lowercase_counts(bitext.source.block(1, 2))
