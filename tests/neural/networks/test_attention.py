@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from alignkit.neural.networks.attention import dot_product_attention, new_attention, uniform_weights
+from alignkit.neural.networks.attention import dot_product_attention, uniform_weights
 from alignkit.neural.settings import LstmSettings, ProxySettings, RunSettings, TrainingSettings
 from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import TranslationTask
@@ -26,19 +26,6 @@ def test_gradient_equals_finite_differences(masked):
     mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2]) if masked else None
     inputs = query.requires_grad_(), h.requires_grad_()
     assert torch.autograd.gradcheck(lambda q, k: dot_product_attention(q, k, mask)[0], inputs)
-
-
-def test_context_and_weights_are_those_of_plain_softmax():
-    torch.manual_seed(2)
-    attention = new_attention("general", 3, 4)
-    s, h = torch.randn(2, 5, 3), torch.randn(2, 6, 4)
-    context, weights = attention(s, h, None)
-    for b in range(2):
-        for t in range(5):
-            query = attention.score.query.weight @ s[b, t] + attention.score.query.bias
-            expected = torch.softmax(h[b] @ query, 0)
-            assert torch.allclose(weights[b, t], expected, atol=1e-6)
-            assert torch.allclose(context[b, t], expected @ h[b], atol=1e-6)
 
 
 def test_uniform_weights_are_shared_by_tokens_without_padding():

@@ -36,31 +36,15 @@ def test_the_papers_network_has_the_papers_size() -> None:
 def test_scores_equal_the_naive_ones(bitext: Bitext, changes: dict[str, object]) -> None:
     network = small_network(**changes)
     naive = NaiveNetwork(network)
-    alpha, beta = network_scores(network, bitext, "alpha"), network_scores(network, bitext, "beta")
-    for m in range(len(bitext)):
-        wanted = naive.matrices(bitext.source[m], bitext.target[m])
-        np.testing.assert_allclose(alpha[m], wanted[0], atol=1e-5)
-        np.testing.assert_allclose(beta[m], wanted[1], atol=1e-5)
-    assert beta.values.max() > 0.2
-    assert np.ptp(alpha.values) > 0.1
-
-
-@pytest.mark.parametrize("changes", VARIANTS[:3], ids=str)
-def test_scores_do_not_depend_on_the_batch(bitext: Bitext, changes: dict[str, object]) -> None:
-    network = small_network(**changes)
-    equal = [network_scores(network, bitext, "alpha"), network_scores(network, bitext, "beta")]
-    # Batches of unlike lengths, padded and packed, as on a GPU; the logits in several chunks.
-    sizes = BatchSizes(7, equal_lengths=False, logits=17 * 24 * 4)
-    mixed = [
-        network_scores(network, bitext, "alpha", sizes=sizes),
-        network_scores(network, bitext, "beta", sizes=sizes),
-    ]
-    for one, other in zip(equal, mixed, strict=True):
-        np.testing.assert_allclose(one.values, other.values, atol=1e-5)
-    some = np.array([7, 3, 20])
-    part = network_scores(network, bitext.take(some), "beta")
-    for i, m in enumerate(some):
-        np.testing.assert_allclose(part[i], equal[1][int(m)], atol=1e-5)
+    # Batches of one length; and of unlike lengths, padded and packed, as on a GPU, with logits in several chunks.
+    for sizes in (None, BatchSizes(7, equal_lengths=False, logits=17 * 24 * 4)):
+        alpha, beta = (network_scores(network, bitext, kind, sizes=sizes) for kind in ("alpha", "beta"))
+        for m in range(len(bitext)):
+            wanted = naive.matrices(bitext.source[m], bitext.target[m])
+            np.testing.assert_allclose(alpha[m], wanted[0], atol=1e-5)
+            np.testing.assert_allclose(beta[m], wanted[1], atol=1e-5)
+        assert beta.values.max() > 0.2
+        assert np.ptp(alpha.values) > 0.1
 
 
 @pytest.mark.parametrize("shift", [200, 0, -200])
@@ -94,12 +78,12 @@ def test_empty_sides_give_empty_matrices(tokenizer: Tokenizer) -> None:
         return Corpus(np.concatenate([np.array(s, np.int32) for s in sentences]), offsets, tokenizer.vocabulary)
 
     text = Bitext(corpus([], [5, 6], [1, 5, 2], []), corpus([7, 2], [], [2], []))
-    for kind in ("alpha", "beta"):
+    for kind in ("alpha", "beta", "delta", "loo"):
         assert [m.shape for m in network_scores(small_network(), text, kind)] == [(2, 0), (0, 2), (1, 3), (0, 0)]
     assert evaluate_network(small_network(), text) == evaluate_network(small_network(), text.take(np.array([2])))
     empty = text.take(np.array([0]))
     assert evaluate_network(small_network(), empty) == (0, 0)
-    assert len(network_scores(small_network(), empty, "beta")) == 1
+    assert [len(network_scores(small_network(), empty, kind)) for kind in ("beta", "delta", "loo")] == [1, 1, 1]
 
 
 def test_a_network_needs_its_vocabulary() -> None:

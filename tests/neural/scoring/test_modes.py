@@ -33,18 +33,6 @@ def test_everything_is_as_it_was(gradients):
     assert not torch.is_inference_mode_enabled()
 
 
-def test_an_error_while_scoring_restores_the_mode(bitext, monkeypatch):
-    network = small_network().train()
-
-    def fail(*arguments):
-        raise ValueError("no more memory")
-
-    monkeypatch.setattr(network, "attention_weights", fail)
-    with pytest.raises(ValueError, match="no more memory"):
-        network_scores(network, bitext, "alpha")
-    assert all(part.training for part in network.modules())
-
-
 def test_gradients_are_those_without_dropout(bitext):
     network = small_network(dropout=0.5).train()
     batch = Batcher(bitext, torch.device("cpu"))(np.array([0]))

@@ -69,14 +69,6 @@ def test_long_sentences_in_several_passes(tokenizer: Tokenizer) -> None:
             np.testing.assert_allclose(one.values, other.values, rtol=1e-4, atol=1e-5)
 
 
-def test_a_mode_with_dropout_is_left_as_it_was(bitext: Bitext) -> None:
-    network = small_network()
-    quiet = network_scores(network, bitext, "delta")
-    network.train()
-    assert network_scores(network, bitext, "delta").values.tobytes() == quiet.values.tobytes()
-    assert network.training
-
-
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
 def test_leave_one_out_equals_the_network_without_each_token(bitext: Bitext, changes: dict[str, object]) -> None:
     network = small_network(**changes)
@@ -106,14 +98,6 @@ def test_a_source_of_one_token(tokenizer: Tokenizer) -> None:
             nothing = np.zeros(network.settings.encoding)
             empty = [np.log(naive.predict(s, nothing)[token]) for s, token in zip(states, y, strict=True)]
             np.testing.assert_allclose(scores[m][:, 0], whole - np.array(empty), atol=1e-4)
-
-
-def test_empty_sides_give_empty_matrices() -> None:
-    text = Bitext.from_sentences([[], ["a", "b"], [], ["a"]], [["c"], [], [], ["d"]])
-    for kind in ("delta", "loo"):
-        assert [m.shape for m in network_scores(small_network(), text, kind)] == [(1, 0), (0, 2), (0, 0), (1, 1)]
-        nothing = text.take(np.array([0, 2]))
-        assert len(network_scores(small_network(), nothing, kind)) == 2
 
 
 def test_the_number_of_threads_changes_no_bit(tokenizer: Tokenizer) -> None:
