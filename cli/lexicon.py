@@ -10,6 +10,7 @@ import click
 from alignkit.classical.settings import SHORTLIST, TABLE_ENDINGS, LexiconFormat, Weighting
 from alignkit.errors import InputError, counted
 from alignkit.lab.report.tables import to_json
+from alignkit.pipeline.settings import ReadSettings
 from alignkit.uses.phrases import FUNCTION_WORDS, LEAST_COUNT, LONGEST, PHRASE_LENGTH, TERM_LENGTH
 from alignkit_cli import shared
 from alignkit_cli.parameter_types import COUNT, SHARE, InputPath, OutputPath
@@ -36,14 +37,14 @@ def length_option(default: int) -> shared.Option:
     )
 
 
-def read_linked_text(threads: int | None, quiet: bool, max_length: int, **options: Any) -> PhraseText:
+def read_linked_text(quiet: bool, max_length: int, **options: Any) -> PhraseText:
     """The text of the arguments with its links."""
     from alignkit.uses.phrases.extraction import PhraseText
 
-    files, reading = shared.choose_linked_text(options), shared.reading_of(options)
+    files, reading = shared.choose_linked_text(options), shared.with_given(ReadSettings(), options)
     with ProgressBar("fitting", quiet) as bar:
-        fitting = {"threads": threads, "progress": bar}
-        return PhraseText.read(*files, longest=max_length, fitting=fitting, **reading)
+        fitting = shared.how_to_link(options, files[2], bar)
+        return PhraseText.read(*files, max_length, reading, fitting)
 
 
 @shared.command("lexicon", "alignkit lexicon m.npz --best 3 -o lexicon.tsv")

@@ -47,11 +47,8 @@ from alignkit_cli.progress import ProgressBar
     show_default=True,
     help="Do not place spans whose words' links have a lower mean probability; a word without a link counts as 0.",
 )
-@shared.flag(
-    "--tokenize",
-    "Split raw text into words and punctuation marks. LINKS are then those of `alignkit align --tokenize`. "
-    "Needs the extra text; `alignkit doctor` says how to install it.",
-)
+@shared.tokenize_option
+@shared.linking_options
 @shared.output_option
 @shared.work_options
 def project_command(
@@ -66,6 +63,7 @@ def project_command(
     from alignkit.uses.projection_files import project_files
 
     with ProgressBar("aligning", quiet) as bar:
-        parts = project_files(source, target, links, progress=bar, **options)
+        how = {name: options[name] for name in ("file_format", "rule", "least", "tokenize")}
+        parts = project_files(source, target, links, fitting=shared.how_to_link(options, links, bar), **how)
     # Half a character, as "\\ud83d", is legal in JSON, and is written as it is there.
     shared.write_output((part.encode("utf-8", "backslashreplace") for part in parts), output)

@@ -15,14 +15,17 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource, augment_usage_errors
 
-from alignkit.pipeline.settings import ReadSettings
+from alignkit.pipeline.settings import FitSettings, LinkSettings, ReadSettings
 from alignkit.support import stages
+from alignkit.types import Progress
 from alignkit_cli.parameter_types import (
     PERCENT,
     SEED,
     TEXT,
     THREADS,
     Device,
+    EmbeddingSource,
+    InputPath,
     NamedInputPath,
     OutputPath,
     RunPath,
@@ -286,10 +289,63 @@ quiet_option = together(
 work_options = together(threads_option, quiet_option)
 
 
+prior_option = setting_option(
+    FitSettings,
+    "prior",
+    type=TEXT,
+    help="Use a dictionary or lexicon as a prior. `alignkit lexicon`, Moses and eflomal write lexicons. Its "
+    "probabilities count like some occurrences of each word.",
+)
+embeddings_option = setting_option(
+    FitSettings,
+    "embeddings",
+    type=EmbeddingSource(),
+    metavar="e5|FOLDER|FILE[,FILE]",
+    help="Use embeddings as evidence, above all for small texts. e5 is a multilingual encoder (the extra "
+    "embeddings; `alignkit doctor` says how to install it) and takes about three minutes of one core for 10,000 "
+    "sentence pairs. FOLDER holds another encoder for Hugging Face's transformers. FILE holds word vectors of "
+    "both languages in one space, in the text format of word2vec and fastText; give one file or two.",
+)
+gold_option = setting_option(
+    LinkSettings,
+    "gold",
+    type=TEXT,
+    help="Learn from gold links of the first pairs. FILE has a line of links (0-0 1p2, where p marks a possible "
+    "one) for each of them, or a blank line for a pair that is not annotated. The learned classifier is used if "
+    "cross-validation within FILE shows that it helps, and is saved with --save-model. Needs the extra gold.",
+)
+model_option = click.option(
+    "--model", type=InputPath(folder=True), help="Align with a saved model, or a run of `alignkit train`."
+)
+#: What decides the links of a text that comes without.
+linking_options = together(model_option, embeddings_option, prior_option, gold_option)
+
+
+def how_to_link(options: Mapping[str, Any], links: str | None, progress: Progress) -> dict[str, Any]:
+    """The arguments of :func:`alignkit.align` that :data:`linking_options` and ``--threads`` are.
+
+    Args:
+        options: of the command.
+        links: the file of links, if there is one.
+        progress: of the alignment.
+
+    Raises:
+        click.UsageError: there is one, and an option that decides links.
+    """
+    given = {name: options[name] for name in ("model", "embeddings", "prior", "gold") if options[name] is not None}
+    for name in given if links is not None else ():
+        raise click.UsageError(f"Give LINKS or --{name}, not both.")
+    return {**given, "threads": options["threads"], "progress": progress}
+
+
 def linked_text_arguments(help: str, metavar: str = "[LINKS]") -> Option:
-    """SRC [TGT] [LINKS] or --sample, how to read the text, and :data:`work_options`; ``help`` is of LINKS."""
+    """SRC [TGT] [LINKS] or --sample, how to read the text, and :data:`work_options`; ``help`` is of LINKS. Where
+    these may be missing, :data:`linking_options`, too."""
     links = argument("links", metavar=metavar, required=False, type=TEXT, help=help)
-    return together(side_arguments(), links, sample_option, reading_options, work_options)
+    linking = [linking_options] if metavar.startswith("[") else []
+    return together(
+        side_arguments(), links, sample_option, reading_options, tokenize_option, *linking, work_options
+    )
 
 
 device_option = click.option(

@@ -15,7 +15,6 @@ import click
 from alignkit.errors import AlignkitError, abbreviated
 from alignkit.pipeline.settings import AlignSettings, ReadSettings
 from alignkit_cli import shared
-from alignkit_cli.parameter_types import InputPath
 from alignkit_cli.progress import ProgressBar
 
 if TYPE_CHECKING:
@@ -70,10 +69,6 @@ class PairChoice(click.ParamType):
     help="Which sentence pairs: the first N short ones, or lines A to B.",
 )
 @click.option("--words", is_flag=True, help="Print the linked words of each pair on one line.")
-@click.option(
-    "--model", type=InputPath(folder=True), help="Align with a saved model, or a run of `alignkit train`."
-)
-@shared.tokenize_option
 def show_command(**options: Any) -> None:
     """Draw sentence pairs in the terminal, target by source words.
 
@@ -81,15 +76,13 @@ def show_command(**options: Any) -> None:
     unless NO_COLOR is set, and in ASCII where there are no other characters.
     """
     source, target, links = shared.choose_linked_text(options)
-    if links is not None and options["model"] is not None:
-        raise click.UsageError("Give LINKS or --model, not both.")
     reading = shared.with_given(ReadSettings(), options)
     from alignkit.pipeline.align import align
     from alignkit.text.pairs import read_text
 
     with ProgressBar("aligning", options["quiet"]) as bar:
+        how = shared.how_to_link(options, links, bar)
         if links is None:
-            how = {"model": options["model"], "threads": options["threads"], "progress": bar}
             aligned = align(source, target, settings=AlignSettings(reading), **how)
             chosen = chosen_pairs(aligned.bitext.shapes.tolist(), options["pairs"])
             pairs = [aligned[m] for m in chosen]

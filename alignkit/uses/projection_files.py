@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ from alignkit.support.files import Record, parse_json
 from alignkit.support.packages import need
 from alignkit.text.tokenization import WORD
 from alignkit.text.vocabulary import VISIBLE
-from alignkit.types import PathLike, Progress
+from alignkit.types import PathLike
 from alignkit.uses.projection import DEFAULT_RULE, LinkedPair, Span, WeightedLink, pairs_with_links
 
 log = logging.getLogger(__name__)
@@ -455,9 +455,8 @@ def project_files(
     file_format: str = "tags",
     rule: str = DEFAULT_RULE,
     least: float = 0.0,
-    tokenize: bool = False,
-    threads: int | None = None,
-    progress: Progress | None = None,
+    tokenize: bool | None = None,
+    fitting: Mapping[str, Any] | None = None,
 ) -> list[str]:
     """Project labels, spans or tags of a text onto its translation; what has no place in the links is logged.
 
@@ -467,8 +466,9 @@ def project_files(
         links: between the words of both, with or without probabilities; None: the text is aligned.
         file_format: a key of :data:`FORMATS`.
         rule, least: as in :func:`alignkit.uses.projection.project_spans`.
-        tokenize: find the words of raw text (:mod:`alignkit.text.raw_text`); else they are between spaces.
-        threads, progress: of the alignment, as in :func:`alignkit.align`.
+        tokenize: find the words of raw text (:mod:`alignkit.text.raw_text`); else they are between spaces. None:
+            as the text of the model was read, if there is one.
+        fitting: further arguments of :func:`alignkit.align`.
 
     Returns:
         The text of each target sentence with labels, spans or tags.
@@ -484,6 +484,12 @@ def project_files(
     from alignkit.text.raw_text import unicode_word_spans
     from alignkit.text.reading import read_lines, read_utf8
 
+    options = {"model": None, "threads": None} | dict(fitting or {})
+    if options["model"] is not None:
+        from alignkit.pipeline.models import loaded_model
+
+        options["model"] = loaded_model(options["model"], options["threads"])
+        tokenize = options["model"].raw_text if tokenize is None else tokenize
     if tokenize:
         need("icu4py")
     splitter = unicode_word_spans if tokenize else word_spans
@@ -504,7 +510,7 @@ def project_files(
     else:
         from alignkit.pipeline.align import align
 
-        aligned = align(*text, threads=threads, progress=progress)
+        aligned = align(*text, **options)
         found, probabilities = aligned.links, aligned.probabilities
     parts, missing = [], 0
     pairs = pairs_with_links(found, probabilities, rule, least)

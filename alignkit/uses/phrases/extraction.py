@@ -21,12 +21,13 @@ from alignkit.classical.lexicon import LinkedWords, linked_around
 from alignkit.errors import AlignkitError
 from alignkit.links.gold import read_links_of
 from alignkit.pipeline.align import align
+from alignkit.pipeline.settings import AlignSettings, ReadSettings
 from alignkit.support.arrays import in_runs, offsets_of
 from alignkit.support.stages import Stage
 from alignkit.support.threads import blocks_of_size
 from alignkit.text.bitext import Corpus
-from alignkit.text.pairs import read_bitext
-from alignkit.types import EncodingErrors, PathLike
+from alignkit.text.pairs import read_text
+from alignkit.types import PathLike
 from alignkit.uses.phrases import LONGEST, PHRASE_LENGTH
 
 log = logging.getLogger(__name__)
@@ -137,10 +138,8 @@ class PhraseText:
         target: PathLike | None = None,
         links: PathLike | None = None,
         longest: int = PHRASE_LENGTH,
+        reading: ReadSettings | None = None,
         fitting: Mapping[str, Any] | None = None,
-        *,
-        lowercase: bool = False,
-        encoding_errors: EncodingErrors = "strict",
     ) -> PhraseText:
         """Read a text and its links, or link it.
 
@@ -148,17 +147,17 @@ class PhraseText:
             source, target: the files of the text.
             links: of its links; None: they are those of :func:`alignkit.align`.
             longest: the most words of a phrase.
-            fitting: further arguments for that.
-            lowercase, encoding_errors: as :func:`alignkit.read_bitext` takes them.
+            reading: how to read the text.
+            fitting: further arguments of :func:`alignkit.align`.
 
         Raises:
             AlignkitError: a file cannot be read, or is not of the same text as the others.
         """
+        reading = reading or ReadSettings()
         if links is None:
-            more = fitting or {}
-            aligned = align(source, target, lowercase=lowercase, encoding_errors=encoding_errors, **more)
+            aligned = align(source, target, settings=AlignSettings(reading), **(fitting or {}))
             return cls(LinkedWords(aligned.bitext, aligned.links), aligned.probabilities, longest)
-        bitext = read_bitext(source, target, lowercase=lowercase, encoding_errors=encoding_errors)
+        bitext = read_text(source, target, **vars(reading))
         found, probabilities = read_links_of(links, bitext.shapes)
         return cls(LinkedWords(bitext, found), probabilities, longest)
 
