@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from itertools import islice
 from typing import Any
 
 import click
@@ -17,7 +19,15 @@ from alignkit.classical.hmm.settings import JOINT_THRESHOLD
 from alignkit.classical.settings import KINDS
 from alignkit.links.formats import GOLD_BASES, OUTPUT_FORMATS
 from alignkit.links.heuristics import method_names
-from alignkit.pipeline.settings import KNOWLEDGE, METHODS, QUALITIES, AlignSettings, FitSettings, LinkSettings
+from alignkit.pipeline.settings import (
+    KNOWLEDGE,
+    METHODS,
+    QUALITIES,
+    SMALL_TEXT,
+    AlignSettings,
+    FitSettings,
+    LinkSettings,
+)
 from alignkit.support.settings import SCORE_ENDINGS, assigned
 from alignkit.types import Progress
 from alignkit_cli import shared
@@ -212,11 +222,20 @@ def align_command(models: tuple[str, ...], on_error: str, **options: Any) -> Non
     )
     settings = align_settings(options)
     fitting = settings.fitting
-    folds_case = fitting.method == "joint" and fitting.folds_case and fitting.embeddings is None
-    if model is None and folds_case and not OUTPUT_FORMATS[options["output_format"]].needs_words:
+    reads_case = OUTPUT_FORMATS[options["output_format"]].needs_words or has_embeddings(fitting, options["source"])
+    if model is None and fitting.folds_case and not reads_case:
         # The fit is that of the text in lower case; read so, the text is in memory once, not twice.
         settings = replace(settings, reading=replace(settings.reading, lowercase=True))
     align_and_write(settings, options, model, on_error == "skip")
+
+
+def has_embeddings(fitting: FitSettings, source: str | None) -> bool:
+    """Whether embeddings, which need words in their own case, may be evidence for a text."""
+    if not fitting.adds_embeddings or source is None or not os.path.isfile(source):
+        return fitting.adds_embeddings or fitting.embeddings not in (None, "none")
+    from alignkit.text.reading import read_raw_lines
+
+    return sum(1 for _ in islice(read_raw_lines(source), SMALL_TEXT)) < SMALL_TEXT
 
 
 def fit_command(method: str, what: str) -> click.Command:

@@ -37,7 +37,7 @@ OTHER_EVIDENCE = (
 @click.option(
     "--embeddings",
     type=EmbeddingSource(),
-    metavar="e5|FOLDER|FILE[,FILE]",
+    metavar="e5|none|FOLDER|FILE[,FILE]",
     help="Embeddings as evidence, as for `alignkit align`; without them, links that were made with embeddings are "
     "judged too severely.",
 )
@@ -79,7 +79,7 @@ def diagnose_command(**options: Any) -> None:
         facts = {"estimate": finite(asdict(found.expected) | found.facts), "findings": records(found.findings)}
         text = to_json(found.classes, "classes", facts)
     else:
-        text = diagnosis_text(found, options["embeddings"] is not None)
+        text = diagnosis_text(found, options["embeddings"] not in (None, "none"))
     shared.write_output(text)
 
 

@@ -176,15 +176,18 @@ class NamedInputPath(click.ParamType):
 
 
 class EmbeddingSource(click.ParamType):
-    """The name e5, a folder, or one file or two with a comma between them, which are there and can be read."""
+    """The name e5 or none, a folder, or one file or two with a comma between them, which are there and can be
+    read."""
 
-    name = "e5|folder|file[,file]"
+    name = "e5|none|folder|file[,file]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         is_folder = os.path.isdir(value)
-        for path in [] if value == "e5" else [value] if is_folder else value.split(","):
+        for path in [] if value in ("e5", "none") else [value] if is_folder else value.split(","):
             if not os.path.exists(path):
-                self.fail(f"{path!r} is neither e5 nor the name of a file or folder that is there.", param, ctx)
+                self.fail(
+                    f"{path!r} is neither e5, none nor the name of a file or folder that is there.", param, ctx
+                )
             InputPath(folder=is_folder).convert(path, param, ctx)
         return str(value)
 

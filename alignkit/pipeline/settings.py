@@ -45,6 +45,9 @@ class Method:
 #: The names of :data:`METHODS`, for type checkers.
 MethodName = Literal["joint", "ibm1", "diagonal", "hmm"]
 KNOWLEDGE = frozenset({"prior", "start"})
+#: A text of fewer pairs gets the embeddings of the encoder e5 as evidence, unless something else is given that it
+#: can learn from (benchmarks/slices.py).
+SMALL_TEXT = 1000
 METHODS = {
     "joint": Method(
         "alignkit.classical.hmm.joint:fit_joint",
@@ -105,7 +108,7 @@ class FitSettings:
         prior_weight: the number of occurrences of each word that a lexicon from a file counts for.
         embeddings: vectors whose similarity is evidence for links (:mod:`alignkit.embeddings`): ``e5`` for the
             encoder of the extra ``embeddings``; a folder with an encoder of transformers; or a file of word
-            vectors, or two files with a comma between them.
+            vectors, or two files with a comma between them; ``none``. None: as :attr:`adds_embeddings` says.
         start: a fitted model, or its file, from which EM starts instead of uniform parameters.
 
     Raises:
@@ -145,6 +148,12 @@ class FitSettings:
                 raise AlignkitError(f"{name} does not go with {self.method}, only with {means}")
         if self.prior is None and self.prior_weight != PRIOR_WEIGHT:
             raise AlignkitError("prior_weight goes only with prior")
+
+    @property
+    def adds_embeddings(self) -> bool:
+        """True if a text of fewer than :data:`SMALL_TEXT` pairs gets embeddings that were not asked for."""
+        knows_nothing = self.prior is None and self.embeddings is None and self.start is None
+        return METHODS[self.method].is_joint and self.quality != "fast" and knows_nothing
 
     @property
     def folds_case(self) -> bool:
