@@ -11,6 +11,8 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -23,6 +25,7 @@ from alignkit.links.links import Links
 from alignkit.links.symmetrization import symmetrize, symmetrize_scores
 from alignkit.scores import Scores, cap_row_sums, merge_subwords
 from alignkit.support.arrays import brief_repr
+from alignkit.support.combining import Combined
 from alignkit.support.files import Fields, Record, loaded, read_header, save_arrays
 from alignkit.support.packages import imported, need
 from alignkit.text.bitext import Bitext, lines_of
@@ -67,6 +70,8 @@ class Aligner(ABC):
     descriptions: ClassVar[Mapping[str, tuple[str, str]]] = {}
     #: The tokenizer of the bitexts that it reads; None: they are of whitespace words.
     tokenizer = None  # type: Tokenizer | None
+    #: True if the last bits of a pair's scores depend on the pairs beside it, as those of networks do.
+    depends_on_batch = False
 
     @property
     @abstractmethod
@@ -163,7 +168,8 @@ class Aligner(ABC):
     ) -> list[str]:
         """The links of each sentence pair as a line ``s-t s-t``; ``""`` for a pair with a blank side.
 
-        Engines that map functions over batches of data can run it in their processes.
+        Engines that map functions over batches of data can run it in their processes. Calls from several threads
+        are answered together: while one is computed, the others wait, and are then one text.
 
         Args:
             sources, targets: equally many sentences, each a string with spaces between its words or a list of
@@ -179,7 +185,21 @@ class Aligner(ABC):
         """
         for name, side in (("source", sources), ("target", targets)):
             check_list(side, f"{name} sentences must be a list of sentences")
-        return self.on_words().links(read_text(sources, targets, tokenize=self.raw_text)).to_strings()
+        return self._combined((list(sources), list(targets)))
+
+    @cached_property
+    def _combined(self) -> Combined[tuple[list[Any], list[Any]], list[str]]:
+        """The lines of links of each of several texts."""
+
+        def links(texts: Sequence[tuple[list[Any], list[Any]]]) -> list[list[str]]:
+            if len(texts) > 1 and any(len(source) != len(target) for source, target in texts):
+                raise AlignkitError("the sides of a text differ in length")
+            source, target = ([*chain.from_iterable(side)] for side in zip(*texts, strict=True))
+            lines = iter(aligner.links(read_text(source, target, tokenize=self.raw_text)).to_strings())
+            return [list(islice(lines, len(source))) for source, _ in texts]
+
+        aligner = self.on_words()
+        return Combined(links, most=1 if aligner.depends_on_batch else 64)
 
     def translations(self, word: str, best: int | None = 10) -> list[tuple[str, float]]:
         """The likeliest translations of a word and their probabilities: those that ``alignkit lexicon`` writes.
@@ -319,6 +339,7 @@ class WordLevel(Aligner):
 
     inner: Aligner
     tokens: Tokenizer
+    depends_on_batch = True
 
     @property
     def name(self) -> str:
@@ -384,6 +405,7 @@ class Around(Aligner):
     def __post_init__(self) -> None:
         object.__setattr__(self, "inner", self.inner.with_threads(self.threads))
         object.__setattr__(self, "raw_text", self.inner.raw_text)
+        object.__setattr__(self, "depends_on_batch", self.inner.depends_on_batch)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -482,6 +504,9 @@ class Symmetrized(Aligner):
             aligner.check_kind("alpha")
             object.__setattr__(self, side, aligner.with_threads(self.threads).on_words())
         object.__setattr__(self, "raw_text", self.forward.raw_text)
+        object.__setattr__(
+            self, "depends_on_batch", self.forward.depends_on_batch or self.reverse.depends_on_batch
+        )
 
     @property
     def name(self) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from alignkit import scores as score_files
-from alignkit.aligner import Aligner, Reversed, Symmetrized, WordLevel, check_directions, load_aligner
+from alignkit.aligner import Aligner, Reversed, Symmetrized, check_directions, load_aligner
 from alignkit.classical.cooccurrence import HMM, LEXICAL, bags_of, check_memory
 from alignkit.classical.hmm.adaptation import Adapter
 from alignkit.classical.hmm.joint import JointHMM
@@ -240,8 +240,7 @@ class Linker:
                 raise AlignkitError(f"{of}{problem}; one of `alignkit align` can")
             self.adapter = Adapter(aligner, threads=threads)
         self.elements = None if self.adapter is None else ADAPTED_ELEMENTS
-        parts = (aligner.forward, aligner.reverse) if isinstance(aligner, Symmetrized) else (aligner,)
-        self.depends_on_block = self.adapter is not None or any(isinstance(part, WordLevel) for part in parts)
+        self.depends_on_block = self.adapter is not None or aligner.depends_on_batch
 
     def linked(self, bitext: Bitext) -> AlignedText:
         """A text with its links, found a block at a time."""

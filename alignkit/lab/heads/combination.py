@@ -45,6 +45,7 @@ class HeadCombination(Aligner):
     bias: float
     threshold: float = 0.5
     name = "heads"
+    depends_on_batch = True
     kinds = ("alpha",)
     descriptions: ClassVar[Mapping[str, tuple[str, str]]] = {
         "alpha": ("Attention heads", "The probability of each link by the attention of several heads.")
