@@ -12,7 +12,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -25,7 +24,7 @@ from alignkit.links.links import Links
 from alignkit.links.symmetrization import symmetrize, symmetrize_scores
 from alignkit.scores import Scores, cap_row_sums, merge_subwords
 from alignkit.support.arrays import brief_repr
-from alignkit.support.combining import Combined
+from alignkit.support.combining import Combined, Sides, combined_texts
 from alignkit.support.files import Fields, Record, loaded, read_header, save_arrays
 from alignkit.support.packages import imported, need
 from alignkit.text.bitext import Bitext, lines_of
@@ -188,18 +187,13 @@ class Aligner(ABC):
         return self._combined((list(sources), list(targets)))
 
     @cached_property
-    def _combined(self) -> Combined[tuple[list[Any], list[Any]], list[str]]:
-        """The lines of links of each of several texts."""
-
-        def links(texts: Sequence[tuple[list[Any], list[Any]]]) -> list[list[str]]:
-            if len(texts) > 1 and any(len(source) != len(target) for source, target in texts):
-                raise AlignkitError("the sides of a text differ in length")
-            source, target = ([*chain.from_iterable(side)] for side in zip(*texts, strict=True))
-            lines = iter(aligner.links(read_text(source, target, tokenize=self.raw_text)).to_strings())
-            return [list(islice(lines, len(source))) for source, _ in texts]
-
+    def _combined(self) -> Combined[Sides, list[str]]:
+        """The lines of links of a text; texts of several threads are one."""
         aligner = self.on_words()
-        return Combined(links, most=1 if aligner.depends_on_batch else 64)
+        return combined_texts(
+            lambda *sides: aligner.links(read_text(*sides, tokenize=self.raw_text)).to_strings(),
+            most=1 if aligner.depends_on_batch else 64,
+        )
 
     def translations(self, word: str, best: int | None = 10) -> list[tuple[str, float]]:
         """The likeliest translations of a word and their probabilities: those that ``alignkit lexicon`` writes.

@@ -28,6 +28,7 @@ GROUPS = {
         "atools": "Combine, compare, invert or draw alignments, as fast_align's atools does.",
         "remap": "Move links between words, subwords and untokenized text.",
         "project": "Copy labels, spans and inline tags into a translation.",
+        "serve": "Keep saved models in memory and answer requests in JSON.",
     },
     "Lexicons and phrases": {
         "lexicon": "Write the translation table of a saved model as text.",

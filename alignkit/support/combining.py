@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from itertools import chain, pairwise
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-Request, Answer = TypeVar("Request"), TypeVar("Answer")
+from alignkit.support.arrays import offsets_of
+
+#: The source and the target sentences of a text.
+Sides = tuple[list[Any], list[Any]]
+Request, Answer = TypeVar("Request"), TypeVar("Answer", bound=Sequence[Any])
 
 
 class Combined(Generic[Request, Answer]):
@@ -54,3 +59,21 @@ class Combined(Generic[Request, Answer]):
             return
         for (_, future), answer in zip(taken, answers, strict=True):
             future.set_result(answer)
+
+
+def combined_texts(answer: Callable[[list[Any], list[Any]], Answer], most: int = 64) -> Combined[Sides, Answer]:
+    """A function of the sides of a text; texts of several threads are one.
+
+    Args:
+        answer: gives something for each pair of a text of so many sentences; a slice of this is that of a part.
+        most: as of :class:`Combined`.
+    """
+
+    def answers(texts: Sequence[Sides]) -> list[Answer]:
+        if len(texts) > 1 and any(len(source) != len(target) for source, target in texts):
+            raise ValueError("a text whose sides differ in length is to be answered alone")
+        whole = answer(*([*chain.from_iterable(side)] for side in zip(*texts, strict=True)))
+        bounds = offsets_of([len(source) for source, _ in texts]).tolist()
+        return [whole[low:high] for low, high in pairwise(bounds)] if len(texts) > 1 else [whole]
+
+    return Combined(answers, most)

@@ -11,7 +11,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import InputError, abbreviated, counted
 from alignkit.support.files import Record, parse_json
@@ -20,6 +20,11 @@ from alignkit.text.tokenization import WORD
 from alignkit.text.vocabulary import VISIBLE
 from alignkit.types import PathLike
 from alignkit.uses.projection import DEFAULT_RULE, LinkedPair, Span, WeightedLink, pairs_with_links
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from alignkit.links.links import Links
 
 log = logging.getLogger(__name__)
 
@@ -436,6 +441,7 @@ def parse_json_lines(path: PathLike, lines: Sequence[str], splitter: Splitter = 
     return sentences
 
 
+Words = Sequence[Sequence[str]]
 Sentences = Sequence[TaggedLine | LabelledSentence | JsonSentence]
 
 #: The registry of formats: each reads the lines of a file as sentences, which have ``words``, and ``onto`` to
@@ -478,10 +484,6 @@ def project_files(
             is outside its pair.
         MissingPackageError: ``tokenize`` lacks its package.
     """
-    import numpy as np
-
-    from alignkit.links.gold import read_links_of
-    from alignkit.text.raw_text import unicode_word_spans
     from alignkit.text.reading import read_lines, read_utf8
 
     options = {"model": None, "threads": None} | dict(fitting or {})
@@ -490,35 +492,75 @@ def project_files(
 
         options["model"] = loaded_model(options["model"], options["threads"])
         tokenize = options["model"].raw_text if tokenize is None else tokenize
-    if tokenize:
-        need("icu4py")
-    splitter = unicode_word_spans if tokenize else word_spans
+
+    def link(*words: Words) -> tuple[Links, np.ndarray | None]:
+        if links is None:
+            from alignkit.pipeline.align import align
+
+            aligned = align(*words, **options)
+            return aligned.links, aligned.probabilities
+        import numpy as np
+
+        from alignkit.links.gold import read_links_of
+
+        shapes = np.array([[len(y), len(x)] for x, y in zip(*words, strict=True)], np.int32).reshape(-1, 2)
+        return read_links_of(links, shapes)
+
     lines = read_utf8(target).decode().split("\n")  # \r stays
     if lines[-1] == "":
         lines.pop()
-    sentences = FORMATS[file_format](source, read_lines(source), splitter)
-    if all(isinstance(each, TaggedLine) and not each.tags for each in sentences):
-        log.warning("%s has no tags; labels and spans need the format conll or json", source)
-    if len(sentences) != len(lines):
-        raise InputError(source, f"has {counted(len(sentences), 'sentence')}, {target} has {len(lines):,}")
-    places = [splitter(line) for line in lines]
-    words = [words_at(line, spans) for line, spans in zip(lines, places, strict=True)]
-    text = [sentence.words for sentence in sentences], words
-    if links is not None:
-        shapes = np.array([[len(y), len(x)] for x, y in zip(*text, strict=True)], np.int32).reshape(-1, 2)
-        found, probabilities = read_links_of(links, shapes)
-    else:
-        from alignkit.pipeline.align import align
-
-        aligned = align(*text, **options)
-        found, probabilities = aligned.links, aligned.probabilities
-    parts, missing = [], 0
-    pairs = pairs_with_links(found, probabilities, rule, least)
-    for sentence, line, spans, pair in zip(sentences, lines, places, pairs, strict=True):
-        part, unplaced = sentence.onto(target, line, spans, pair)
-        parts.append(part)
-        missing += len(unplaced)
-        for item in unplaced:
-            log.warning("no place in the links: %s", json.dumps(item, ensure_ascii=False))
+    texts = (source, read_lines(source)), (target, lines)
+    parts, unplaced = project_lines(
+        *texts, link, file_format=file_format, rule=rule, least=least, tokenize=bool(tokenize)
+    )
+    for item in unplaced:
+        log.warning("no place in the links: %s", json.dumps(item, ensure_ascii=False))
+    missing = len(unplaced)
     log.info("%s; labels or tags without a place in the links: %s", counted(len(parts), "sentence"), missing)
     return parts
+
+
+def project_lines(
+    source: tuple[PathLike, Sequence[str]],
+    target: tuple[PathLike, Sequence[str]],
+    link: Callable[[Words, Words], tuple[Links, np.ndarray | None]],
+    *,
+    file_format: str = "tags",
+    rule: str = DEFAULT_RULE,
+    least: float = 0.0,
+    tokenize: bool = False,
+) -> tuple[list[str], list[dict[str, Any]]]:
+    """Project labels, spans or tags of lines onto their translation.
+
+    Args:
+        source, target: what messages call the text and its translation, and their lines.
+        link: gives the links between the words of both, and their probabilities or None.
+        file_format, rule, least, tokenize: as in :func:`project_files`.
+
+    Returns:
+        (the text of each target sentence with labels, spans or tags; those that have no place in the links).
+
+    Raises:
+        InputError: a line is malformed, or the texts have different numbers of sentences.
+        MissingPackageError: ``tokenize`` lacks its package.
+    """
+    from alignkit.text.raw_text import unicode_word_spans
+
+    if tokenize:
+        need("icu4py")
+    splitter = unicode_word_spans if tokenize else word_spans
+    sentences = FORMATS[file_format](*source, splitter)
+    if all(isinstance(each, TaggedLine) and not each.tags for each in sentences):
+        log.warning("%s has no tags; labels and spans need the format conll or json", source[0])
+    name, lines = target
+    if len(sentences) != len(lines):
+        raise InputError(source[0], f"has {counted(len(sentences), 'sentence')}, {name} has {len(lines):,}")
+    places = [splitter(line) for line in lines]
+    words = [words_at(line, spans) for line, spans in zip(lines, places, strict=True)]
+    pairs = pairs_with_links(*link([sentence.words for sentence in sentences], words), rule, least)
+    parts, missing = [], []
+    for sentence, line, spans, pair in zip(sentences, lines, places, pairs, strict=True):
+        part, unplaced = sentence.onto(name, line, spans, pair)
+        parts.append(part)
+        missing += unplaced
+    return parts, missing

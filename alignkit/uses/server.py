@@ -1,0 +1,186 @@
+"""A program that keeps fitted aligners in memory, and answers requests in JSON over HTTP."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import numpy as np
+from anyio import fail_after, to_thread
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+from alignkit.aligner import Aligner
+from alignkit.errors import AlignkitError, counted
+from alignkit.links.links import Links
+from alignkit.pipeline.aligned_text import AlignedText
+from alignkit.support.combining import combined_texts
+from alignkit.support.packages import __version__
+from alignkit.text.pairs import read_text
+from alignkit.uses.projection import DEFAULT_RULE, RULES
+from alignkit.uses.projection_files import Words, project_lines
+
+MOST_BYTES, MOST_SECONDS = 1 << 20, 30.0  # of a request
+LOCAL = ["127.0.0.1", "localhost", "[::1]", "::1"]
+
+
+class Text(BaseModel):
+    """A sentence pair, or several: words have spaces between them, unless the model was fitted on raw text."""
+
+    model_config = ConfigDict(extra="forbid")
+    source: str | list[str]
+    target: str | list[str]
+    model: str | None = Field(None, description="the name of a model; by default the first one")
+
+    @property
+    def sides(self) -> tuple[list[str], list[str]]:
+        """The sentences of both sides."""
+        source, target = ([side] if isinstance(side, str) else side for side in (self.source, self.target))
+        if len(source) != len(target):
+            raise AlignkitError(f"source has {counted(len(source), 'sentence')}, target has {len(target):,}")
+        return source, target
+
+
+class TaggedText(Text):
+    """Sentences with tags, and their translations without them."""
+
+    rule: str = Field(
+        DEFAULT_RULE, description=f"where a span goes: {', '.join(RULES)}", pattern=f"^({'|'.join(RULES)})$"
+    )
+    least: float = Field(0, ge=0, le=1, description="the least mean probability of the links of a span")
+
+
+class Served:
+    """An aligner that several threads use at once."""
+
+    def __init__(self, aligner: Aligner) -> None:
+        self.aligner = aligner.on_words()
+        self.linked = combined_texts(self._linked, most=1 if self.aligner.depends_on_batch else 64)
+
+    def _linked(self, source: list[Any], target: list[Any]) -> AlignedText:
+        bitext = read_text(source, target, tokenize=self.aligner.raw_text)
+        return AlignedText(bitext, self.aligner, self.aligner.links_and_probabilities(bitext))
+
+    def align(self, text: Text) -> list[dict[str, Any]]:
+        """The words of each pair, and its links with their probabilities."""
+        return [
+            {
+                "source": pair.source,
+                "target": pair.target,
+                "links": [[s, t, round(p, 4)] for s, t, p in pair.links],
+            }
+            for pair in self.linked(text.sides)
+        ]
+
+    def project(self, text: TaggedText) -> dict[str, Any]:
+        """The translations with the tags, and the tags that have no place in the links."""
+
+        def link(*words: Words) -> tuple[Links, np.ndarray]:
+            aligned = self.linked(words)
+            return aligned.links, aligned.probabilities
+
+        source, target = text.sides
+        lines, unplaced = project_lines(
+            ("source", source),
+            ("target", target),
+            link,
+            rule=text.rule,
+            least=text.least,
+            tokenize=self.aligner.raw_text,
+        )
+        return {"target": [line.removesuffix("\n") for line in lines], "unplaced": unplaced}
+
+    def score(self, text: Text) -> list[list[float | None]]:
+        """See :meth:`alignkit.aligner.Aligner.sentence_scores`; None for a pair with a blank side."""
+        scores = self.aligner.sentence_scores(read_text(*text.sides, tokenize=self.aligner.raw_text))
+        return [[None if np.isnan(value) else value for value in row] for row in scores.tolist()]
+
+
+def application(
+    models: Mapping[str, Aligner],
+    token: str | None = None,
+    most_bytes: int = MOST_BYTES,
+    most_seconds: float = MOST_SECONDS,
+    hosts: list[str] | None = None,
+) -> FastAPI:
+    """The web application: ``POST /align``, ``/project`` and ``/score``, ``GET /models``, and ``/docs`` on them.
+
+    Requests that wait are answered together. No request names a file. Errors are ``{"error": "..."}``.
+
+    Args:
+        models: name -> an aligner; the first one is the default.
+        token: what requests must send as ``Authorization: Bearer TOKEN``; None: nothing.
+        most_bytes: the largest body of a request.
+        most_seconds: how long a request may take.
+        hosts: names of the server that requests may ask for, so that no web page can reach it by a name of its
+            own; None: any.
+    """
+    app = FastAPI(title="alignkit", version=__version__, description="Word alignment.")
+    served = {name: Served(model) for name, model in models.items()}
+    if hosts is not None:
+        app.add_middleware(TrustedHostMiddleware, allowed_hosts=hosts)
+
+    @app.middleware("http")
+    async def check(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
+        given = request.headers.get("authorization", "")
+        if token is not None and not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
+            return failure(401, "send the token as Authorization: Bearer TOKEN")
+        size = request.headers.get("content-length", "0" if request.method == "GET" else "")
+        if not size.isdecimal():
+            return failure(411, "the length of the body is not known; send Content-Length")
+        if int(size) > most_bytes:
+            return failure(413, f"a request may have {most_bytes:,} bytes, not {int(size):,}; send fewer pairs")
+        return await answer(request)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        if first["type"] == "json_invalid":
+            return failure(422, f"the request is not JSON: {first['ctx']['error']}")
+        field = [str(part) for part in first["loc"][1:2]]
+        return failure(422, ": ".join([*field, first["msg"]]))
+
+    @app.exception_handler(AlignkitError)
+    async def refused(_: Request, error: AlignkitError) -> JSONResponse:
+        return failure(400, str(error))
+
+    async def answered(function: Callable[[Served, Any], Any], text: Text) -> Any:
+        name = text.model or next(iter(served))
+        if name not in served:
+            return failure(404, f"there is no model {name!r}; choose from {', '.join(served)}")
+        try:
+            with fail_after(most_seconds):
+                return await to_thread.run_sync(function, served[name], text, abandon_on_cancel=True)
+        except TimeoutError:
+            return failure(503, f"took longer than {most_seconds:g} seconds; send fewer pairs")
+
+    @app.get("/models")
+    async def names() -> dict[str, str]:
+        """The names of the models, and what they are."""
+        return {name: each.aligner.name for name, each in served.items()}
+
+    @app.post("/align")
+    async def align(text: Text) -> Any:
+        """The words of each sentence pair, and its links (source word, target word, probability)."""
+        return await answered(Served.align, text)
+
+    @app.post("/project")
+    async def project(text: TaggedText) -> Any:
+        """Put the inline tags of the source sentences into their translations."""
+        return await answered(Served.project, text)
+
+    @app.post("/score")
+    async def score(text: Text) -> Any:
+        """log p(target | source) per target word, of both directions where the model has both."""
+        return await answered(Served.score, text)
+
+    return app
+
+
+def failure(status: int, message: str) -> JSONResponse:
+    """The answer to a request that cannot be served."""
+    return JSONResponse({"error": message}, status)

@@ -1,0 +1,99 @@
+"""``alignkit serve``."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import click
+
+from alignkit.errors import AlignkitError
+from alignkit_cli import shared
+from alignkit_cli.parameter_types import COUNT, InputPath
+
+
+@shared.command("serve", "alignkit serve m.npz --port 8765")
+@shared.argument(
+    "models",
+    metavar="MODEL...",
+    nargs=-1,
+    required=True,
+    type=InputPath(folder=True),
+    help="Saved models or runs of `alignkit train`. Requests name one by its file name without the ending; the "
+    "first is the default.",
+)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="0: any that is free."
+)
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="The address to listen on. One that other machines reach needs --token-file.",
+)
+@click.option(
+    "--token-file",
+    type=InputPath(),
+    help="A file whose first line every request must send as `Authorization: Bearer LINE`.",
+)
+@click.option("--max-bytes", type=COUNT, default=1 << 20, show_default=True, help="The largest request.")
+@click.option("--max-seconds", type=COUNT, default=30, show_default=True, help="The longest time of a request.")
+@shared.work_options
+def serve_command(
+    models: tuple[str, ...],
+    port: int,
+    host: str,
+    token_file: str | None,
+    threads: int | None,
+    quiet: bool,
+    **limits: Any,
+) -> None:
+    """Keep saved models in memory, and answer requests in JSON.
+
+    POST /align, /project and /score take {"source": ..., "target": ...}, each a sentence or a list of sentences,
+    and may name a "model"; /docs describes them. Requests that wait are answered together. No request can name a
+    file. Ctrl-C or SIGTERM ends the server after the requests that it has.
+    """
+    from alignkit.support.packages import need
+
+    need("fastapi", "uvicorn")
+    import uvicorn
+
+    from alignkit.aligner import load_aligner
+    from alignkit.uses.server import LOCAL, application
+
+    token = None
+    if token_file is not None:
+        token = next(iter(Path(token_file).read_text(encoding="utf-8").splitlines()), "").strip()
+        if not token:
+            raise click.UsageError(f"{token_file}: has no token in its first line.")
+    if token is None and not is_loopback(host):
+        raise click.UsageError(f"--host {host} can be reached by other machines; give --token-file, too.")
+    named: dict[str, Any] = {}
+    for path in models:
+        name = Path(path).name if Path(path).is_dir() else Path(path).stem
+        if name in named:
+            raise click.UsageError(f"Two models have the name {name!r}.")
+        named[name] = load_aligner(path, threads)
+        named[name].align_batch(["a"], ["a"])  # which loads the kernels
+    app = application(
+        named, token, limits["max_bytes"], limits["max_seconds"], LOCAL if is_loopback(host) else None
+    )
+    try:
+        listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise AlignkitError(f"cannot listen on {host}, port {port}: {error.strerror}; choose another") from error
+    shared.note(f"listening on http://{host}:{listener.getsockname()[1]}, models: {', '.join(named)}", quiet)
+    with suppress(KeyboardInterrupt):  # uvicorn has ended by the signal, and sends it again
+        uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).run([listener])
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
