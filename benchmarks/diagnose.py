@@ -57,7 +57,7 @@ JOINED = "grow-diag-final-and"
 #: name -> settings of align()
 OURS: dict[str, dict[str, Any]] = {
     "align --quality fast": {"quality": "fast"},
-    "align": {},
+    "align": {"embeddings": "none"},
     "hmm, grow-diag-final-and": {"method": "hmm", "symmetrization": JOINED},
     "diagonal, grow-diag-final-and": {"method": "diagonal", "symmetrization": JOINED},
     "ibm1, grow-diag-final-and": {"method": "ibm1", "symmetrization": JOINED},
@@ -148,7 +148,7 @@ def judged(
     votes = vote(bitext, len(gold), embeddings=embeddings, threads=1)
     best = BEST if embeddings is None else f"{BEST} --embeddings e5"
     systems[best] = links_above(votes.probabilities, JOINT_THRESHOLD)
-    words = align(bitext, threads=1).score().values[: len(votes.votes)]
+    words = align(bitext, embeddings="none", threads=1).score().values[: len(votes.votes)]
     shapes, offsets = votes.probabilities.shapes, votes.probabilities.offsets
     evidence = Evidence(votes.support, votes.unanimous)
     return Measured(

@@ -1,19 +1,24 @@
-"""How long a saved model takes for one sentence pair: in Python, and as a process that reads and answers lines.
+"""How long a saved model takes for one sentence pair: in Python, as a process that reads lines, and as a server.
 
     python benchmarks/latency.py SRC TGT -o benchmarks/results/latency
 
-A model is fitted on all but the last 500 pairs of the text, which are then aligned one by one, on one thread.
+A model is fitted on all but the last 500 pairs of the text, which are then aligned one at a time by 1 and by 8
+threads or clients. The aligner has one thread. The last row is the same pairs as one batch.
 """
 
 from __future__ import annotations
 
+import http.client
 import json
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from threading import local
 
 import click
 import numpy as np
@@ -22,57 +27,120 @@ from inputs import machine, need_files, run_benchmark
 import alignkit
 from alignkit.text.reading import read_lines
 
-PAIRS, FIRST = 500, 20  # that are timed; that are aligned before, to compile what is not compiled yet
+PAIRS, FIRST = 500, 50  # that are timed; that are aligned before, to load kernels
+MANY = 8  # threads or clients
+Call = Callable[[str, str], str]
 
 
-def timed(call: Callable[[str, str], str], pairs: list[tuple[str, str]]) -> tuple[dict[str, float], list[str]]:
-    """Milliseconds a pair, and the links."""
-    seconds, answers = [], []
-    for pair in pairs:
+def timed(call: Call, pairs: list[tuple[str, str]], threads: int = 1) -> tuple[dict[str, float], list[str]]:
+    """Milliseconds a pair, pairs a second, and the links."""
+
+    def once(pair: tuple[str, str]) -> tuple[float, str]:
         start = time.perf_counter()
-        answers.append(call(*pair))
-        seconds.append(time.perf_counter() - start)
-    kept = 1000 * np.array(seconds[FIRST:])
-    return {"median ms": float(np.median(kept)), "99 % below ms": float(np.percentile(kept, 99))}, answers
+        answer = call(*pair)
+        return time.perf_counter() - start, answer
+
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(once, pairs[:FIRST]))
+        start = time.perf_counter()
+        found = list(pool.map(once, pairs[FIRST:]))
+        whole = time.perf_counter() - start
+    each = 1000 * np.array([seconds for seconds, _ in found])
+    row = {
+        "median ms": np.median(each),
+        "99 % below ms": np.percentile(each, 99),
+        "pairs a second": len(each) / whole,
+    }
+    return row, [answer for _, answer in found]
 
 
-@click.command()
+@contextmanager
+def lines_of_a_process(model: Path) -> Iterator[Call]:
+    """A process that answers line by line."""
+    command = [sys.executable, "-m", "alignkit", "align", "--model", str(model), "--threads", "1", "-q", "-"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, encoding="utf-8", bufsize=1, **pipes) as process:  # type: ignore[call-overload]
+
+        def ask(x: str, y: str) -> str:
+            process.stdin.write(f"{x} ||| {y}\n")
+            return str(process.stdout.readline()).rstrip("\n")
+
+        yield ask
+        process.stdin.close()
+
+
+@contextmanager
+def server(model: Path) -> Iterator[tuple[Call, int]]:
+    """A server, each thread with a connection of its own; and the number of its process."""
+    command = [sys.executable, "-m", "alignkit", "serve", str(model), "--threads", "1", "--port", "0"]
+    with subprocess.Popen(command, text=True, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        address = process.stderr.readline().split("//")[1].split(",")[0]
+        own = local()
+
+        def ask(x: str, y: str) -> str:
+            if not hasattr(own, "connection"):
+                own.connection = http.client.HTTPConnection(address)
+            body = json.dumps({"source": x, "target": y})
+            own.connection.request("POST", "/align", body, {"Content-Type": "application/json"})
+            (pair,) = json.loads(own.connection.getresponse().read())
+            return " ".join(f"{s}-{t}" for s, t, _ in pair["links"])
+
+        yield ask, process.pid
+        process.terminate()
+
+
+def memory(process: int) -> float:
+    """MB in use."""
+    status = Path(f"/proc/{process}/status").read_text()
+    return int(status.split("VmRSS:")[1].split()[0]) / 1024
+
+
+@click.command(help=__doc__)
 @click.argument("source")
 @click.argument("target")
+@click.option("--requests", default=10_000, show_default=True, help="To the server, while its memory is watched.")
 @click.option("-o", "--output", required=True, help="Without suffix: OUT.json and OUT.md are written.")
-def main(source: str, target: str, output: str) -> None:
-    """Milliseconds for one sentence pair, by a model that is loaded."""
+def main(source: str, target: str, requests: int, output: str) -> None:
     need_files(source, target)
     sides = [list(read_lines(path)) for path in (source, target)]
     pairs = list(zip(*(side[-PAIRS - FIRST :] for side in sides), strict=True))
     known = [side[:-PAIRS] for side in sides]
-    aligner = alignkit.align(*known, threads=1).aligner.with_threads(1)
+    aligner = alignkit.align(*known, embeddings="none", threads=1).aligner.with_threads(1)
+    wanted = aligner.align_batch(*map(list, zip(*pairs[FIRST:], strict=True)))
     rows = {}
-    rows["in Python"], answers = timed(
-        lambda x, y: alignkit.align([x], [y], model=aligner, threads=1).links.to_strings()[0], pairs
-    )
     with tempfile.TemporaryDirectory() as folder:
-        model = Path(folder, "m.npz")
-        aligner.save(model)
-        command = [sys.executable, "-m", "alignkit", "align", "--model", str(model), "--threads", "1", "-q", "-"]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        with subprocess.Popen(command, text=True, encoding="utf-8", bufsize=1, **pipes) as process:  # type: ignore[call-overload]
-
-            def ask(x: str, y: str) -> str:
-                process.stdin.write(f"{x} ||| {y}\n")
-                return str(process.stdout.readline()).rstrip("\n")
-
-            rows["align --model M -"], lines = timed(ask, pairs)
-            process.stdin.close()
-    assert lines == answers
-    shown = [
-        {"a pair": name, **{key: round(value, 2) for key, value in row.items()}} for name, row in rows.items()
-    ]
-    facts = {"machine": machine(), "pairs in the model": len(known[0]), "pairs timed": PAIRS, "rows": shown}
+        aligner.save(model := Path(folder, "m.npz"))
+        aligner = alignkit.load(model, threads=1)
+        for threads in (1, MANY):
+            name = f"align_batch, {threads} threads" if threads > 1 else "align_batch"
+            rows[name], found = timed(lambda x, y: aligner.align_batch([x], [y])[0], pairs, threads)
+            assert found == wanted
+        with lines_of_a_process(model) as ask:
+            rows["align --model M -"], found = timed(ask, pairs)
+            assert found == wanted
+        with server(model) as (ask, process):
+            for threads in (1, MANY):
+                name = f"serve, {threads} clients" if threads > 1 else "serve"
+                rows[name], found = timed(ask, pairs, threads)
+                assert found == wanted
+            before = memory(process)
+            timed(ask, [pairs[n % len(pairs)] for n in range(requests)], MANY)
+            after = memory(process)
+        start = time.perf_counter()
+        aligner.align_batch(*map(list, zip(*pairs[FIRST:], strict=True)))
+        rows["one batch"] = {"pairs a second": PAIRS / (time.perf_counter() - start)}
+    columns = ["median ms", "99 % below ms", "pairs a second"]
+    facts = {"machine": machine(), "pairs in the model": len(known[0]), "pairs timed": PAIRS, "rows": rows}
+    facts |= {"server MB": {"before": before, f"after {requests} requests": after}}
     Path(f"{output}.json").write_text(json.dumps(facts, indent=1) + "\n")
-    table = ["| a pair | median ms | 99 % below ms |", "|---|---:|---:|"]
-    table += [f"| {' | '.join(str(value) for value in row.values())} |" for row in shown]
-    text = f"A model of {len(known[0]):,} pairs, {PAIRS} timed, one thread; {facts['machine']}."
+    table = [f"| | {' | '.join(columns)} |", "|---|" + "--:|" * len(columns)]
+    for name, row in rows.items():
+        table.append(f"| {name} | {' | '.join(f'{row[each]:.2f}' if each in row else '' for each in columns)} |")
+    text = (
+        f"A model of {len(known[0]):,} pairs, {PAIRS} timed; {facts['machine']}. The server has {before:.0f} MB "
+        f"at first, {after:.0f} MB after {requests:,} more requests of {MANY} clients."
+    )
     Path(f"{output}.md").write_text("# One pair at a time\n\n" + text + "\n\n" + "\n".join(table) + "\n")
     click.echo(Path(f"{output}.md").read_text())
 

@@ -4,7 +4,8 @@
 
 Slices of the dev parts of DATA/aer (as in benchmarks/quality.py) are drawn with a fixed seed; no other text is
 aligned with them. A row has the AER over all slices of one size. The embeddings are those of the extra;
-the processor time of their encoder is that for the whole dev part.
+the processor time of their encoder is that for the whole dev part. With --longer, the dev part is aligned with
+training text, so much that there are 200 to 1,600 pairs, and the rest of OUT.json stays as it is.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import click
@@ -33,7 +35,9 @@ from alignkit.text.reading import read_lines
 
 #: size of a slice -> how many there are at most
 SIZES = {1: 40, 2: 30, 5: 20, 10: 14, 20: 10, 30: 8, 50: 6, 100: 4, 200: 2}
+LONGER = (200, 400, 800, 1600)
 SEED = 1
+FILES = ("src", "tgt")
 
 Align = Callable[[Bitext], Links]
 
@@ -72,13 +76,53 @@ def by_eflomal(python: str) -> Align:
     return run
 
 
+def longer_texts(encoder: ContextualEmbeddings) -> list[dict[str, object]]:
+    """AER of the dev part of each set, with training text behind it, and processor seconds, by embeddings."""
+    rows = []
+    for folder, size in product(gold_sets("dev", None), LONGER):
+        sides = [[*read_lines(folder / f"dev.{x}"), *read_lines(folder / f"train.{x}")][:size] for x in FILES]
+        gold = parse_links("dev.gold", read_lines(folder / "dev.gold")[:size])
+        row: dict[str, object] = {"set": folder.name, "pairs": size}
+        for name, embeddings in (("without_e5", "none"), ("with_e5", encoder)):
+            start = time.process_time()
+            found = align(*sides, embeddings=embeddings, threads=1).links.block(0, len(gold))
+            row |= {
+                name: evaluate(gold, found).aer,
+                f"seconds {name.replace('_', ' ')}": round(time.process_time() - start, 1),
+            }
+        click.echo(json.dumps(row), err=True)
+        rows.append(row)
+    return rows
+
+
 @click.command()
+@click.option("--longer", is_flag=True, help="Only the dev parts with training text.")
 @click.option("--peer-python", help="The Python that has eflomal.  [default: eflomal is left out]")
 @click.option("-o", "--output", required=True, help="Without suffix: OUT.json and OUT.md are written.")
-def main(peer_python: str | None, output: str) -> None:
-    """Quality on texts of 1 to 200 sentence pairs."""
+def main(longer: bool, peer_python: str | None, output: str) -> None:
+    """Quality on texts of 1 to 200 sentence pairs, or with --longer to 1,600."""
+    place = Path(f"{output}.json")
+    if longer:
+        result = {**json.loads(place.read_text()), "longer": longer_texts(ContextualEmbeddings())}
+    else:
+        result = {**(json.loads(place.read_text()) if place.exists() else {}), **short_texts(peer_python)}
+    place.write_text(json.dumps(result, indent=1) + "\n")
+    rows = sorted(result["rows"], key=lambda row: -len(row))  # the first has the columns
+    title = "# AER on slices of dev sets, each aligned alone, in percent\n\n"
+    parts = [
+        markdown("Slices", rows),
+        markdown("Dev parts with training text", result.get("longer", [])),
+        markdown("Encoding, on one thread", [{"set": name} | row for name, row in result["encoding"].items()]),
+    ]
+    Path(f"{output}.md").write_text(f"{title}{''.join(parts)}".rstrip() + "\n")
+
+
+def short_texts(peer_python: str | None) -> dict[str, object]:
+    """AER on slices of the dev parts."""
     systems: dict[str, Align] = {
-        f"alignkit align --quality {name}": lambda text, name=name: align(text, quality=name, threads=1).links
+        f"alignkit align --quality {name}": lambda text, name=name: (
+            align(text, quality=name, embeddings="none", threads=1).links
+        )
         for name in QUALITIES
     }
     encoder = ContextualEmbeddings()
@@ -99,12 +143,7 @@ def main(peer_python: str | None, output: str) -> None:
             click.echo(json.dumps(row), err=True)
             rows.append(row)
     facts = environment(peer_python) if peer_python is not None else {}
-    result = {"environment": facts, "encoding": encoding, "rows": rows}
-    Path(f"{output}.json").write_text(json.dumps(result, indent=1) + "\n")
-    rows = sorted(rows, key=lambda row: -len(row))  # the first has the columns
-    title = "# AER on slices of dev sets, each aligned alone, in percent\n\n"
-    times = markdown("Encoding, on one thread", [{"set": name} | row for name, row in encoding.items()])
-    Path(f"{output}.md").write_text(f"{title}{markdown('Slices', rows)}{times}".rstrip() + "\n")
+    return {"environment": facts, "encoding": encoding, "rows": rows}
 
 
 if __name__ == "__main__":

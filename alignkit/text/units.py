@@ -103,21 +103,29 @@ def find_collocations(corpus: Corpus, can_join: Callable[[str], bool]) -> Vocabu
     return Vocabulary.from_tokens(sorted(found))
 
 
-def joined(corpus: Corpus, collocations: Vocabulary) -> tuple[Corpus, np.ndarray]:
+def beginnings(collocations: Vocabulary) -> frozenset[str]:
+    """What collocations begin with, up to each of their spaces."""
+    return frozenset(name[:end] for name in collocations for end in range(len(name)) if name[end] == " ")
+
+
+def joined(
+    corpus: Corpus, collocations: Vocabulary, begin: frozenset[str] | None = None
+) -> tuple[Corpus, np.ndarray]:
     """A text whose collocations are units.
 
     Args:
         corpus: M sentences.
         collocations: as :func:`find_collocations` returns them.
+        begin: their :func:`beginnings`, if they are known.
 
     Returns:
         (M sentences of units; int64, the number of words of each unit).
     """
-    beginnings = {name[:end] for name in collocations for end in range(len(name)) if name[end] == " "}
+    begin = beginnings(collocations) if begin is None else begin
     widths = np.ones(len(corpus.tokens), np.int64)
     for _ in range(ROUNDS):
         neighbours, words = Neighbours.of(corpus), corpus.vocabulary.tokens
-        begins = np.fromiter((unit in beginnings for unit in words), bool, len(words))
+        begins = np.fromiter((unit in begin for unit in words), bool, len(words))
         is_chosen = begins[neighbours.pairs[:, 0]]
         pairs = neighbours.pairs[is_chosen].tolist()
         is_chosen[is_chosen] = [f"{words[a]} {words[b]}" in collocations for a, b in pairs]

@@ -54,8 +54,9 @@ class Vocabulary:
         """
         check_list(tokens, "tokens must be a list of words")
         tokens = list(tokens)
-        for token in tokens:
-            check_type(token, str, "a word must be text")
+        if not all(isinstance(token, str) for token in tokens):
+            for token in tokens:
+                check_type(token, str, "a word must be text")
         try:
             encoded = [token.encode("utf-8") for token in tokens]
         except UnicodeEncodeError as error:

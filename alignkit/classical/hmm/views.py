@@ -6,7 +6,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -22,7 +22,7 @@ from alignkit.support.files import Fields, Record
 from alignkit.support.threads import blocks, blocks_of_size, run_blocks
 from alignkit.text.bitext import Bitext, Corpus, check_bitext
 from alignkit.text.tokenization import SubwordTokenizer, train_word_pieces
-from alignkit.text.units import find_collocations, joined, lowercase_counts, lowercased, units_of
+from alignkit.text.units import beginnings, find_collocations, joined, lowercase_counts, lowercased, units_of
 from alignkit.text.vocabulary import Vocabulary, unpack_vocabulary, vocabulary_arrays
 
 #: The most elements (t, l) of a pair that is aligned as a whole, and the elements of a window of a longer one.
@@ -73,6 +73,11 @@ class View:
     def has_words(self) -> bool:
         """True if the units are whole words, one or several."""
         return not self.letters and not self.subwords
+
+    @cached_property
+    def beginnings(self) -> tuple[frozenset[str], ...]:
+        """Those of the collocations of both sides."""
+        return tuple(map(beginnings, self.collocations or ()))
 
     def pieces(self, side: int, word: str) -> tuple[str, ...]:
         """The units of a source (0) or target (1) word."""
@@ -194,8 +199,10 @@ class ViewedText:
         if view.has_words:
             self.bitext = lowercased(bitext) if view.fold_case else bitext
             if view.collocations is not None:
-                parts = zip((self.bitext.source, self.bitext.target), view.collocations, strict=True)
-                (source, source_widths), (target, target_widths) = (joined(side, each) for side, each in parts)
+                words = self.bitext.source, self.bitext.target
+                (source, source_widths), (target, target_widths) = map(
+                    joined, words, view.collocations, view.beginnings
+                )
                 self.bitext = Bitext(source, target).with_own_words()
                 self._counts = [
                     UnitCounts(source_widths, source.offsets),
