@@ -91,6 +91,7 @@ from alignkit.support.files import Fields, Record, loaded, save_arrays
 from alignkit.support.settings import with_options
 from alignkit.support.threads import thread_count
 from alignkit.text.bitext import Bitext
+from alignkit.text.units import lowercased
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike, Progress
 
@@ -321,9 +322,10 @@ class JointHMM(Aligner):
     def _whole_probabilities(self, bitext: Bitext) -> Scores:
         """The probability of every link, (T, L) for each pair, each of which is taken as a whole."""
         bitext, total = bitext.with_own_words(), None  # only their units are needed
-        text = self._words_of(bitext)
+        if self.folds_case:
+            bitext = lowercased(bitext)  # once for all views
         for view, model in zip(self.views, self.models, strict=True):
-            viewed = ViewedText(view, text if view.fold_case else bitext)
+            viewed = ViewedText(view, bitext)
             # A pair that is not long may be long in parts of words.
             judge = partial(model.log_odds, threads=self.threads, are_words=view.has_words)
             log_odds = scores_in_windows(viewed.bitext, judge, float(NO_LINK))
@@ -334,6 +336,7 @@ class JointHMM(Aligner):
                 total.values[:] += log_odds.values
         assert total is not None
         total.values[:] /= np.float32(len(self.views))
+        text = self._words_of(bitext)
         ids = self.words.ids(text)
         cohesion = self.phrase_edges.of_words(*ids).cohesion(text) if self.phrase_edges else None
         probabilities = into_probabilities(total, self.threads, cohesion)
