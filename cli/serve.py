@@ -26,7 +26,11 @@ from alignkit_cli.parameter_types import COUNT, InputPath
     "first is the default.",
 )
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="0: any that is free."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8765,
+    show_default=True,
+    help="The port; 0 takes any that is free.",
 )
 @click.option(
     "--host",

@@ -305,8 +305,8 @@ embeddings_option = setting_option(
     "embeddings; `alignkit doctor` says how to install it) and takes about three minutes of one core for 10,000 "
     "sentence pairs. FOLDER holds another encoder for Hugging Face's transformers. FILE holds word vectors of "
     "both languages in one space, in the text format of word2vec and fastText; give one file or two. none uses "
-    f"no embeddings.  [default: e5, if it is installed, for texts of fewer than {SMALL_TEXT:,} pairs without "
-    "--model, --prior, --start or --quality fast]",
+    "no embeddings. Without the extra, and with --model, --prior, --start or --quality fast, the default is none.  "
+    f"[default: e5 below {SMALL_TEXT:,} pairs]",
 )
 gold_option = setting_option(
     LinkSettings,

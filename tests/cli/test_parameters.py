@@ -23,7 +23,7 @@ from alignkit_cli.shared import Command, ExplainedArgument
 #: parameters that are any text
 FREE = {"columns", "prefix", "source_language", "target_language"}
 #: parameters that their command checks itself, before any work: names of a registry, settings by name
-FREE |= {"assignments", "avoid", "name", "model"}
+FREE |= {"assignments", "avoid", "name", "model", "host"}
 NUMBERS = (click.IntRange, click.FloatRange)
 OUTPUTS = (OutputPath, OutputFolder)
 

