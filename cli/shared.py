@@ -301,11 +301,11 @@ embeddings_option = setting_option(
     "embeddings",
     type=EmbeddingSource(),
     metavar="e5|none|FOLDER|FILE[,FILE]",
-    help="Use embeddings as evidence, above all for small texts. e5 is a multilingual encoder (the extra "
+    help="Use embeddings as evidence. They help small texts most. e5 is a multilingual encoder (the extra "
     "embeddings; `alignkit doctor` says how to install it) and takes about three minutes of one core for 10,000 "
     "sentence pairs. FOLDER holds another encoder for Hugging Face's transformers. FILE holds word vectors of "
     "both languages in one space, in the text format of word2vec and fastText; give one file or two. none uses "
-    "no embeddings. Without the extra, and with --model, --prior, --start or --quality fast, the default is none.  "
+    "no embeddings, as is the default without the extra, and with --model, --prior, --start or --quality fast.  "
     f"[default: e5 below {SMALL_TEXT:,} pairs]",
 )
 gold_option = setting_option(

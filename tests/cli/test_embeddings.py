@@ -35,7 +35,7 @@ def test_links_by_embeddings_are_judged_by_views_that_have_them(alignkit, write)
 
 def test_problems_are_told_in_one_line(alignkit, failure, write, tmp_path, monkeypatch):
     text = write("t", TEXT)
-    failure(alignkit("align", "-q", text, "--embeddings", "e6"), "'e6' is neither e5 nor the name of a file")
+    failure(alignkit("align", "-q", text, "--embeddings", "e6"), "'e6' is neither e5, none nor the name of a file")
     failure(alignkit("align", "-q", text, "--embeddings", write("bad", "rot x y\n")), "line 1: must be a word and")
     failure(alignkit("align", "-q", text, "--embeddings", ",".join([str(text)] * 3)), "one or two files")
     (tmp_path / "folder").mkdir()
