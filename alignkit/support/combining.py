@@ -13,7 +13,8 @@ from alignkit.support.arrays import offsets_of
 
 #: The source and the target sentences of a text.
 Sides = tuple[list[Any], list[Any]]
-Request, Answer = TypeVar("Request"), TypeVar("Answer", bound=Sequence[Any])
+Request = TypeVar("Request")
+Answer = TypeVar("Answer")
 
 
 class Combined(Generic[Request, Answer]):
@@ -72,7 +73,8 @@ def combined_texts(answer: Callable[[list[Any], list[Any]], Answer], most: int =
     def answers(texts: Sequence[Sides]) -> list[Answer]:
         if len(texts) > 1 and any(len(source) != len(target) for source, target in texts):
             raise ValueError("a text whose sides differ in length is to be answered alone")
-        whole = answer(*([*chain.from_iterable(side)] for side in zip(*texts, strict=True)))
+        source, target = ([*chain.from_iterable(side)] for side in zip(*texts, strict=True))
+        whole: Any = answer(source, target)
         bounds = offsets_of([len(source) for source, _ in texts]).tolist()
         return [whole[low:high] for low, high in pairwise(bounds)] if len(texts) > 1 else [whole]
 

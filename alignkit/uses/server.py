@@ -79,8 +79,8 @@ class Served:
     def project(self, text: TaggedText) -> dict[str, Any]:
         """The translations with the tags, and the tags that have no place in the links."""
 
-        def link(*words: Words) -> tuple[Links, np.ndarray]:
-            aligned = self.linked(words)
+        def link(source: Words, target: Words) -> tuple[Links, np.ndarray]:
+            aligned = self.linked((list(source), list(target)))
             return aligned.links, aligned.probabilities
 
         source, target = text.sides
