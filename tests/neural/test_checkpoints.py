@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import pickle
 from pathlib import Path
 
@@ -162,12 +161,6 @@ def test_damaged_files_are_refused(aligner: NeuralAligner, tmp_path: Path) -> No
             load_aligner(place)
         assert "a.pt" in str(caught.value)
         assert "\n" not in str(caught.value)
-    for _ in range(60):  # a flipped byte may do no harm, but never anything but an InputError
-        data = bytearray(whole)
-        data[rng.integers(len(data))] ^= 1 << int(rng.integers(8))
-        place.write_bytes(data)
-        with contextlib.suppress(InputError):
-            load_aligner(place)
 
 
 def change(content: dict, *keys: str, to: object) -> dict:  # type: ignore[type-arg]

@@ -54,7 +54,8 @@ def test_unknown_words_score_zero(text: Bitext) -> None:
     assert (scores[0, [0, 2]] > 0).all()
 
 
-def test_loss_is_that_of_a_loop_and_falls(text: Bitext) -> None:
+def test_loss_is_that_of_a_loop_and_falls(text: Bitext, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CPU, "proxy", BatchSizes(7))  # several batches
     seen: list[tuple[int, int, str]] = []
     proxy = fit_proxy(text, text, SMALL, lambda *row: seen.append(row), device="cpu")
     assert [row[:2] for row in seen] == [(n, 9) for n in range(1, 10)]  # three batches in each of three epochs
@@ -180,3 +181,6 @@ def test_a_kept_proxy_of_other_words_is_not_taken(tmp_path: Path) -> None:
     told: list[str] = []
     proxy_of(tmp_path, texts[1], texts[1], settings, lambda *said: told.append(said[2]), "cpu")
     assert not told  # of the same words it is
+    biased = proxy_of(tmp_path, texts[1], texts[1], replace(settings, bias=True), device="cpu")
+    assert biased.settings.bias
+    assert {place.name for place in tmp_path.iterdir()} == {"proxy.pt", "proxy-bias.pt"}

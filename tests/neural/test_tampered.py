@@ -196,22 +196,6 @@ def test_a_changed_log(copied: Path) -> None:
         _ = run.log
 
 
-def test_files_that_are_no_checkpoints_are_ignored_among_them(copied: Path) -> None:
-    run = TranslationRun(copied / "translation")
-    steps = run.checkpoints
-    for name in (
-        "step-x.pt",
-        "step-.pt",
-        "step--00001.pt",
-        "step-1.pt",
-        "step-" + 6 * "\u0661" + ".pt",
-        f"step-{'9' * 5000:.200}.pt",
-    ):
-        (run.path / "checkpoints" / name).touch()
-    assert run.checkpoints == steps
-    assert len(steps) == 2
-
-
 @pytest.mark.parametrize("most", MOST)
 @pytest.mark.parametrize("name", ["train.npz", "valid.npz"])
 def test_a_changed_text(copied: Path, name: str, most: int | None) -> None:
@@ -226,24 +210,6 @@ def test_a_changed_text(copied: Path, name: str, most: int | None) -> None:
     changes = some(changed_npz(npz_content(path)), most)
     found = failures(changes, lambda content: write_npz(path, content), use, name)
     assert not found, "\n".join(found)
-
-
-def test_other_kinds_of_torch_files_give_one_error_and_no_warning(tmp_path: Path) -> None:
-    class Twice(torch.nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return 2 * x
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.jit.script(Twice()).save(str(tmp_path / "script.pt"))
-        quantised = torch.quantize_per_tensor(torch.zeros(3), 0.1, 0, torch.qint8)
-        torch.save({"header": {"kind": "alignkit.network", "version": 2}, "weights": quantised}, tmp_path / "q.pt")
-    for name in ("script.pt", "q.pt"):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            with pytest.raises(InputError) as caught:
-                load_aligner(tmp_path / name)
-        assert "\n" not in str(caught.value)
 
 
 def exchanged(runs: Path, other: Path, name: str, target: str | None = None) -> Path:

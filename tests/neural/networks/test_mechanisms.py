@@ -19,7 +19,7 @@ from alignkit.neural.networks.attention import (
 )
 from alignkit.neural.scoring.saliency import autograd_saliency, has_derivatives
 from alignkit.neural.scoring.translation import network_scores
-from alignkit.neural.settings import NORMALIZERS, SCORE_FUNCTIONS, LstmSettings, Mechanism, parse_attention
+from alignkit.neural.settings import NORMALIZERS, SCORE_FUNCTIONS, Mechanism
 from alignkit.neural.training.translation import batch_loss
 
 from ..conftest import check_gradients, small_network
@@ -28,37 +28,38 @@ CPU = torch.device("cpu")
 
 
 def naive_score(name, own, s, h, place):
-    """a_tl of one decoder state s and all encoder states h (L, D), from the parameters by name."""
-    if name == "general":
-        return h[place] @ (own["query.weight"] @ s + own["query.bias"])
-    if name in ("dot", "scaled-dot"):
-        return h[place] @ np.tile(s, 2) / (np.sqrt(len(h[place])) if name == "scaled-dot" else 1)
+    """a_tl of one decoder state s, or of none, and all encoder states h (L, D), from the parameters by name."""
+    if name in ("general", "dot", "scaled-dot"):
+        query = own["vector"] if s is None else np.tile(s, 2)
+        if name == "general" and s is not None:
+            query = own["query.weight"] @ s + own["query.bias"]
+        return h[place] @ query / (np.sqrt(len(h[place])) if name == "scaled-dot" else 1)
     if name in ("additive", "feed-forward"):
-        sums = own["state.weight"] @ s + own["query.weight"] @ h[place] + own["query.bias"]
+        sums = own["query.weight"] @ h[place] + own["query.bias"] + (0 if s is None else own["state.weight"] @ s)
         hidden = np.tanh(sums) if name == "additive" else np.maximum(sums, 0)
         return own["value.weight"][0] @ hidden + own["value.bias"][0]
     key = own["keys.bias"].copy()
     for step in (-1, 0, 1):
         if 0 <= place + step < len(h):
             key += own["keys.weight"][:, :, step + 1] @ h[place + step]
-    return s @ key
+    return key[0] if s is None else s @ key
 
 
+@pytest.mark.parametrize("size", [3, 0], ids=["of states", "without"])
 @pytest.mark.parametrize("name", SCORE_FUNCTIONS)
-def test_scores_are_those_of_the_equation(name):
+def test_scores_are_those_of_the_equation(name, size):
     torch.manual_seed(1)
-    module = score_and_normalizer(Mechanism(name), 3, 6, 4)[0].double()
+    module = score_and_normalizer(Mechanism(name), size, 6, 4)[0].double()
     own = {key: value.numpy() for key, value in module.state_dict().items()}
-    s, h = torch.randn(2, 5, 3).double(), torch.randn(2, 4, 6).double()
+    s, h = torch.randn(2, 5, size).double() if size else None, torch.randn(2, 4, 6).double()
     mask = torch.tensor([[True] * 4, [True, True, False, False]])
     h[1, 2:] = 1e6  # padding has no say
     found = module(s, h, mask).detach().numpy()
     for b, length in enumerate((4, 2)):
-        states = h[b, :length].numpy()
-        expected = [
-            [naive_score(name, own, row, states, place) for place in range(length)] for row in s[b].numpy()
-        ]
+        states, rows = h[b, :length].numpy(), [None] if s is None else s[b].numpy()
+        expected = [[naive_score(name, own, row, states, place) for place in range(length)] for row in rows]
         np.testing.assert_allclose(found[b, :, :length], expected, rtol=1e-9)
+    assert module(s, h[:, :0], None).shape == (2, len(expected), 0)
 
 
 def test_scores_of_a_subclass_with_a_forward_of_its_own_are_used():
@@ -76,17 +77,6 @@ def test_scores_of_a_subclass_with_a_forward_of_its_own_are_used():
     assert not attention.exact
 
 
-@pytest.mark.parametrize("name", SCORE_FUNCTIONS)
-def test_scores_without_decoder_states(name):
-    torch.manual_seed(2)
-    module = score_and_normalizer(Mechanism(name), 0, 6, 4)[0].double()
-    h = torch.randn(2, 4, 6).double()
-    found = module(None, h, None)
-    assert found.shape == (2, 1, 4)
-    assert found.std() > 0
-    assert torch.equal(found[1:], module(None, h[1:], None))
-
-
 @pytest.mark.parametrize("name", ["additive", "feed-forward"])
 def test_scores_some_rows_at_a_time_are_those_at_once(name, monkeypatch):
     torch.manual_seed(4)
@@ -97,31 +87,6 @@ def test_scores_some_rows_at_a_time_are_those_at_once(name, monkeypatch):
         monkeypatch.setattr("alignkit.neural.networks.attention.MOST_HIDDEN", most)
         with torch.no_grad():
             torch.testing.assert_close(module(s, h, None), whole.detach())
-
-
-def test_names_stand_for_mechanisms():
-    assert parse_attention("network", "additive") == Mechanism("additive", "softmax", None)
-    assert parse_attention("network", "dot+entmax:1.3") == Mechanism("dot", "entmax", 1.3)
-    assert parse_attention("network", "dot+gumbel") == Mechanism("dot", "gumbel", 1.0)
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("bahdanau", r"attention must be uniform, or a score function \(general, dot, .*, not 'bahdanau'"),
-        ("dot+max", r"with a normalizer \(softmax, sparsemax, .*, not 'dot\+max'"),
-        ("dot+", r"such as additive\+sparsemax, not 'dot\+'"),
-        (["dot"], "attention must be uniform"),
-        ("dot+softmax:2", "softmax takes no number"),
-        ("dot+entmax:1", "the number of entmax must be at least 1.01 and at most 4, not '1'"),
-        ("dot+gumbel:nan", "the number of gumbel must be at least 0.01, not 'nan'"),
-        ("dot+gumbel:inf", "must be at least 0.01, not 'inf'"),
-        ("dot+entmax:", "not ''"),
-    ],
-)
-def test_other_names_are_refused(name, message):
-    with pytest.raises(AlignkitError, match=message):
-        LstmSettings(attention=name)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import pytest
 import torch
 from torch import nn
 
-from alignkit.errors import AlignkitError
 from alignkit.neural.aligners import NeuralAligner, load_checkpoint
 from alignkit.neural.networks.attention import uniform_weights
 from alignkit.neural.networks.encoder_decoder import Decoded, EncoderDecoder, Encoding, TranslationNetwork
@@ -149,31 +148,12 @@ def test_the_fast_probe_is_the_plain_one(bitext, changes, monkeypatch):
     np.testing.assert_allclose(network_scores(network, bitext, "beta").values, fast.values, atol=1e-6)
 
 
-def test_without_its_only_token_a_source_is_empty(bitext):
-    network = small_network()
-    empty = torch.empty(0, 2, dtype=torch.int64)
-    found = network(empty, np.zeros(2, np.int64), torch.tensor([[1, 1], [5, 6]]))
-    shared = {name: value for name, value in network.state_dict().items() if not name.startswith("attention")}
-    for attention in ("uniform", "additive", "dot"):
-        other = small_network(attention=attention)
-        other.load_state_dict(shared, strict=False)
-        torch.testing.assert_close(other(empty, np.zeros(2, np.int64), torch.tensor([[1, 1], [5, 6]])), found)
-
-
 def test_settings_name_their_network():
     settings = settings_of("bag")
     assert isinstance(settings.network, BagSettings)
     assert from_dict(RunSettings, asdict(settings)) == settings
     assert asdict(settings)["network"]["architecture"] == "bag"
-    back = settings.change(network={"architecture": "lstm"})
-    assert back.network == RunSettings().network
-    with pytest.raises(AlignkitError, match=f"architecture must be one of {', '.join(NETWORKS)}, not 'gru'"):
-        settings.change(network={"architecture": "gru"})
-    with pytest.raises(AlignkitError, match="attention must be uniform, or a score function"):
-        settings.change(network={"attention": "none"})
-    for value in ([], 3, None):
-        with pytest.raises(AlignkitError, match="architecture must be one of"):
-            from_dict(RunSettings, {"network": {"architecture": value}})
+    assert settings.change(network={"architecture": "lstm"}).network == RunSettings().network
 
 
 def test_the_command_trains_it(tmp_path):

@@ -137,16 +137,6 @@ def test_scores_equal_the_naive_ones(text: LabelledText, attention: str, encoder
     assert np.ptp(found["beta"].values) > 0.3
 
 
-def test_impossible_encoders() -> None:
-    for options, message in (
-        ({"encoder": "gru"}, "encoder must be one of"),
-        ({"layers": 0}, "layers must be"),
-        ({"layers": 65}, "from 1 to 64, not 65"),
-    ):
-        with pytest.raises(AlignkitError, match=message):
-            ClassifierSettings(**options)
-
-
 def test_accuracy_and_loss() -> None:
     loss, accuracy = judge_logits(np.array([2.0, -1.0, np.nan, 0.0]), np.array([1, 1, 1, 0]))
     wanted = -(math.log(sigmoid(np.array(2.0))) + math.log(sigmoid(np.array(-1.0))) + math.log(0.5)) / 3
