@@ -65,12 +65,6 @@ def test_a_flipped_bit_changes_no_weight(tmp_path: Path) -> None:
     assert refused > 10
 
 
-@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="a device of POSIX")
-def test_a_device_is_no_checkpoint() -> None:
-    with pytest.raises(InputError, match="is a device or a pipe"):
-        load_payload("/dev/zero", NETWORK)
-
-
 def test_a_proxy_comes_back_as_it_was(bitext: Bitext, tmp_path: Path) -> None:
     proxy = fit_proxy(bitext, bitext, ProxySettings(embedding=4, epochs=1), device="cpu")
     proxy.save(tmp_path / "proxy.pt")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import os
 from pathlib import Path
 
 import numpy as np
@@ -186,16 +185,3 @@ def test_impossible_labels(labels: np.ndarray) -> None:
     corpus = LabelledLines(["a", "b", ""], ["n", "y", "n"]).encode(learn_words(["a b"]), ("n", "y")).corpus
     with pytest.raises(ValueError):
         LabelledText(corpus, labels, ("n", "y"))
-
-
-REAL = os.environ.get("ALIGNKIT_DATA")
-
-
-@pytest.mark.skipif(not REAL, reason="ALIGNKIT_DATA is not set")
-@pytest.mark.parametrize(
-    ("name", "count", "labels"),
-    [("sst2/train", 6920, 2), ("sms/all", 5574, 2), ("ag_news/all", 7600, 4), ("imdb/all", 2000, 2)],
-)
-def test_real_files(name: str, count: int, labels: int) -> None:
-    text = read_labelled(Path(str(REAL)) / "classification" / f"{name}.tsv")
-    assert (len(text), len(text.names)) == (count, labels)

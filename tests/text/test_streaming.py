@@ -115,19 +115,6 @@ def test_lowercase_and_replaced():
     assert lines_of(batch.bitext) == [("ä", "\ufffd")]
 
 
-def test_available_chunks_a_file_like_object_without_read1():
-    class Old:
-        def __init__(self):
-            self.stream = io.BytesIO(b"x" * 100_000)
-
-        def read(self, size):
-            return self.stream.read(size)
-
-    chunks = list(read_chunks("-", Old(), 0))
-    assert b"".join(chunks) == b"x" * 100_000
-    assert len(chunks) == 2
-
-
 FINE = [b"a b ||| c\n", b"\n", b" ||| x\n", "\u00e4 ||| \u00f6\r\n".encode()]
 MALFORMED = [b"no separator\n", b"a ||| b ||| c\n", b"\xff ||| b\n", b"tab\tonly\n"]
 

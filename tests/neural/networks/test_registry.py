@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
@@ -20,7 +19,6 @@ from alignkit.neural.training.run_directory import TranslationRun
 from alignkit.neural.training.translation import train_translation
 from alignkit.text.pairs import LinePairs
 from alignkit.text.tokenization import EOS
-from alignkit_cli.main import run
 
 from ..conftest import log_probability, random_lines, small_network, small_settings
 
@@ -73,7 +71,6 @@ class BagNetwork(TranslationNetwork):
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
-    importlib.import_module("alignkit_cli.train")  # whose choices are those of the registry when it is imported
     monkeypatch.setitem(NETWORKS, "bag", BagSettings)
 
 
@@ -154,12 +151,3 @@ def test_settings_name_their_network():
     assert from_dict(RunSettings, asdict(settings)) == settings
     assert asdict(settings)["network"]["architecture"] == "bag"
     assert settings.change(network={"architecture": "lstm"}).network == RunSettings().network
-
-
-def test_the_command_trains_it(tmp_path):
-    for name in ("x", "y"):
-        (tmp_path / name).write_text("\n".join(random_lines(30, len(name))) + "\n")
-    command = ["train", str(tmp_path / "x"), str(tmp_path / "y"), "-o", str(tmp_path / "run")]
-    rest = "--set text.tokens=words --preset small --steps 1 --device cpu --attention dot -q"
-    assert run([*command, *rest.split()]) == 0
-    assert TranslationRun(tmp_path / "run").settings.network.attention == "dot"

@@ -7,8 +7,6 @@ import pytest
 import torch
 
 from alignkit.neural.devices import Batcher, evaluation_mode
-from alignkit.neural.scoring.translation import network_scores
-from alignkit.neural.settings import Reading
 
 from ..conftest import small_network
 
@@ -46,13 +44,3 @@ def test_gradients_are_those_without_dropout(bitext):
     with evaluation_mode(network):
         quiet = network(batch.source, batch.source_lengths, batch.previous)
     torch.testing.assert_close(x, quiet)
-
-
-def test_shifted_attention_is_that_of_the_step_whose_input_is_the_token(bitext):
-    """Which predicts the next token: the row after, for all tokens but the last."""
-    network = small_network()
-    alpha = network_scores(network, bitext, "alpha")
-    shifted = network_scores(network, bitext, "alpha", reading=Reading(shifted=True))
-    for m, matrix in enumerate(alpha):
-        np.testing.assert_allclose(shifted[m][:-1], matrix[1:], atol=1e-6)
-    np.testing.assert_allclose(shifted[0].sum(1), 1, atol=1e-6)

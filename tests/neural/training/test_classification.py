@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from alignkit.errors import AlignkitError, InputError
-from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.settings import (
     NORMALIZERS,
     SCORE_FUNCTIONS,
@@ -19,7 +18,13 @@ from alignkit.neural.settings import (
     ClassifierTraining,
     TextSettings,
 )
-from alignkit.neural.training.classification import ClassificationTask, Judged, label_loss, train_classifier
+from alignkit.neural.training.classification import (
+    ClassificationTask,
+    Judged,
+    copy_but_attention,
+    label_loss,
+    train_classifier,
+)
 from alignkit.neural.training.run_directory import ClassifierRun, find_run
 from alignkit.neural.training.trainer import Trainer
 from alignkit.text.labelled import LabelledLines
@@ -166,18 +171,15 @@ def test_vectors_are_where_embeddings_begin(tmp_path: Path) -> None:
 def test_training_starts_from_prepared_weights() -> None:
     tokenizer = learn_words(TEXT.texts)
     text = TEXT.encode(tokenizer, NAMES)
-    first = Trainer(ClassificationTask(text, text, SMALL, tokenizer, device="cpu")).run().network
-
-    def copy(network: Classifier) -> None:
-        weights = {name: w for name, w in first.state_dict().items() if not name.startswith("attention.")}
-        network.load_state_dict(weights, strict=False)
-
-    settings = SMALL.change(training={"seed": 5, "steps": 0})
-    started = Trainer(ClassificationTask(text, text, settings, tokenizer, prepare=copy, device="cpu")).run()
-    fresh = Trainer(ClassificationTask(text, text, settings, tokenizer, device="cpu")).run()
-    for name, value in started.network.state_dict().items():
-        other = fresh if name.startswith("attention.") else None
-        assert torch.equal(value, (other.network if other else first).state_dict()[name]), name
+    first = Trainer(ClassificationTask(text, text, SMALL, tokenizer, device="cpu")).network
+    settings = SMALL.change(training={"seed": 5})
+    fresh, started = (
+        Trainer(ClassificationTask(text, text, settings, tokenizer, prepare=prepare, device="cpu")).network
+        for prepare in (None, copy_but_attention(first))
+    )
+    for name, value in started.state_dict().items():
+        other = fresh if name.startswith("attention.") else first
+        assert torch.equal(value, other.state_dict()[name]), name
 
 
 MECHANISMS = [{"attention": "+".join(pair)} for pair in zip(cycle(SCORE_FUNCTIONS), NORMALIZERS, strict=False)]
