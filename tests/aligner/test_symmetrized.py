@@ -1,5 +1,7 @@
 """Two directions as one aligner (what every aligner must do is in test_contract.py)."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,7 +10,7 @@ from planted import bitext_of, random_pairs
 
 import alignkit
 from alignkit import aligner
-from alignkit.aligner import Aligner, Reversed, Symmetrized, load_aligner
+from alignkit.aligner import Aligner, Reversed, Symmetrized, check_directions, load_aligner
 from alignkit.classical.diagonal import fit_diagonal
 from alignkit.classical.hmm.hmm import fit_hmm
 from alignkit.classical.ibm1 import fit_ibm1
@@ -64,6 +66,23 @@ def test_two_models_of_one_direction_are_refused(bitext, models):
         with pytest.raises(AlignkitError, match="not of the other direction"):
             alignkit.align(bitext, model=(first, second))
     assert alignkit.align(bitext, model=models).links == Symmetrized(*models).links(bitext)
+
+
+@pytest.mark.parametrize(
+    ("forward", "reverse", "fits"),
+    [
+        ("a b c", ("x", "a b"), True),
+        ("a b c", ("a", "b c"), True),
+        ("a b c", ("a b", "a c"), True),
+        ("a b c", ("a b", "a"), False),
+        ("a b c", ("x", "y"), False),
+        ("", ("x", "y"), True),
+    ],
+)
+def test_directions_are_told_by_the_words_that_they_share(forward, reverse, fits):
+    one, other = (fit_ibm1(bitext_of([(x.split(), y.split())])) for x, y in ((forward, "x"), reverse))
+    with nullcontext() if fits else pytest.raises(AlignkitError, match="not of the other direction"):
+        check_directions(one, other)
 
 
 def test_links_of_words_that_never_met():

@@ -110,9 +110,8 @@ def test_a_saved_model_of_a_sample_can_be_adapted(files, tmp_path):
 
 
 def test_sizes_of_samples():
-    assert [sample_share(text)(1000) for text in ("7", "5000", "10%", "0.01%", " 33.3 % ", "100%")] == [
-        7, 1000, 100, 1, 333, 1000,
-    ]  # fmt: skip
+    sizes = {"7": 7, "5000": 1000, "10%": 100, "0.01%": 1, " 33.3 % ": 333, "66.66%": 667, "100%": 1000}
+    assert {text: sample_share(text)(1000) for text in sizes} == sizes
     for wrong in ("", "0", "-1", "0%", "101%", "many", "10 pairs", "1e3", "%", "9" * 40):
         with pytest.raises(AlignkitError, match="is not a number"):
             sample_share(wrong)
@@ -124,6 +123,14 @@ def test_only_joint_models_are_adapted(files, tmp_path):
     for each, name in ((model, ""), (tmp_path / "m.npz", r".*m\.npz: ")):
         with pytest.raises(AlignkitError, match=f"^{name}a model of kind ibm1 cannot be adapted"):
             align_blocks(*files, model=each, adapt=True)
+
+
+@pytest.mark.parametrize("options", [{"model": fit_ibm1(BITEXT)}, {"fit_on": "50%", "method": "ibm1"}])
+def test_that_a_text_seems_to_be_raw_is_said_once(tmp_path, set_blocks, caplog, options):
+    set_blocks(BLOCK=16)
+    (tmp_path / "raw").write_text("Yes, this is good. ||| Ja, das ist gut.\n" * 70)
+    assert len(list(align_blocks(tmp_path / "raw", **options).texts)) > 3
+    assert caplog.text.count("the text seems to be raw, with words such as") == 1
 
 
 def test_words_that_only_one_block_has_are_learned_from_it(tmp_path, set_blocks):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,8 +25,8 @@ from alignkit.links.from_scores import best_links, links_above, scores_of_links
 from alignkit.pipeline import models
 from alignkit.pipeline.align import align, align_stream
 from alignkit.pipeline.aligned_text import write_alignments
-from alignkit.pipeline.models import Fit
-from alignkit.pipeline.settings import METHODS, QUALITIES, AlignSettings, FitSettings
+from alignkit.pipeline.models import Fit, Linker
+from alignkit.pipeline.settings import METHODS, QUALITIES, AlignSettings, FitSettings, LinkSettings
 
 PAIRS = [pair for pair in random_pairs(41, pairs=60) if all(pair)]
 SOURCE, TARGET = ([" ".join(side) for side in sides] for sides in zip(*PAIRS, strict=True))
@@ -74,6 +74,11 @@ def test_streams_without_lines(tmp_path):
     for mode in ("r", "rb"):
         with path.open(mode) as file, pytest.raises(InputError, match=r"nothing, line 2: has 0 separators"):
             list(align_stream(file, model))
+    stdin = io.BytesIO()
+    stdin.name = "<stdin>"
+    for stream in (io.BytesIO(), stdin):
+        with pytest.raises(InputError, match=r"^standard input: is empty$"):
+            list(align_stream(stream, model))
 
 
 def test_a_text_that_is_none(files):
@@ -92,10 +97,12 @@ def test_a_text_that_is_none(files):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_saved_model_of_any_method_gives_its_links_again(method, tmp_path):
-    first = align(BITEXT, method=method)
+    first = align(BITEXT, method=method, threads=1)
     first.aligner.save(tmp_path / "model")
     for model in (first.aligner, tmp_path / "model", str(tmp_path / "model")):
-        again = align(SOURCE, TARGET, model=model)
+        again = align(SOURCE, TARGET, model=model, threads=2)
+        assert again.aligner.threads == 2
+        assert align(SOURCE, TARGET, model=model).aligner.threads == (1 if model is first.aligner else None)
         assert pharaoh(again) == first.aligner.links(BITEXT).to_pharaoh()
         assert (again.score("alpha").values == first.aligner.score(BITEXT, "alpha").values).all()
         assert np.array_equal(again.sentence_scores, first.sentence_scores)
@@ -177,11 +184,11 @@ def test_two_saved_directions_are_symmetrized(tmp_path):
     for model, name in zip(models, "fr", strict=True):
         model.save(tmp_path / name)
     paths = tmp_path / "f", tmp_path / "r"
-    for method in ("union", "product"):
-        expected = Symmetrized(*models, method).links(BITEXT).to_pharaoh()
-        assert pharaoh(align(BITEXT, model=models, symmetrization=method)) == expected
-        assert pharaoh(align(BITEXT, model=paths, symmetrization=method)) == expected
-        assert pharaoh(align(BITEXT, method="ibm1", symmetrization=method)) == expected
+    for method, threshold in (("union", None), ("product", None), ("product", 0.5)):
+        expected = Symmetrized(*models, method, threshold).links(BITEXT).to_pharaoh()
+        for given in ({"model": models}, {"model": paths}, {"method": "ibm1"}):
+            assert pharaoh(align(BITEXT, **given, symmetrization=method, threshold=threshold)) == expected
+    assert pharaoh(align(BITEXT, model=models)) == Symmetrized(*models).links(BITEXT).to_pharaoh()
 
 
 def test_a_symmetrized_fit_goes_on_from_a_symmetrized_model(tmp_path):
@@ -203,7 +210,9 @@ def test_blocks_change_nothing(set_blocks, monkeypatch, wanted):
     model = fit_joint(BITEXT)
 
     def whole(**options):
-        found = list(align(BITEXT, **options).alignments(**dict.fromkeys(wanted.split(), True)))
+        aligned = replace(align(BITEXT, **options), ids=tuple(range(len(BITEXT))))
+        found = list(aligned.alignments(**dict.fromkeys(wanted.split(), True)))
+        assert [each for part in found for each in part.ids] == list(range(len(BITEXT)))
         for each in found:
             given = each.probabilities is not None, each.sentence_scores is not None, bool(each.source)
             assert given == ("prob" in wanted, "scored" in wanted or "words" in wanted, "words" in wanted)
@@ -253,6 +262,27 @@ def test_an_aligner_of_scores_alone():
         align(BITEXT, model=OnlyAlpha(), threshold=0.5)
 
 
+class OfPieces(OnlyAlpha):
+    tokenizer = object()
+
+
+def test_links_depend_on_their_block_if_a_network_gives_some_or_a_model_is_adapted():
+    forward, reverse = fit_ibm1(BITEXT), fit_ibm1(BITEXT.reversed)
+    for model, depends in (
+        (forward, False),
+        ((forward, reverse), False),
+        (OfPieces(), True),
+        ((OfPieces(), reverse), True),
+        ((forward, OfPieces()), True),
+    ):
+        assert Linker(model, AlignSettings(), None).depends_on_block == depends
+    joint = fit_joint(BITEXT, iterations=1)
+    assert [Linker(joint, AlignSettings.of(adapt=each), 1).depends_on_block for each in (False, True)] == [
+        False,
+        True,
+    ]
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -280,6 +310,18 @@ def test_an_aligner_of_scores_alone():
 def test_what_does_not_go_together(settings, message):
     with pytest.raises(AlignkitError, match=message):
         align(BITEXT, **settings)
+
+
+def test_what_folds_case():
+    for options, folds in (
+        ({}, True),
+        ({"keep_case": True}, False),
+        ({"estimation": replace(JOINT_SETTINGS, fold_case=False)}, False),
+        ({"method": "hmm"}, False),
+        ({"method": "ibm1"}, False),
+    ):
+        assert FitSettings(**options).folds_case == folds
+    assert [LinkSettings(threshold=bound).threshold for bound in (0, 1)] == [0, 1]
 
 
 FIT_VALUES = {
@@ -329,6 +371,7 @@ def test_few_pairs_are_told(caplog, method):
     align(["", " "], ["a", "b"], method=method)
     if "start" in METHODS[method].takes:
         align(few[0], method=method, start=model)
+        align(["", " "], ["t0", "a"], method=method, start=model)
     assert caplog.text == ""
 
 
