@@ -92,6 +92,17 @@ def test_a_saved_model_judges_only_the_pairs_with_gold_links(fitted, monkeypatch
     assert set(counts) == {GOLD}
 
 
+@pytest.mark.parametrize("errors", [(0, 1), (1, 0)])
+def test_of_two_ways_that_are_better_the_best_is_chosen(fitted, monkeypatch, errors):
+    bitext, links, model, _ = fitted
+    gold = GoldLinks(Links.from_lists(links[m][1:].tolist() for m in range(GOLD)), links.block(0, GOLD))
+    judged = iter([PairErrors(np.full(GOLD, count), np.full(GOLD, 100)) for count in errors])
+    monkeypatch.setattr("alignkit.supervised._best_threshold", lambda *_: (0.37, next(judged)))
+    found = fit_supervised(model, bitext, gold, threads=1)
+    assert isinstance(found, SupervisedAligner) == (errors[0] < errors[1])
+    assert found.threshold == 0.37
+
+
 def test_what_is_saved_links_as_before(fitted, tmp_path):
     bitext, _, _, aligner = fitted
     aligner.save(tmp_path / "m.npz")
