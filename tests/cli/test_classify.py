@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -35,14 +36,6 @@ def test_one_command_trains_and_prints_the_row(alignkit, failure, write, tmp_pat
     call = ["classify", write("d.tsv", data()), "-o", tmp_path / "runs", *QUICK]
     first = alignkit(*call)
     assert first.code == 0, first.err
-    out = first.out.decode()
-    for part in ("A(alpha, beta_uf)", "A(beta_uf, beta_px)", "A(delta, beta_uf)", "A(alpha, beta)", "chance"):
-        assert part in out
-    rows = [line for line in out.splitlines() if line.startswith("A(alpha, beta_uf)")]
-    assert rows[0].count(" chance ") == 1  # above, at or below
-    assert rows[1].endswith("predict attention?")  # a question, not a finding
-    for model in ("standard", "second", "uniform", "frozen", "proxy", "majority"):
-        assert f"\n{model}" in out
     assert "6 texts held out" in first.err
     assert {path.name for path in (tmp_path / "runs").iterdir()} == {
         *("standard", "second", "uniform", "frozen", "proxy.pt")
@@ -51,23 +44,53 @@ def test_one_command_trains_and_prints_the_row(alignkit, failure, write, tmp_pat
     failure(alignkit("align", "--model", tmp_path / "runs" / "standard", *text), "a run of `alignkit train`")
     again = alignkit(*call, "--json")
     found = json.loads(again.out)
-    assert [line.split("  ")[0] for line in rows] == [found["row"][0]["quantity"]] * 2
     assert " ".join(found["row"][0]).startswith("quantity u v agreement chance low high rows ties ")
     assert (found["settings"]["training"]["steps"], found["settings"]["training"]["batch"]) == (12, 8)
     assert [row["step"] for row in found["courses"]["second"]] == [0, 10, 12]
-    facts = {
-        "labels": ["ham", "spam"],
-        "training_texts": 54,
-        "validation_texts": 6,
-        "percent": 5,
-        "scored": "valid",
-    }
-    assert facts.items() <= found.items()
+    assert (found["labels"], found["training_texts"], found["validation_texts"]) == (["ham", "spam"], 54, 6)
+    assert (found["percent"], found["scored"]) == (5, "valid")
     assert [row["strength"] for row in found["penalties"]] == list(STRENGTHS)
     assert found["logistic"] in STRENGTHS
     assert found["accuracy"][-1]["model"] == "majority"
     assert found["accuracy"][-1]["step"] is None
     assert alignkit(*call).out == first.out  # nothing is left to train, and nothing changes
+    check_text(first.out.decode(), found)
+
+
+def check_text(text, found):
+    """The text has the numbers of the JSON."""
+
+    def shown(value, form="{:.1f}", factor=100):
+        return "-" if value is None else form.format(factor * value)
+
+    title, row, questions, models = text.split("\n\n")
+    steps = f"beta_uf is that of step {found['uniform_step']} and alpha_fr that of step {found['frozen_step']}, "
+    for part in (
+        "per cent of 6 texts whose first word by u is among the top 5 % by v;",
+        "\n54 training and 6 validation texts, labels ham and spam;\n",
+        f"\n{steps}which agree best with alpha.\n",
+        f"alpha's own classifier has {shown(found['best_accuracy'])}.",
+    ):
+        assert part in title
+    head, *rows = (re.split("  +", line.strip()) for line in row.splitlines())
+    interval = "95 % interval"
+    assert head == ["quantity", "A %", interval, "chance", "A is", "ties", "tau", interval, "xi %"]
+    for each, cells in zip(found["row"], rows, strict=True):
+        against = each["against_chance"]
+        tau = [shown(each[name], "{:.2f}", 1) for name in ("tau", "tau_low", "tau_high")]
+        assert cells == [
+            *(each["quantity"], shown(each["agreement"]), f"{shown(each['low'])} to {shown(each['high'])}"),
+            *(shown(each["chance"]), f"{against} chance" if against else "-", shown(each["ties"])),
+            *(tau[0], f"{tau[1]} to {tau[2]}", shown(each["xi"])),
+        ]
+    asked = [re.split("  +", line) for line in questions.splitlines()]
+    assert asked == [[each["quantity"], each["question"]] for each in found["row"]]
+    assert asked[0][1].endswith("predict attention?")  # a question, not a finding
+    head, *rows = (re.split("  +", line.strip()) for line in models.splitlines())
+    assert head == ["model", "accuracy %", interval, "step"]
+    for each, cells in zip(found["accuracy"], rows, strict=True):
+        span = "-" if each["low"] is None else f"{shown(each['low'])} to {shown(each['high'])}"
+        assert cells == [each["model"], shown(each["accuracy"]), span, shown(each["step"], "{:.0f}", 1)]
 
 
 @pytest.mark.parametrize(

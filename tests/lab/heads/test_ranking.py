@@ -318,9 +318,17 @@ def test_the_command_finds_them(arguments, capsys, tmp_path):
     assert len(found["heads"]) == 2 * LAYERS * HEADS
     assert run_program(arguments) == 0
     out = capsys.readouterr().out
-    lines = [line.split() for line in out.splitlines()]
-    rows = [line for line in lines if line and line[0] in ("1.2", "2.0+1")]
-    assert len(rows) == 2
+    head, *rows = (re.split("  +", line.strip()) for line in out.split("\n\n")[1].splitlines())
+    assert head == ["head", "hits %", "interval", "AER %", "p", "words %", "punct. %", "first %"]
+    columns = ("hits", "low", "high", "aer", "words", "punctuation", "first")
+    for row, shown in zip(found["heads"][:10], rows[:10], strict=True):
+        hits, low, high, aer, *others = (f"{100 * row[name]:.1f}" for name in columns)
+        p = f"{max(row['p_chance'], row['p_positions']):.3f}"
+        place = f"{row['layer']}.{row['head']}{'+1' * row['shift']}"
+        assert shown == [place, hits, f"({low} to {high})", aer, p, *others, *("=" * row["tied"])]
+    for row, shown in zip(found["positions"], rows[10:-1], strict=True):
+        hits, low, high, aer = (f"{100 * row[name]:.1f}" for name in columns[:4])
+        assert shown == [row["name"], hits, f"({low} to {high})", aer]
     assert "14 heads more" in out
     assert "Shift:" in out
     assert "alignment_heads: 1.2" in out
