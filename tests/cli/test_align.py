@@ -86,17 +86,6 @@ def test_a_text_of_json_lines_with_its_fields(alignkit, model, failure, write):
     failure(alignkit("align", "--model", model, f"{path}x:de,en"), "cannot be read")
 
 
-def test_blank_lines_keep_their_place(alignkit, model, tmp_path):
-    data = b"\nder Hund ||| the dog\n ||| nothing\n\t \nder ||| \nHund ||| dog"
-    outcome = alignkit("align", "--model", model, "-", "--sentence-scores", tmp_path / "s", stdin=data)
-    assert outcome.code == 0
-    assert [bool(line) for line in outcome.lines] == [False, True, False, False, False, True]
-    assert [line == "nan" for line in (tmp_path / "s").read_text().splitlines()] == [
-        *(True, False, True, True, True, False)
-    ]
-    assert outcome.err.startswith("6 pairs (4 with a blank side), ")
-
-
 def test_a_bad_line_ends_a_stream_after_the_lines_before(alignkit, model, tmp_path):
     outcome = alignkit("align", "--model", model, "-", stdin=b"der Hund ||| the dog\nno separator\n")
     assert outcome.code == 2
@@ -197,11 +186,6 @@ def test_memory_of_a_stream_does_not_grow(model):
     assert peaks[1] < 1.05 * peaks[0]  # 1.10 if the text is read whole
 
 
-def test_threads_change_nothing(alignkit, model):
-    outputs = {alignkit("align", "--model", model, *FILES, "--threads", n).out for n in (1, 2, 3)}
-    assert len(outputs) == 1
-
-
 def test_a_very_long_line_keeps_the_others_from_nothing(alignkit, write, monkeypatch):
     monkeypatch.setattr(views, "LARGEST_PAIR", views.LARGEST_PAIR >> 4)
     monkeypatch.setattr(views, "WINDOW", views.WINDOW >> 4)
@@ -211,13 +195,6 @@ def test_a_very_long_line_keeps_the_others_from_nothing(alignkit, write, monkeyp
     assert outcome.code == 0
     assert len(outcome.lines) == 3
     assert (outcome.lines[0], outcome.lines[2]) == ("0-0 1-1", "0-0")
-
-
-def test_model_aligns_new_text(alignkit, text, write, tmp_path):
-    assert alignkit("ibm1", "-q", *text, "--save-model", tmp_path / "m").code == 0
-    new = write("s2", "d c\nunseen a\n\n"), write("t2", "D C\nA new\nA\n")
-    outcome = alignkit("align", "-q", "--model", tmp_path / "m", *new)
-    assert (outcome.code, outcome.lines) == (0, ["0-0 1-1", "1-0", ""])
 
 
 def test_progress_with_a_model_is_no_fit(alignkit, text, tmp_path, monkeypatch):
@@ -232,15 +209,6 @@ def test_progress_with_a_model_is_no_fit(alignkit, text, tmp_path, monkeypatch):
     assert alignkit("ibm1", *text, "--save-model", tmp_path / "m").code == 0
     assert alignkit("align", "--model", tmp_path / "m", *text).code == 0
     assert names == ["fitting", "aligning"]
-
-
-def test_model_file_must_be_a_model(alignkit, failure, text, write, tmp_path):
-    failure(alignkit("align", "--model", tmp_path / "absent", *text), "absent")
-    failure(alignkit("align", "--model", text[0], *text), "s.txt")
-    alignkit("ibm1", "-q", *text, "--save-model", tmp_path / "m")
-    whole = (tmp_path / "m").read_bytes()
-    for cut in (10, len(whole) // 2, len(whole) - 10):
-        failure(alignkit("align", "--model", write("cut", whole[:cut]), *text), "cut")
 
 
 #: texts with blank sides, which leave a model without a word on one side or on both

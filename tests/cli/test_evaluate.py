@@ -150,13 +150,6 @@ def test_one_based_links_beside_zero_based_gold(alignkit, write, failure):
     )
 
 
-def test_a_few_scattered_links_are_not_shifted(alignkit, write):
-    """Ten lines with a link each may well have no index 0."""
-    gold = write("gold", "0-0 7-7 8-9\n" * 12)
-    outcome = alignkit("evaluate", gold, write("sparse", "7-7\n" * 12))
-    assert (outcome.lines[0].split("  ")[1], outcome.err) == ("precision 100.0 % (100.0-100.0)", "")
-
-
 def test_text_checks_both_files(alignkit, write, failure):
     good, source, target = write("good", "0-0\n1-0\n"), write("s", "a\na b\n"), write("t", "A\nB\n")
     text = ["--text", source, target]
@@ -173,10 +166,6 @@ def test_a_longer_hypothesis_is_cut_a_shorter_one_refused(alignkit, write, failu
     assert "longer has 3 pairs, " in outcome.err
     assert outcome.err.endswith("gold 1: the first 1 are compared\n")
     failure(alignkit("evaluate", write("two", "0-0\n0-0\n"), gold), "2", "1")
-
-
-def test_malformed_naacl(alignkit, write, failure):
-    failure(alignkit("evaluate", write("gold", "1 1 1\n1 2\n"), write("links", "0-0\n")), "gold, line 2")
 
 
 def test_sample_gold(alignkit, write):

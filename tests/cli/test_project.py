@@ -82,13 +82,6 @@ def test_raw_text(call):
     assert result.out.decode() == "你好\tO\n世界\tB-X\n。\tO\n\n"
 
 
-def test_raw_text_needs_icu(call, monkeypatch):
-    monkeypatch.setattr("alignkit.support.packages.is_here", lambda name: False)
-    result = call("links", "--tokenize", src="a\n", tgt="b\n", links="0-0\n")
-    assert (result.code, result.out) == (2, b"")
-    assert "words of raw text need icu4py" in result.err
-
-
 @pytest.mark.parametrize(
     ("files", "options", "problem"),
     [

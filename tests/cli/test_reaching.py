@@ -35,6 +35,8 @@ align s t --keep-case --start m --threshold .3 --no-tokenize --fit-on 10%
     pipeline.align:align_blocks source=s target=t keep_case=True start=m threshold=0.3 tokenize=False fit_on=10%
 align s t --model m --model lexicon --symmetrize gdf --shard 2/3 R
     pipeline.align:align_blocks source=s target=t model=(m,lexicon) symmetrization=grow-diag-final shard=(2,3) R
+align s t --model m
+    pipeline.align:align_blocks source=s target=t model=m
 align s t --model m --adapt --threads 3
     pipeline.align:align_blocks source=s target=t model=m adapt=True threads=3
 align - --model m --on-error skip

@@ -51,10 +51,3 @@ def test_other_text(alignkit, write, texts, failure):
     skipped = alignkit(*texts(links, 0), "--on-error", "skip")
     assert (skipped.code, skipped.lines) == (0, ["0-0 1-0", "", ""])
     assert skipped.err.startswith("warning: 1 pair differs")
-
-
-def test_what_is_wrong(alignkit, write, texts, failure):
-    failure(alignkit(*texts(write("links", "0-0\n"), 0)), "has links for 1 pair, ")
-    failure(alignkit(*texts(write("links", "0-0 x\n\n\n"), 0)), "links, line 1: 'x' is not a link")
-    failure(alignkit(*texts(write("links", "0-7\n\n\n"), 0)), "line 1: link 0-7 points outside")
-    failure(alignkit(*texts(write("links", "0-0\n"), 0)[:4]), "Missing option '--to'")

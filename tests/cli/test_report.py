@@ -58,12 +58,6 @@ def test_a_saved_model(alignkit, text, tmp_path):
     assert {each["name"] for each in data_of(tmp_path / "a.html")["sets"]} == {"ibm1.beta", "m.alpha", "m.beta"}
 
 
-def test_a_text_of_scripts(alignkit, write, tmp_path):
-    source, target = write("x", "<script> alert(1) </script>\n"), write("y", "</script> <!-- x\n")
-    assert alignkit("report", "--text", source, target, "-o", tmp_path / "a.html").code == 0
-    assert data_of(tmp_path / "a.html")["sentences"][0]["x"] == ["<script>", "alert(1)", "</script>"]
-
-
 def test_failures(alignkit, failure, text, write, tmp_path):
     out = ("-o", tmp_path / "a.html")
     failure(alignkit("report", "--text", *text), "--output")

@@ -33,25 +33,9 @@ def test_two_models_are_symmetrized_under_short_names(alignkit, failure, text, t
     failure(alignkit(*both, "--model", models[0]), "two of opposite directions")
 
 
-@pytest.mark.parametrize(
-    ("data", "parts"), [("0-0 x\n", ["'x'", "line 1"]), ("0-0\n1-\n", ["'1-'", "line 2"]), ("-1-0\n", ["line 1"])]
-)
-def test_malformed_links(alignkit, failure, write, data, parts):
-    good, bad = write("good", "0-0\n" * data.count("\n")), write("bad", data)
-    failure(alignkit("evaluate", good, bad), "bad", *parts)
-    failure(alignkit("evaluate", bad, good), "bad", *parts)
-    failure(alignkit("symmetrize", good, bad), "bad", *parts)
-
-
 def test_one_direction_that_counts_from_1(alignkit, write):
     good, shifted = write("good", "0-0 1-1 2-2\n" * 10), write("shifted", "1-1 2-2 3-3\n" * 10)
     outcome = alignkit("symmetrize", good, shifted)
     assert outcome.err == f"warning: one of {good} and {shifted} seems to count from 1 and the other from 0\n"
     alike = alignkit("symmetrize", shifted, shifted)
     assert (alike.out, alike.err) == (shifted.read_bytes(), "")
-
-
-def test_different_numbers_of_lines(alignkit, failure, write):
-    failure(alignkit("evaluate", write("two", "0-0\n0-0\n"), write("one", "0-0\n")), "one: has links for 1", "2")
-    files = write("two", "0-0\n0-0\n"), write("one", "0-0\n")
-    failure(alignkit("symmetrize", *files), "2", "1", *map(str, files))

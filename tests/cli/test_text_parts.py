@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 import alignkit_data
-from alignkit.pipeline.models import Linker
 
 SAMPLE = [alignkit_data.path(f"train.{side}") for side in ("de", "en")]
 TEST = [alignkit_data.path(f"test.{side}") for side in ("de", "en")]
@@ -105,22 +104,3 @@ def test_a_saved_model_is_pruned_to_a_size(alignkit, failure, tmp_path):
     failure(alignkit("align", *SAMPLE, "--model-size", "1M"), "--model-size goes only with --save-model")
     failure(alignkit("align", *SAMPLE, "--save-model", few, "--model-size", "big"), "--model-size", "big")
     failure(alignkit("align", *fast, "--save-model", few, "--model-size", "1K", "-q"), "the words of this text")
-
-
-def test_a_model_links_files_block_by_block(alignkit, model, monkeypatch, set_blocks):
-    from alignkit.pipeline import align as pipeline
-
-    call = ["align", *TEST, "--model", model / "m.npz", "--format", "probabilities"]
-    expected = alignkit(*call)
-    sizes = []
-    linked = Linker.linked_block
-    set_blocks(BLOCK=30)
-    monkeypatch.setattr(pipeline, "read_text", None)  # which reads a text whole
-    monkeypatch.setattr(
-        Linker,
-        "linked_block",
-        lambda self, text, *more: sizes.append(len(text)) or linked(self, text, *more),
-    )
-    found = alignkit(*call)
-    assert (found.code, found.out) == (0, expected.out)
-    assert set(sizes[:-1]) == {30}

@@ -63,6 +63,7 @@ def test_all_pairs_have_the_links_of_the_model_of_the_sample_adapted_to_their_bl
     sample = sampled_pairs(76, 30, seed=5)
     fitted = fit_joint(BITEXT.take(sample).with_own_words())
     fit = align_blocks(*files, fit_on=30, seed=5)
+    assert fit.aligner.fitted is None
     counted = np.isin(np.arange(76), sample)
     bounds = element_bounds([BITEXT], 400).tolist()
     assert len(bounds) > 3
@@ -86,27 +87,6 @@ def test_the_sample_fit_depends_on_its_seed_alone(files):
     )
     assert one == again
     assert one != other
-
-
-def test_many_views_are_fitted_on_a_sample_too(files):
-    fit = align_blocks(*files, fit_on=40, quality="best")
-    links = [pair.tolist() for text in fit.texts for pair in text.links]
-    assert fit.aligner.fitted is None
-    counted = np.zeros(len(BITEXT), bool)
-    counted[sampled_pairs(len(BITEXT), 40)] = True
-    adapter, found = Adapter(fit.aligner), []
-    for low, high in pairwise(element_bounds([BITEXT], 400).tolist()):
-        found.append(adapter.links_and_probabilities(BITEXT.block(low, high), counted[low:high])[0])
-    assert links == [pair.tolist() for pair in Links.concatenated(found)]
-
-
-def test_a_saved_model_of_a_sample_can_be_adapted(files, tmp_path):
-    fit = align_blocks(*files, fit_on=20)
-    fit.aligner.save(tmp_path / "m.npz")
-    by_file, by_model = (
-        joined(align_blocks(*files, model=m, adapt=True).texts) for m in (tmp_path / "m.npz", fit.aligner)
-    )
-    assert by_file == by_model
 
 
 def test_sizes_of_samples():

@@ -226,13 +226,6 @@ def test_blocks_change_nothing(set_blocks, monkeypatch, wanted):
         monkeypatch.undo()
 
 
-def test_a_stream_gives_what_a_text_gives():
-    model = fit_ibm1(BITEXT)
-    lines = "".join(f"{x}\t{y}\n" for x, y in zip(SOURCE, TARGET, strict=True)).encode()
-    parts = list(align_stream(io.BytesIO(lines), model))
-    assert b"".join(pharaoh(part) for part in parts) == model.links(BITEXT).to_pharaoh()
-
-
 @pytest.mark.parametrize("output_format", ["pharaoh", "probabilities", "giza"])
 def test_write(tmp_path, output_format, capfdbinary):
     aligned = align(BITEXT, method="ibm1")
@@ -393,15 +386,6 @@ def test_a_lexicon_from_a_file_counts_for_its_weight(tmp_path):
         assert np.array_equal(*found)
         tables += found[:1]
     assert not np.array_equal(*tables)
-
-
-def test_links_of_a_saved_model_are_those_of_its_aligner(tmp_path):
-    """A fit judges each pair without its own part in the counts; the file keeps no pairs."""
-    aligned = align(BITEXT)
-    aligned.aligner.save(tmp_path / "m.npz")
-    found = [pharaoh(align(SOURCE, TARGET, model=tmp_path / "m.npz")) for _ in range(2)]
-    assert found == [aligned.aligner.links(BITEXT).to_pharaoh()] * 2
-    assert found[0] != pharaoh(aligned)
 
 
 def test_progress_names_the_direction():

@@ -28,14 +28,6 @@ def texts(put):
             (("old", OLD), ("new", NEW))]  # fmt: skip
 
 
-def test_there_and_back(put, texts):
-    links = put("links", "0-0 1-1 2-2 4-4:0.5\n\n1-1\n")
-    found = remap_files(links, *texts)
-    assert found.to_strings() == ["0-0 1-1 1-2 2-1 2-2 3-3 5-5", "", "1-1"]
-    there = put("there", found.to_pharaoh().decode())
-    assert remap_files(there, *texts[::-1]).to_strings() == ["0-0 1-1 2-2 4-4", "", "1-1"]
-
-
 def test_another_text(put, texts, caplog):
     links = put("links", "0-0\n\n1-1\n")
     other = texts[1][0], put("new.y", NEW[1].replace("house", "mouse"))
