@@ -14,7 +14,6 @@ import pytest
 import alignkit_data
 from alignkit.classical.hmm import views
 from alignkit.links.formats import OUTPUT_FORMATS
-from alignkit_cli import align as command
 
 from .conftest import DIAGONAL, SOURCE, TARGET
 
@@ -195,20 +194,6 @@ def test_a_very_long_line_keeps_the_others_from_nothing(alignkit, write, monkeyp
     assert outcome.code == 0
     assert len(outcome.lines) == 3
     assert (outcome.lines[0], outcome.lines[2]) == ("0-0 1-1", "0-0")
-
-
-def test_progress_with_a_model_is_no_fit(alignkit, text, tmp_path, monkeypatch):
-    names = []
-
-    class Named(command.ProgressBar):
-        def __init__(self, label, *arguments):
-            names.append(label)
-            super().__init__(label, *arguments)
-
-    monkeypatch.setattr(command, "ProgressBar", Named)
-    assert alignkit("ibm1", *text, "--save-model", tmp_path / "m").code == 0
-    assert alignkit("align", "--model", tmp_path / "m", *text).code == 0
-    assert names == ["fitting", "aligning"]
 
 
 #: texts with blank sides, which leave a model without a word on one side or on both

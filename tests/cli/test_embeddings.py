@@ -46,9 +46,3 @@ def test_problems_are_told_in_one_line(alignkit, failure, write, tmp_path, monke
     )
     monkeypatch.setattr(encoders, "find_spec", lambda name: None)
     failure(alignkit("align", "-q", text, "--embeddings", "e5"), with_extra("embeddings"))
-
-
-@pytest.mark.parametrize("quality", ["fast", "normal"])
-def test_without_embeddings_the_packages_are_not_needed(alignkit, write, monkeypatch, quality):
-    monkeypatch.setattr(encoders, "find_spec", lambda name: None)
-    assert alignkit("align", "-q", write("t", TEXT), "--quality", quality).code == 0

@@ -11,16 +11,9 @@ import time
 import pytest
 
 import alignkit_data
-from alignkit.classical import cooccurrence
 from alignkit_cli.main import run
 
 FILES = [alignkit_data.path("train.de"), alignkit_data.path("train.en")]
-
-
-def test_a_text_that_is_too_large_gets_one_line(alignkit, failure, monkeypatch):
-    monkeypatch.setattr(cooccurrence, "machine_memory", lambda: cooccurrence.BASE + (1 << 20))
-    for command in ("ibm1", "diagonal"):
-        failure(alignkit(command, "-q", *FILES), "of memory, more than the 201M of this machine", "--fit-on")
 
 
 def program(*arguments, **options):

@@ -57,13 +57,6 @@ def test_a_run_is_trained_and_goes_on(
     assert "settings or text (text.training: not the same as before); give the same" in capsys.readouterr().err
 
 
-def test_raw_lists_need_no_words(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    raw = ["Das Haus, das wir sahen, steht.", "Ein Buch, das ich las, ist gut."] * 10
-    options = {"set": ["text.pieces=40"], "steps": 0, "device": "cpu"}
-    alignkit.train(raw, raw, tmp_path / "run", valid=(raw, raw), preset="small", **options)
-    assert "tokenize" not in caplog.text
-
-
 def test_without_valid_the_end_is_held_out(
     files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,7 +11,6 @@ from alignkit.errors import AlignkitError
 from alignkit.links.formats import (
     OUTPUT_FORMATS,
     Alignment,
-    OutputFormat,
     exponential,
     giza,
     json_lines,
@@ -127,14 +126,6 @@ def test_a_format_says_what_it_needs():
         render(WHOLE, "offsets")
     with pytest.raises(AlignkitError, match=f"unknown format 'xml'; choose from {', '.join(OUTPUT_FORMATS)}"):
         render(Alignment(LINKS), "xml")
-
-
-def test_a_new_format_is_one_entry(monkeypatch):
-    def numbers(alignment, first):
-        return "".join(f"{first + m}:{len(pairs)}\n" for m, pairs in enumerate(alignment.links)).encode()
-
-    monkeypatch.setitem(OUTPUT_FORMATS, "numbers", OutputFormat(numbers, "the number of links"))
-    assert render(Alignment(LINKS), "numbers", 5) == b"5:3\n6:0\n7:2\n"
 
 
 @pytest.mark.parametrize("logarithm", [0.0, -1.0, -0.5, -2.302585092994046, -700.0, -5000.0, 3.2, -1e-12, -2.3025])

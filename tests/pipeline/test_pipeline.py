@@ -5,14 +5,12 @@ from __future__ import annotations
 import gzip
 import io
 from dataclasses import fields, replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from planted import bitext_of, random_pairs
 
 import alignkit
-import alignkit_data
 from alignkit.aligner import Aligner, Symmetrized
 from alignkit.classical.hmm.hmm import fit_hmm
 from alignkit.classical.hmm.joint import fit_joint
@@ -393,13 +391,6 @@ def test_progress_names_the_direction():
     align(BITEXT, method="ibm1", symmetrization="union", threads=1, progress=lambda *args: told.append(args))
     assert [done for done, _, _ in told] == [*range(1, 6)] * 2
     assert [message.startswith("reverse, ") for _, _, message in told] == [False] * 5 + [True] * 5
-
-
-def test_one_line_of_code(tmp_path):
-    """The call that README shows."""
-    sides = [Path(str(alignkit_data.path(f"test.{side}"))) for side in ("de", "en")]
-    alignkit.align(*sides).write(tmp_path / "links")
-    assert len((tmp_path / "links").read_text().splitlines()) == 100
 
 
 def test_a_stream_goes_on_after_malformed_lines():
