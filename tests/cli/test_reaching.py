@@ -27,7 +27,11 @@ from alignkit_cli.group import cli
 #: function and of the settings that it takes. R stands for both options of reading.
 CALLS = """
 align s t
-    pipeline.align:align source=s target=t lowercase=True
+    pipeline.align:align source=s target=t
+align s t --embeddings none
+    pipeline.align:align source=s target=t embeddings=none lowercase=True
+show s t --embeddings v.vec --prior lexicon --gold links
+    pipeline.align:align source=s target=t embeddings=v.vec prior=lexicon gold=links
 align s --gold links --gold-base 1 --quality fast --prior lexicon --embeddings v.vec --tokenize --threads 2 R
     pipeline.align:align source=s gold=links gold_base=1 quality=fast prior=lexicon embeddings=v.vec
     tokenize=True threads=2 R
