@@ -177,8 +177,8 @@ def test_a_plot_has_words_and_shades():
 
 def test_aligners_are_compared_in_one_call(aligned):
     ibm1 = alignkit.fit_ibm1(aligned.bitext)
-    wanted = {"ibm1.beta": ibm1.score(aligned.bitext, "beta"), "both": aligned.score("alpha")}
-    given = {"ibm1.beta": ibm1, "both": aligned.aligner}
+    wanted = {"my.ibm1.beta": ibm1.score(aligned.bitext, "beta"), "both": aligned.score("alpha")}
+    given = {"my.ibm1.beta": ibm1, "both": aligned.aligner}
     assert alignkit.compare(given, text=aligned.bitext).equals(alignkit.compare(wanted))
 
 

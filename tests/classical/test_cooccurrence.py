@@ -142,5 +142,7 @@ def test_save_as_npz_and_tsv(tmp_path, messy_bitext):
     arrays, header = load_arrays(tmp_path / "a.npz", KIND, VERSION)
     assert header["weighting"] == "source-length"
     assert np.array_equal(arrays["values"], table.values)
+    assert bytes(arrays["source_types"]) == bytes(source.text)
+    assert bytes(arrays["target_types"]) == bytes(target.text)
     rows = [line.split("\t") for line in (tmp_path / "c.tsv").read_text(encoding="utf-8").splitlines()]
     assert {(x, y): np.float32(value) for x, y, value in rows} == as_dict(table, messy_bitext)

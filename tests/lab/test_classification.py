@@ -232,6 +232,7 @@ def test_accuracy_is_that_of_the_validation_text(found, folder: Path) -> None:  
         assert table.step[name] == best.step
         assert table.low[name] <= table.accuracy[name] <= table.high[name]
     assert table.accuracy["proxy"] > 0.8  # half by chance
+    assert list(table.index[-3:]) == ["proxy", "logistic", "majority"]
     assert table.accuracy["majority"] == max(VALID.labels.count(name) for name in NAMES) / len(VALID)
 
 

@@ -162,6 +162,7 @@ def test_changes_and_differences():
         "d: None before, now 4",
         "text: not the same as before",
     ]
+    assert [*differences({"a": same, "b": 1}, {"a": same, "b": 2})] == ["b: 1 before, now 2"]
 
 
 def test_settings_need_no_torch():

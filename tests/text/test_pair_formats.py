@@ -66,7 +66,7 @@ def check(files):
 
 
 def test_fields_are_chosen_by_name(tmp_path):
-    path = write(tmp_path / "x.jsonl", objects({"a": x, "b": "-", "c": y} for x, y in PAIRS))
+    path = write(tmp_path / "x:y.jsonl", objects({"a": x, "b": "-", "c": y} for x, y in PAIRS))
     check(PairFiles(f"{path}:a,c"))
     with pytest.raises(
         InputError, match=r"line 1: has no pair of texts .a, b, c.; name the fields, as FILE:SOURCE,TARGET"

@@ -51,13 +51,19 @@ def test_the_command_prints_the_table(runs, capsys, tmp_path, monkeypatch):
     assert run(["explain", str(runs / "0"), "--other", str(runs / "1"), "--json"]) == 0
     found = {row["test"]: row for row in json.loads(capsys.readouterr().out)["explanation"]}
     assert found["seeds, JSD"]["n"] == 50
-    assert {row["group"] for row in found.values()} == set(UNTRAINED)
+    assert {row["group"] for row in found.values()} == {"order", "uniform", "erasure", "adversary", "seeds"}
     train(tmp_path / "short", 0, 3)
     assert run(["explain", "short", "--test", "inattention", "--avoid", "good"]) == 0
     assert "recurrent, lambda 1, hidden" in capsys.readouterr().out
     assert run(["explain", str(runs)]) == 2
     error = capsys.readouterr().err
     assert error == f"alignkit: error: {runs}: is not a run; give one of those in it: {runs / '0'}, {runs / '1'}\n"
+    for name in ("abcdefg", "abcdef"):
+        for letter in name:
+            (tmp_path / name / letter).mkdir(parents=True)
+            (tmp_path / name / letter / "best.pt").touch()
+        assert run(["explain", str(tmp_path / name)]) == 2
+        assert capsys.readouterr().err.endswith(f"{name}/f{', ...' if 'g' in name else ''}\n")
     file = runs / "0" / "config.json"
     assert run(["explain", str(file)]) == 2
     assert capsys.readouterr().err.startswith(f"alignkit: error: {file}: is not a run directory; give a")

@@ -220,6 +220,7 @@ def test_what_words_leak(subject, made):
     ):
         kind = {"recurrent": "lstm", "embeddings": "embeddings"}[name]
         assert (settings.training.seed, settings.network.encoder, best) == (4000 + number, kind, True)
+        assert settings.network.attention == subject.network.settings.attention
         name = f"{name}, lambda {weight}"
         assert full == f"inattentive, {name}"
         marks = [np.isin(each, words) for each in text.corpus]

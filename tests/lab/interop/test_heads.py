@@ -55,6 +55,8 @@ def naive_shift(matrix):
 )
 def test_a_head_is_named_after_the_file(path, wanted):
     assert split_choice(path) == wanted
+    name, choice = wanted
+    assert choice is None or f"{name}:{choice}" == path
 
 
 def test_a_file_of_that_name_is_no_choice(tmp_path):

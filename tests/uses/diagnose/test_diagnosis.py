@@ -178,6 +178,7 @@ def test_classes_and_pairs_are_what_loops_find(judged):
         correct = sum(float(numbers.right(votes.support[k][t, s])) for k, s, t in own)
         likely = sum(weight for key, weight in zip(*gold, strict=True) if kind(*key.tolist()) == name)
         wanted[name] = (len(own), likely, len(own) - correct, max(likely - correct, 0))
+    assert list(found.classes.index) == [*range(len(found.classes))]
     rows = found.classes[found.classes["by"] == "numbers and equal words"]
     shown = rows.set_index("class")[["links", "gold", "wrong", "missed"]].T.to_dict("list")
     assert {name: tuple(row) for name, row in shown.items()} == {
