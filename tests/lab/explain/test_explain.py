@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from alignkit.errors import AlignkitError
-from alignkit.lab.explain.registry import UNTRAINED, ExplanationSettings
+from alignkit.lab.explain.registry import ExplanationSettings
 from alignkit.lab.explain.subject import Subject, decisions, explanation_table
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.training.run_directory import ClassifierRun
