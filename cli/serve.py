@@ -90,6 +90,8 @@ def serve_command(
         listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
         raise AlignkitError(f"cannot listen on {host}, port {port}: {error.strerror}; choose another") from error
+    # Connections inherit it; asyncio sets it only where it made the socket, and each answer would wait for 40 ms.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     shared.note(f"listening on http://{host}:{listener.getsockname()[1]}, models: {', '.join(named)}", quiet)
     with suppress(KeyboardInterrupt):  # uvicorn has ended by the signal, and sends it again
         uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).run([listener])
