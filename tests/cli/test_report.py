@@ -36,7 +36,7 @@ def test_the_sample(alignkit, tmp_path):
 def test_scores_links_and_gold(alignkit, text, write, tmp_path):
     matrices = [np.eye(2), np.eye(3), np.array([[0.25, 0.75], [0.5, 0.5]])]
     Scores.from_matrices(matrices).save(tmp_path / "s.npz")
-    links = write("l", "0-0 1-1\n0-0 1-1 2-2\n1-0\n")
+    links = write("l=1", "0-0 1-1\n0-0 1-1 2-2\n1-0\n")
     gold = write("g", "0-0 1p1\n0-0\n0-0\n")
     found = alignkit(
         *("report", "--text", *text, "--scores", f"marian={tmp_path / 's.npz'}", "--scores", f"human={links}"),

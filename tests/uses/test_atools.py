@@ -1,5 +1,8 @@
 """The program atools beside a twin that walks over sets of points as fast_align's does."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -76,6 +79,9 @@ def test_other_commands_print_what_fast_align_prints(tmp_path, capfdbinary):
     )
     assert run(["atools", "--input_1", str(first), "--input_2", str(second), "--command", "fmeasure"]) == 0
     assert capfdbinary.readouterr().out == b"P: 0.75\nR: 0.75\nF: 0.75\n"
+    program = "from alignkit_cli.main import atools; atools()"
+    call = [sys.executable, "-c", program, "-i", str(second), "-c", "invert"]
+    assert subprocess.run(call, stdout=subprocess.PIPE, check=True).stdout == b"0-0 1-1\n\n0-2 1-1\n"
 
 
 @pytest.mark.parametrize(

@@ -178,6 +178,9 @@ def test_the_baseline_is_the_mean_of_the_other_losses():
     (found,) = torch.autograd.grad(score_function_loss(module, losses, torch.arange(3)), scores)
     by_score = sampled - torch.softmax(scores, 0).detach()  # the gradient of log p(z) in the scores
     torch.testing.assert_close(found, ((losses - others).unsqueeze(1) * by_score).mean(0))
+    two = score_function_loss(module, losses[:2], torch.arange(2))  # of two, the other one is the baseline
+    logs = torch.log_softmax(scores, 0)[sampled.argmax(1)[:2]]
+    assert two.item() == pytest.approx(((3 - 1) * logs[0] + (1 - 3) * logs[1]).item() / 2)
 
 
 def test_entmax_reaches_sparsemax_and_nearly_softmax():
