@@ -62,8 +62,8 @@ PACKAGES = {
     "lightgbm": Package("lightgbm", "links learned from gold links", "gold"),
     "pyarrow": Package("pyarrow", "Parquet files", "io"),
     "icu4py": Package("icu4py", "words of raw text", "text"),
-    "fastapi": Package("fastapi", "`alignkit serve`", "serve"),
-    "uvicorn": Package("uvicorn", "`alignkit serve`", "serve"),
+    "fastapi": Package("fastapi", "servers", "serve"),
+    "uvicorn": Package("uvicorn", "servers", "serve"),
 }
 
 

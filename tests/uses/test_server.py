@@ -197,3 +197,6 @@ def test_where_the_command_does_not_listen(models, tmp_path, monkeypatch, capfd)
     for arguments, message in calls.items():
         assert run(["serve", *arguments]) == 2
         assert message in capfd.readouterr().err
+    monkeypatch.setitem(sys.modules, "fastapi", None)
+    assert run(["serve", "m.npz"]) == 2
+    assert "servers need fastapi, which is not installed: pip install" in capfd.readouterr().err
