@@ -175,11 +175,16 @@ def test_a_plot_has_words_and_shades():
     assert axes.images[-1].get_array().tolist() == [[1]]  # of the first pair
 
 
-def test_aligners_are_compared_in_one_call(aligned):
+def test_aligners_are_compared_in_one_call(aligned, monkeypatch):
     ibm1 = alignkit.fit_ibm1(aligned.bitext)
     wanted = {"my.ibm1.beta": ibm1.score(aligned.bitext, "beta"), "both": aligned.score("alpha")}
     given = {"my.ibm1.beta": ibm1, "both": aligned.aligner}
+    asked, score = [], type(ibm1).score
+    monkeypatch.setattr(
+        type(ibm1), "score", lambda self, text, kind: asked.append(kind) or score(self, text, kind)
+    )
     assert alignkit.compare(given, text=aligned.bitext).equals(alignkit.compare(wanted))
+    assert asked == ["beta", "alpha", "alpha"]  # the other is of both directions
 
 
 def test_lists_are_links(aligned):

@@ -233,7 +233,7 @@ def naive_features(cells, words, judged):
 
 def test_features_are_those_of_a_naive_reference():
     draw = np.random.default_rng(2)
-    names = ["W1", "w2!", "?", "ß", "ss", *(f"w{n}" for n in range(150))]
+    names = ["ß", "ss", "W1", "w2!", "?", *(f"w{n}" for n in range(150))]
     sides = [
         [[names[int(155 * p**power)] for p in draw.random(n)] for n in draw.integers(1, 7, 140)]
         for power in (2, 8)

@@ -102,7 +102,8 @@ def test_the_default_heeds_omp_num_threads(monkeypatch, value, expected):
     [
         ({"": "max 100000"}, "0::/\n", math.inf),
         ({"": "150000 100000"}, "0::/\n", 1.5),
-        ({"a": "400000 100000", "a/b": "max 100000"}, "12:cpu:/old\n0::/a/b\n1:name=x:/c\n", 4),
+        ({"a": "400000 100000", "a/b": "max 100000"}, "12:cpu:/old\n0::/a/b\n", 4),
+        ({"a": "max 100000", "a/b": "400000 100000"}, "0::/a/b\n1:name=x:/c\n", 4),
         ({"": "50000 100000"}, "0::/not/visible/here\n", 0.5),
         ({"": "none"}, "0::/\n", math.inf),
         ({}, None, math.inf),
