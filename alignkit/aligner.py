@@ -192,7 +192,7 @@ class Aligner(ABC):
         aligner = self.on_words()
         return combined_texts(
             lambda *sides: aligner.links(read_text(*sides, tokenize=self.raw_text)).to_strings(),
-            most=1 if aligner.depends_on_batch else 64,
+            aligner.depends_on_batch,
         )
 
     def translations(self, word: str, best: int | None = 10) -> list[tuple[str, float]]:

@@ -92,7 +92,8 @@ def serve_command(
         raise AlignkitError(f"cannot listen on {host}, port {port}: {error.strerror}; choose another") from error
     # Connections inherit it; asyncio sets it only where it made the socket, and each answer would wait for 40 ms.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    shared.note(f"listening on http://{host}:{listener.getsockname()[1]}, models: {', '.join(named)}", quiet)
+    shown = f"[{host}]" if ":" in host else host
+    shared.note(f"listening on http://{shown}:{listener.getsockname()[1]}, models: {', '.join(named)}", quiet)
     with suppress(KeyboardInterrupt):  # uvicorn has ended by the signal, and sends it again
         uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).run([listener])
 

@@ -111,7 +111,7 @@ class Fit:
             AlignkitError: the model to start from shares no words with a side of the text.
         """
         heuristic, threshold, reverse = self.linking.symmetrization, self.linking.threshold, self.fitting.reverse
-        self._note_size(bitext, pairs)
+        self._help_little_text(bitext, pairs)
         with Stage("fitting", progress) as stage:
             if heuristic is not None:
                 check_memory(bitext, HMM if self.fitting.method == "hmm" else LEXICAL, models=2)
@@ -141,8 +141,8 @@ class Fit:
             fitted = fitted.with_threshold(threshold)
         return Reversed(fitted, threads) if reverse else fitted
 
-    def _note_size(self, bitext: Bitext, pairs: int | None) -> None:
-        """Look for more evidence if there are few pairs to learn from, and say so."""
+    def _help_little_text(self, bitext: Bitext, pairs: int | None) -> None:
+        """If there are few pairs to learn from, take embeddings as evidence, too, and say so."""
         filled = int(np.count_nonzero((bitext.source.lengths > 0) & (bitext.target.lengths > 0)))
         few = counted(filled, "sentence pair")
         if 0 < filled < SMALL_TEXT and pairs is None and self.fitting.adds_embeddings:

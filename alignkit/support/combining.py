@@ -29,7 +29,7 @@ class Combined(Generic[Request, Answer]):
         most: the largest number of requests that are answered together.
     """
 
-    def __init__(self, answer: Callable[[Sequence[Request]], Sequence[Answer]], most: int = 64) -> None:
+    def __init__(self, answer: Callable[[Sequence[Request]], Sequence[Answer]], most: int) -> None:
         self.answer, self.most = answer, most
         self._turn, self._waiting = Lock(), deque[tuple[Request, Future[Answer]]]()
 
@@ -62,12 +62,12 @@ class Combined(Generic[Request, Answer]):
             future.set_result(answer)
 
 
-def combined_texts(answer: Callable[[list[Any], list[Any]], Answer], most: int = 64) -> Combined[Sides, Answer]:
+def combined_texts(answer: Callable[[list[Any], list[Any]], Answer], alone: bool) -> Combined[Sides, Answer]:
     """A function of the sides of a text; texts of several threads are one.
 
     Args:
         answer: gives something for each pair of a text of so many sentences; a slice of this is that of a part.
-        most: as of :class:`Combined`.
+        alone: answer one text at a time.
     """
 
     def answers(texts: Sequence[Sides]) -> list[Answer]:
@@ -78,4 +78,4 @@ def combined_texts(answer: Callable[[list[Any], list[Any]], Answer], most: int =
         bounds = offsets_of([len(source) for source, _ in texts]).tolist()
         return [whole[low:high] for low, high in pairwise(bounds)] if len(texts) > 1 else [whole]
 
-    return Combined(answers, most)
+    return Combined(answers, most=1 if alone else 64)

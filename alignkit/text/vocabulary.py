@@ -54,8 +54,8 @@ class Vocabulary:
         """
         check_list(tokens, "tokens must be a list of words")
         tokens = list(tokens)
-        if not all(isinstance(token, str) for token in tokens):
-            for token in tokens:
+        for token in tokens:
+            if not isinstance(token, str):  # a call for each would be most of the time
                 check_type(token, str, "a word must be text")
         try:
             encoded = [token.encode("utf-8") for token in tokens]

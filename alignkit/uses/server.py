@@ -59,7 +59,7 @@ class Served:
 
     def __init__(self, aligner: Aligner) -> None:
         self.aligner = aligner.on_words()
-        self.linked = combined_texts(self._linked, most=1 if self.aligner.depends_on_batch else 64)
+        self.linked = combined_texts(self._linked, self.aligner.depends_on_batch)
 
     def _linked(self, source: list[Any], target: list[Any]) -> AlignedText:
         bitext = read_text(source, target, tokenize=self.aligner.raw_text)
