@@ -39,8 +39,7 @@ def atomic_write(path: PathLike) -> Iterator[IO[bytes]]:
         AlignkitError: the folder is missing, not writable or full; a file that was there before is unchanged.
     """
     target = Path(path)
-    special = target.exists() and not target.is_file() and not target.is_dir()
-    if special:  # a pipe or /dev/stdout cannot be renamed over
+    if target.exists() and not target.is_file():  # a pipe or /dev/stdout cannot be renamed over
         with writing(f"write {path}"), open(target, "wb") as stream:
             yield stream
         return
@@ -64,13 +63,10 @@ def _temporary(path: PathLike, target: Path) -> Iterator[IO[bytes]]:
     # The name is known before the file is made, so that a signal between the two leaves nothing behind.
     name = target.with_name(f".{target.name}.{token_hex(4)}")
     try:
-        with writing(f"write {path}"):
-            if target.is_dir():
-                raise IsADirectoryError(f"{target} is a directory")
-            with open(name, "xb") as stream:
-                if target.exists():
-                    os.chmod(name, target.stat().st_mode & 0o777)
-                yield stream
+        with writing(f"write {path}"), open(name, "xb") as stream:
+            if target.exists():
+                os.chmod(name, target.stat().st_mode & 0o777)
+            yield stream
     finally:
         with suppress(OSError):
             name.unlink()

@@ -1,5 +1,6 @@
 import io
 import json
+import math
 import os
 import pickle
 import stat
@@ -14,11 +15,15 @@ from alignkit.errors import AlignkitError, InputError
 from alignkit.support.files import (
     HEADER,
     Fields,
+    Record,
     atomic_write,
     check_ending,
     check_folder,
+    check_kind,
     check_writable,
     load_arrays,
+    loaded,
+    parse_json,
     read_header,
     save_arrays,
 )
@@ -149,11 +154,15 @@ def test_a_device_or_a_pipe_is_no_model(tmp_path):
 def test_the_same_content_gives_the_same_bytes(tmp_path, compress, monkeypatch):
     import time
 
-    save_arrays(tmp_path / "a", "k", 1, ARRAYS, {"z": 1, "y": 2}, compress)
+    monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 50)  # so large are files that need longer numbers
+    save_arrays(tmp_path / "a", "k", 1, ARRAYS, {"z": 1, "y": 2, "kind": "other"}, compress)
     monkeypatch.setattr(time, "time", lambda: 2e9)
     monkeypatch.setattr(time, "localtime", lambda *_: time.gmtime(2e9))
     save_arrays(tmp_path / "b", "k", 1, dict(ARRAYS), {"y": 2, "z": 1}, compress)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    with zipfile.ZipFile(tmp_path / "a") as archive:
+        methods = {entry.compress_type for entry in archive.infolist() if entry.filename != HEADER}
+    assert methods == {zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED}
     arrays, header = load_arrays(tmp_path / "a", "k", 1)
     assert header == {"kind": "k", "version": 1, "z": 1, "y": 2}
     assert list(arrays) == list(ARRAYS)
@@ -217,9 +226,9 @@ def refused(path, kind="alignkit.test", version=3):
 
 def test_missing_directory_and_foreign_files(tmp_path, saved):
     assert "No such file" in refused(tmp_path / "no")
-    assert "directory" in refused(tmp_path)
+    assert "Is a directory" in refused(tmp_path)
     other = tmp_path / "other"
-    for data in (b"", b"text\n", b"PK\x03\x04 but no zip", pickle.dumps([1])):
+    for data in (b"", b"text\n", b"PK\x03\x04 but no zip", pickle.dumps([1]), b"text\n" + saved.read_bytes()):
         other.write_bytes(data)
         assert "not an alignkit.test file, or damaged" in refused(other)
     with zipfile.ZipFile(other, "w") as archive:
@@ -235,6 +244,10 @@ def test_other_versions(saved):
         assert f"format version 3 of alignkit.test, this program reads {version}" in refused(
             saved, version=version
         )
+    with pytest.raises(InputError, match=r"f: format version 3\.0 of a, this program reads 3"):
+        check_kind("f", {"kind": "a", "version": 3.0}, ("a", "b"), 3)
+    with pytest.raises(InputError, match="f: holds c, not a or b"):
+        check_kind("f", {"kind": "c", "version": 3}, ("a", "b"), 3)
 
 
 def test_headers_that_are_no_header(tmp_path):
@@ -338,6 +351,7 @@ def test_fields_checks_type_and_dimension():
     for name, dtype, dimensions, found in (
         ("b", np.float32, 1, "float32 with 2 dimensions"),
         ("a", np.int64, 1, "int32 with 1 dimensions"),
+        ("a", np.int32, 2, "int32 with 1 dimensions"),
         ("c", np.int64, 1, "absent"),
     ):
         with pytest.raises(InputError, match=f"f.npz: damaged: {name} should be .* is {found}"):
@@ -384,10 +398,14 @@ def test_what_can_be_written_is_known_before(tmp_path):
         ("none/x", "there is no folder"),
         ("link", "there is no folder"),
         ("file/x", "there is no folder"),
-        ("x.gz", "not compressed"),
+        ("x.gz", "not compressed; leave out .gz"),
+        ("x.xz", "not compressed; leave out .xz"),
+        ("x.bz2", "not compressed; leave out .bz2"),
+        ("x.zst", "not compressed; leave out .zst"),
     ):
         with pytest.raises(AlignkitError, match=problem):
-            check_writable(tmp_path / path)
+            check_writable(tmp_path / path, gzip=path != "x.gz")
+    check_writable(tmp_path / "x.gz", gzip=True)
     for path in ("", "new", "new/newer"):
         check_folder(tmp_path / path)
     with pytest.raises(AlignkitError, match="is not a folder"):
@@ -396,3 +414,100 @@ def test_what_can_be_written_is_known_before(tmp_path):
     with pytest.raises(AlignkitError, match=r"must end in \.npz or \.tsv"):
         check_ending("a.csv", (".npz", ".tsv"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link"]
+
+
+def test_permissions_are_asked_for_before(tmp_path, monkeypatch):
+    """Those of the folder that a file will be in, but of a device itself."""
+    asked = []
+    monkeypatch.setattr(os, "access", lambda path, mode: asked.append((str(path), mode)))
+    (tmp_path / "file").write_text("")
+    for path, place in (
+        (tmp_path / "file", tmp_path),
+        (tmp_path / "new", tmp_path),
+        (os.devnull, os.devnull),
+    ):
+        with pytest.raises(AlignkitError, match=f"cannot write {path}: no permission to write to {place}$"):
+            check_writable(path)
+    for path, where in ((tmp_path, ""), (tmp_path / "a" / "b", ", where it would be made")):
+        with pytest.raises(AlignkitError, match=f"cannot write to {path}: .* to write to {tmp_path}{where}$"):
+            check_folder(path)
+    places = [str(tmp_path), str(tmp_path), os.devnull, str(tmp_path), str(tmp_path)]
+    assert asked == list(zip(places, [os.W_OK] * 3 + [os.W_OK | os.X_OK] * 2, strict=True))
+
+
+# Records.
+
+LARGEST = 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "right", "wrong", "wanted"),
+    [
+        ("whole", (), [0, LARGEST], [-1, LARGEST + 1, True, 1.0, "1"], f"a whole number from 0 to {LARGEST}"),
+        ("whole", (2, 4), [2, 4], [1, 5], "a whole number from 2 to 4"),
+        ("number", (), [-1e300, 0, 2.5], [math.nan, math.inf, 10**400, True, "1"], "a finite number"),
+        ("number", (-1, 0.5), [-1, 0.5], [-1.1, 0.6, math.nan], "a finite number from -1 to 0.5"),
+        ("number", (0,), [0, 1e300], [-1, math.inf], "a finite number from 0 to inf"),
+        ("number", (-math.inf, 0), [-1e300, 0], [1, -math.inf], "a finite number from -inf to 0"),
+        ("numbers", (), [[], [1, 2.5]], ["12", 1], "a list of numbers"),
+        ("numbers", (), [], [[1, "2"], [1, math.inf]], "a finite number"),
+        ("text", (), ["", "x"], [1, None, ["x"]], "a string"),
+        ("text", (("a", "b"),), ["a", "b"], ["", "c", 1], "one of a, b"),
+        ("texts", (), [[], ["a"], ["a", "b"]], ["ab", ["a", 1], 1], "a list of strings"),
+        ("texts", (2,), [["a", "b"]], [[], ["a"], ["a", 1]], "a list of 2 strings"),
+        ("flag", (), [True, False], [0, 1, None], "true or false"),
+        ("rows", (), [[], [1, "a"]], ["ab", 1, {}], "a list"),
+    ],
+)
+def test_a_value_of_a_record_is_what_it_should_be(method, arguments, right, wrong, wanted):
+    for value in right:
+        found = getattr(Record("f", {"x": value}), method)("x", *arguments)
+        assert found == (tuple(value) if method in ("numbers", "texts") else value)
+    for value in wrong:
+        read = getattr(Record("f", {"b": {"x": value}}, name="a", line=3).part("b"), method)
+        with pytest.raises(InputError, match=rf"^f, line 3: damaged: a\.b\.x should be {wanted}, not "):
+            read("x", *arguments)
+
+
+def test_records_and_their_parts():
+    record = Record("f", {"x": None, "y": 0})
+    assert ("x" in record, "z" in record, list(record)) == (True, False, ["x", "y"])
+    assert [record.optional(name) for name in "xyz"] == [False, True, False]
+    with pytest.raises(InputError, match=r"^f: damaged: z is missing$"):
+        record.value("z")
+    with pytest.raises(InputError, match=r"^f: damaged: y should be values by name$"):
+        record.part("y")
+    for values in ([], {1: 2}, {"x": 1, 2: 3}):
+        with pytest.raises(InputError, match=r"^f, line 2: damaged: its content should be values by name$"):
+            Record("f", values, line=2)
+
+
+def test_json_that_is_none():
+    assert parse_json("f", '{"a": [1]}') == {"a": [1]}
+    with pytest.raises(InputError, match=r"^f, line 4: damaged: not JSON \(Expecting value\)$"):
+        parse_json("f", "[", line=4)
+    with pytest.raises(InputError, match=r"^f: damaged: not JSON \(maximum recursion depth exceeded"):
+        parse_json("f", "[" * 100_000)
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (ValueError("bad"), "damaged: bad"),
+        (AlignkitError("bad"), "damaged: bad"),
+        (InputError("other", "bad"), "damaged: bad"),
+        (None, "is bad"),
+    ],
+)
+def test_what_a_file_holds_may_be_refused(saved, error, message):
+    """An error that names the file stays as it is; of others, only the problem is said."""
+
+    def read():
+        with loaded(saved, "alignkit.test", 3) as (fields, header):
+            assert fields.get("a", np.int32) is fields.arrays["a"]
+            assert header.text("note") == "ä"
+            raise error or InputError(saved, message)
+
+    with pytest.raises(InputError) as caught:
+        read()
+    assert str(caught.value) == f"{saved}: {message}"
