@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from dataclasses import replace
 
@@ -24,12 +25,14 @@ from alignkit.supervised import (
     PairErrors,
     SupervisedAligner,
     _best_threshold,
+    _predicted,
+    _trained,
     fit_supervised,
     grow_trees,
     with_gold,
 )
 
-pytest.importorskip("lightgbm", reason="LightGBM, of the extra gold, is not installed")
+lightgbm = pytest.importorskip("lightgbm", reason="LightGBM, of the extra gold, is not installed")
 GOLD = 40
 
 
@@ -273,6 +276,24 @@ def test_trees_learn_from_other_folds_and_not_from_possible_links(monkeypatch):
     assert grown[3][2] > grown[0][2]
     assert trees.passes == ("3", "6")
     assert held_out.values.tolist() == [4, 4, 5, 5, 4]
+
+
+def test_trees_are_small_and_each_of_a_part_of_the_links():
+    """By what LightGBM says of the trees that it has grown for noisy links."""
+    draw = np.random.default_rng(5)
+    features = draw.random((800, 6)).astype(np.float32)
+    features[:, :2] = draw.integers(0, 5, (800, 2))
+    grown = _trained(features, features[:, 2] + draw.random(800) > 1)
+    said = dict(re.findall(r"^\[(\w+): (.*)\]$", grown, re.MULTILINE))
+    wanted = {
+        **{"objective": "binary", "num_leaves": "16", "learning_rate": "0.075", "num_iterations": "100"},
+        **{"min_data_in_leaf": "20", "min_data_per_group": "20", "feature_fraction": "0.5", "lambda_l2": "5"},
+        **{"bagging_fraction": "0.7", "bagging_freq": "1", "seed": "1", "num_threads": "1"},
+        **{"deterministic": "1", "force_row_wise": "1", "categorical_feature": "0,1", "verbosity": "-1"},
+    }
+    assert {name: said[name] for name in wanted} == wanted
+    assert _predicted(grown, features) == pytest.approx(lightgbm.Booster(model_str=grown).predict(features), abs=0)
+    assert len(_predicted(grown, features[:0])) == 0
 
 
 def test_a_way_beats_another_by_the_statistic_of_a_paired_test():

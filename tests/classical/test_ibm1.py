@@ -3,7 +3,6 @@ import numpy as np
 import pytest
 from planted import bitext_of, permuted_copy, random_pairs
 
-from alignkit.classical.cooccurrence import cooccurrence
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.classical.settings import IBM1Settings
 from alignkit.errors import AlignkitError
@@ -49,48 +48,6 @@ def test_equals_naive_em(seed, iterations, null):
     for pair, value in expected.items():
         assert found[pair] == pytest.approx(value, rel=2e-5, abs=1e-9)
     assert model.log_likelihood == pytest.approx(likelihoods, rel=1e-6)
-
-
-@BOTH
-@pytest.mark.parametrize("options", [{}, {"null_probability": 0.2}], ids=str)
-def test_the_log_likelihood_rises_at_every_step(null, options):
-    if not null and "null_probability" in options:
-        return
-    for seed in range(4):
-        model = fit_ibm1(bitext_of(random_pairs(seed)), iterations=25, null=null, **options)
-        steps = np.diff(model.log_likelihood)
-        assert (steps[:10] > 0).all()
-        assert (steps > -1e-3).all()  # float32 where EM has converged
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_one_iteration_without_null_is_the_normalised_cooccurrence_table(seed):
-    bitext = bitext_of(random_pairs(seed))
-    counts = cooccurrence(bitext).to_dense().astype(np.float64)
-    sums = counts.sum(axis=1, keepdims=True)
-    expected = np.divide(counts, sums, out=np.zeros_like(counts), where=sums > 0)
-    assert np.allclose(fit_ibm1(bitext, iterations=1, null=False).table.to_dense(), expected, rtol=1e-6, atol=0)
-
-
-@BOTH
-def test_rows_are_distributions(messy_bitext, null):
-    model = fit_ibm1(messy_bitext, iterations=5, null=null)
-    sums = model.table.to_dense().sum(axis=1)
-    seen = np.diff(model.table.offsets) > 0
-    assert np.allclose(sums[seen], 1, atol=1e-5)
-    assert (model.table.values > 0).all()
-    if null:
-        assert model.null.sum() == pytest.approx(1, abs=1e-5)
-
-
-@BOTH
-def test_pairs_with_an_empty_side_are_ignored(null):
-    pairs = random_pairs(5)
-    full = [(x, y) for x, y in pairs if x and y]
-    with_blanks = [*full, ([], ["t0", "t1"]), (["s0"], []), ([], [])]
-    one, other = (fit_ibm1(bitext_of(text), iterations=4, null=null) for text in (full, with_blanks))
-    assert parameters(one) == parameters(other)
-    assert one.log_likelihood == other.log_likelihood
 
 
 @BOTH
@@ -304,16 +261,6 @@ def test_ties_go_left_and_repeated_words_share():
     text = Bitext.from_sentences([["b", "a", "b"], ["a", "b", "b"]], [["x"], ["x", "x"]])
     assert links_of(model.links(text)) == [[(0, 0)], [(0, 0), (0, 1)]]
     assert np.allclose(model.score(text, "alpha")[0], 1 / 3)
-
-
-def test_null_takes_what_no_source_word_explains():
-    # "the" stands in every sentence and has nothing of its own on the source side.
-    words = [f"s{i}" for i in range(30)]
-    pairs = [([w], [w.replace("s", "t"), "the"]) for w in words]
-    model = fit_ibm1(bitext_of(pairs), iterations=10, null=True)
-    assert links_of(model.links(bitext_of(pairs))) == [[(0, 0)]] * 30
-    alpha = model.score(bitext_of(pairs), "alpha")
-    assert all(matrix[0, 0] > 0.9 and matrix[1, 0] < 0.1 for matrix in alpha)
 
 
 @BOTH

@@ -12,7 +12,6 @@ import threading
 import pytest
 
 import alignkit_data
-from alignkit.classical.hmm import views
 from alignkit.links.formats import OUTPUT_FORMATS
 
 from .conftest import DIAGONAL, SOURCE, TARGET
@@ -101,29 +100,6 @@ def test_a_bad_line_ends_a_stream_after_the_lines_before(alignkit, model, tmp_pa
     assert "empty" in alignkit("align", "--model", model, "-", stdin=b"").err
 
 
-def test_each_line_is_answered_at_once(model):
-    """A partner that waits for each answer before it asks again must not wait for ever."""
-    command = [sys.executable, "-m", "alignkit", "align", "--model", str(model), "-"]
-    # Unbuffered output would hide that nothing is flushed.
-    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "bufsize": 0, "env": buffered}
-    with subprocess.Popen(command, **pipes) as process:
-        watchdog = threading.Timer(60, process.kill)
-        watchdog.start()
-        for line in joined(count=5).splitlines():
-            process.stdin.write(f"{line}\n".encode())
-            answer = b""
-            while not answer.endswith(b"\n"):
-                part = process.stdout.read(1 << 16)
-                assert part, "no answer"
-                answer += part
-            assert answer.count(b"\n") == 1
-            assert b"-" in answer
-        process.stdin.close()
-        assert process.wait(60) == 0
-        watchdog.cancel()
-
-
 def test_a_request_in_json_is_answered_in_json(model):
     """A process that stays, as eflomal's users asked for: an object in, an object out, with the caller's id."""
     command = [sys.executable, "-m", "alignkit", "align", "-q", "--model", str(model), "-", "--format", "json"]
@@ -150,25 +126,6 @@ def test_a_request_in_json_is_answered_in_json(model):
     assert answers[1]["links"] == answers[3]["links"] == []
 
 
-@pytest.mark.parametrize("method", ["align", "ibm1", "hmm"])
-def test_no_line_is_lost_in_the_alignment_of_new_text(alignkit, write, tmp_path, method):
-    """Empty lines, lines of one word, and lines that are longer than any other tool takes, keep their places."""
-    path = tmp_path / "m.npz"
-    assert alignkit(method, "-q", *FILES, "--save-model", path, "-o", os.devnull).code == 0
-    lines = ["Mann", "", "Ein Mann .", "ein " * 3000, " \t ", "\u00a0", "Haus", ""]
-    source, target = (
-        write("s", "\n".join(lines)),
-        write("t", "\n".join(["man", "a", "", "a b", "x", "y", "z", ""])),
-    )
-    done = alignkit("align", "--model", path, source, target, "--format", "json")
-    assert done.code == 0
-    assert [len(json.loads(line)["src"]) for line in done.lines] == [1, 0, 3, 3000, 0, 0, 1]
-    plain = alignkit("align", "--model", path, source, target)
-    assert [bool(line) for line in plain.lines][1:3] == [False, False]
-    assert len(plain.lines) == 7
-    assert plain.err.startswith("7 pairs (4 with a blank side)")
-
-
 def test_memory_of_a_stream_does_not_grow(model):
     """Twenty times the text, the same peak (within a twentieth)."""
     code = (
@@ -183,17 +140,6 @@ def test_memory_of_a_stream_does_not_grow(model):
         assert result.stdout.count(b"\n") == data.count(b"\n")
         peaks.append(int(result.stderr))
     assert peaks[1] < 1.05 * peaks[0]  # 1.10 if the text is read whole
-
-
-def test_a_very_long_line_keeps_the_others_from_nothing(alignkit, write, monkeypatch):
-    monkeypatch.setattr(views, "LARGEST_PAIR", views.LARGEST_PAIR >> 4)
-    monkeypatch.setattr(views, "WINDOW", views.WINDOW >> 4)
-    long = "a " * 525  # more elements than one window has
-    text = write("s", f"a b\n{long}\nb\n"), write("t", f"A B\n{long.upper()}\nB\n")
-    outcome = alignkit("align", *text)
-    assert outcome.code == 0
-    assert len(outcome.lines) == 3
-    assert (outcome.lines[0], outcome.lines[2]) == ("0-0 1-1", "0-0")
 
 
 #: texts with blank sides, which leave a model without a word on one side or on both

@@ -12,7 +12,7 @@ import torch
 from alignkit.lab.classification import STRENGTHS
 
 QUICK = ["--preset", "small", "--set", "training.steps=12", "--set", "training.batch=8", "--set", "text.minimum=1"]
-QUICK += ["--threads", "1", "--device", "cpu"]
+QUICK += ["--threads", "1", "--device", "cpu", "--lowercase"]
 
 
 def data(count: int = 60, labels: tuple[str, ...] = ("ham", "spam")) -> str:

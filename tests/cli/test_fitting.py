@@ -162,15 +162,6 @@ def test_every_word_of_both_sides_is_linked(alignkit):
         assert [{int(link[side]) for link in links} for side in (0, 1)] == [set(range(size)) for size in sizes]
 
 
-@pytest.mark.parametrize("name", ["ibm1", "diagonal", "hmm"])
-def test_giza_in_reverse_is_giza_of_the_exchanged_text(alignkit, text, name):
-    """As Moses wants its two files: each lists the words that its model predicts in the second line."""
-    source, target = text
-    reverse = alignkit(name, "-q", source, target, "--reverse", "--format", "giza")
-    assert reverse.out == alignkit(name, "-q", target, source, "--format", "giza").out
-    assert alignkit(name, "-q", source, target, "--reverse").lines == DIAGONAL
-
-
 def test_parquet_without_pyarrow(alignkit, failure, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     links = tmp_path / "links"

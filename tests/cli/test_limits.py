@@ -45,27 +45,3 @@ def test_a_signal_leaves_the_old_file_and_no_other(tmp_path, name, code):
     assert b"Traceback" not in error
     assert out.read_bytes() == b"old\n"
     assert {path.name for path in tmp_path.iterdir()} == {"m.npz", "out"}
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="limits of Linux")
-@pytest.mark.parametrize("option", ["-o", "--save-model", "--save-scores"])
-def test_a_full_disk_leaves_the_old_file(alignkit, failure, tmp_path, option):
-    import resource
-
-    out = tmp_path / "out.npz"
-    links = [] if option == "-o" else ["-o", os.devnull]
-    command = ["ibm1", "-q", *FILES, option, out, *links]
-    assert alignkit(*command).code == 0  # and kernels are compiled, whose files the limit below would hold for too
-    assert out.stat().st_size > 2000
-    out.write_bytes(b"old\n")
-    heed = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # then a write fails as on a full disk
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
-        outcome = alignkit(*command)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        signal.signal(signal.SIGXFSZ, heed)
-    failure(outcome, "cannot write")
-    assert out.read_bytes() == b"old\n"
-    assert [path.name for path in tmp_path.iterdir()] == ["out.npz"]

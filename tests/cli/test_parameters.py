@@ -89,14 +89,6 @@ def test_outputs_that_cannot_be_written(alignkit, failure, write, tmp_path, name
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="a superuser may write everywhere")
-@pytest.mark.parametrize(("name", "parameter"), those(*OUTPUTS))
-def test_outputs_without_permission(alignkit, failure, tmp_path, name, parameter):
-    ending = (getattr(parameter.type, "endings", None) or ("",))[0]
-    tmp_path.chmod(0o500)
-    failure(alignkit(name, *given(parameter), tmp_path / f"x{ending}"), "permission")
-
-
 #: options of several input files; that of `heads` is of a format and an output
 SEVERAL_INPUTS = [each for each in those(click.Tuple) if each.values[0] != "heads"]
 

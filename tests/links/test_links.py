@@ -5,9 +5,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alignkit.errors import InputError
+from alignkit.errors import AlignkitError, InputError
 from alignkit.links.formats import Alignment, render
-from alignkit.links.links import GoldLinks, Links, check_range, parse_links
+from alignkit.links.links import (
+    AlignedPair,
+    GoldLinks,
+    Link,
+    Links,
+    as_gold,
+    as_links,
+    check_range,
+    parse_links,
+    parse_probabilities,
+)
+from alignkit.scores import heat_map
 
 LISTS = [[(2, 0), (0, 1), (2, 0)], [], [(10, 9), (9, 10), (1234567, 0)]]
 
@@ -103,28 +114,10 @@ def test_parse_gold():
     assert len(gold) == 3
 
 
-@pytest.mark.parametrize(
-    "item",
-    [
-        "0",
-        "0-",
-        "-1",
-        "0--1",
-        "0-1-2",
-        "a-b",
-        "0:1",
-        "0-1,",
-        "0P1",
-        "0/1",
-        "0-1:",
-        "0-1:x",
-        "0-1:0.5:0.5",
-        "1.0-2",
-        "\u0661-\u0662",
-        "0-9999999999",
-        "-1-2",
-    ],
-)
+NO_LINKS = "0 0- -1 0--1 0-1-2 a-b 0:1 0-1, 0P1 0/1 0-1: 0-1:x 0-1:0.5:0.5 1.0-2 \u0661-\u0662 0-9999999999 -1-2"
+
+
+@pytest.mark.parametrize("item", NO_LINKS.split())
 def test_what_is_not_a_link_is_named_with_its_line(item):
     with pytest.raises(InputError) as caught:
         parse_links("gold.txt", ["0-0", "", f"1-1 {item} 2-2"])
@@ -189,3 +182,46 @@ def test_chosen_sentence_pairs():
         assert taken.to_strings() == Links.from_lists([rows[m] for m in chosen]).to_strings()
     gold = GoldLinks(Links.from_lists([[], [], [(1, 1)], []]), links).take(np.array([2, 1]))
     assert (gold.sure.to_strings(), gold.possible.to_strings()) == (["1-1", ""], ["1-1", ""])
+
+
+# What links are made of, and how they are shown.
+
+PAIR = AlignedPair(["das", "Haus"], ["the", "house", "!"], [Link(0, 1, 0.98765), Link(1, 2, 0.25)])
+
+
+def test_links_may_be_lists_strings_and_aligned_pairs():
+    assert as_links([PAIR, [(1, 0), (0, 2)], []]).to_strings() == ["0-1 1-2", "0-2 1-0", ""]
+    assert as_links(["1-0 0p2", ""]).to_strings() == ["0-2 1-0", ""]
+    gold = as_gold(["1-0 0p2", ""])
+    assert (gold.sure.to_strings(), gold.possible.to_strings()) == (["1-0", ""], ["0-2 1-0", ""])
+    assert as_gold(gold) is gold
+    assert as_gold([[(1, 0)]]).sure.to_strings() == as_gold([[(1, 0)]]).possible.to_strings() == ["1-0"]
+    for read, lines, message in (
+        (as_links, ["0-0", [(0, 0)]], r"must be text, not \[\(0, 0\)\]"),
+        (as_gold, [[], "0-0"], r"must be text, not \[\]"),
+        (as_gold, ["0-0", "x"], r"^gold\[1\]: 'x' is not a link"),
+    ):
+        with pytest.raises(AlignkitError, match=message):
+            read(lines)
+
+
+def test_an_aligned_pair_shows_its_links():
+    assert str(PAIR) == "0-1:0.9877 1-2:0.25"
+    assert PAIR.words == [("das", "house"), ("Haus", "!")]
+    matrix = np.array([[0, 0], [0.98765, 0], [0, 0.25]])
+    assert PAIR.heat_map() == heat_map(matrix, PAIR.source, PAIR.target, by_row=False)
+    assert repr(PAIR) == "AlignedPair(das-house Haus-!)"
+    for length, shown in ((99, f"{'a' * 98}-b"), (100, f"{'a' * 99}…")):
+        assert repr(AlignedPair(["a" * (length - 1)], ["b"], [Link(0, 0, 1)])) == f"AlignedPair({shown})"
+    links = Links.from_lists([[(0, 0), (1, 1)], [(0, 0)]])
+    assert repr(links) == "Links(2 pairs, 3 links)"
+    assert repr(GoldLinks(links.block(1, 2), links.block(0, 1))) == "GoldLinks(1 pairs, 1 sure and 2 possible)"
+
+
+def test_probabilities_are_in_the_order_of_the_links():
+    found = parse_probabilities("f", ["1-1:0.5 0-0:1 1-1:0.7", "2-0", "", "0-0:0"])
+    assert found.tolist() == pytest.approx([1, 0.5, np.nan, 0], nan_ok=True)
+    assert parse_probabilities("f", ["0-0", ""]) is None
+    for text in ("1.1", "-1", "1e", "e"):
+        with pytest.raises(InputError, match=f"^f, line 2: '0-0:{text}' has no probability from 0 to 1 after"):
+            parse_probabilities("f", ["1-1:1", f"0-0:{text}"])

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from planted import random_matrices
 
+from alignkit.classical.diagonal import fit_diagonal
 from alignkit.errors import AlignkitError
 from alignkit.lab.report.tables import metric_matrix
 from alignkit.links.from_scores import best_links
@@ -97,6 +98,16 @@ def test_a_table_has_every_ordered_pair(metric):
     assert table[metric.name][0] == metric.measure(u, v, SETTINGS)[metric.name]
     alone = compare({"a": u}, metric, SETTINGS)
     assert (len(alone), list(alone.columns)) == (0, list(table.columns))
+
+
+def test_an_aligner_scores_by_the_kind_in_which_its_name_ends(planted):
+    model, text = fit_diagonal(planted[0], iterations=1), planted[0]
+    found = compare({"run.1.beta": model, "run.alpha.1": model}, settings=SETTINGS, text=text)
+    scores = {kind: model.score(text, kind) for kind in ("beta", "alpha")}
+    assert found.agreement.tolist() == compare(scores, settings=SETTINGS).agreement.tolist()
+    assert found.agreement[0] < 1
+    with pytest.raises(AlignkitError, match="m is an aligner; give the Bitext that it is to score as text="):
+        compare({"m": model})
 
 
 def test_the_main_metric_is_agreement():

@@ -393,19 +393,6 @@ def test_progress_names_the_direction():
     assert [message.startswith("reverse, ") for _, _, message in told] == [False] * 5 + [True] * 5
 
 
-def test_a_stream_goes_on_after_malformed_lines():
-    model = fit_ibm1(BITEXT)
-    pairs = [f"{x} ||| {y}\n" for x, y in zip(SOURCE, TARGET, strict=True)]
-    broken = [*pairs[:5], "no separator\n", *pairs[5:9], "a ||| b ||| c\n", "\n", *pairs[9:]]
-    texts = list(align_stream(io.BytesIO("".join(broken).encode()), model, skip=True))
-    found = [line for text in texts for line in text.links.to_strings()]
-    wanted = align(SOURCE, TARGET, model=model).links.to_strings()
-    assert found == [*wanted[:5], "", *wanted[5:9], "", "", *wanted[9:]]
-    assert [error.line for text in texts for error in text.errors] == [6, 11]
-    with pytest.raises(InputError, match="line 6"):
-        list(align_stream(io.BytesIO("".join(broken).encode()), model))
-
-
 def test_what_is_written_is_counted_over_all_texts(caplog, tmp_path):
     lines = ["a ||| b c", "none", "d ||| ", "e ||| f", "a ||| b ||| c", " ||| ", "g h ||| i"]
     texts = list(align_stream(lines, fit_ibm1(BITEXT), skip=True))

@@ -7,7 +7,14 @@ import pytest
 
 from alignkit.errors import AlignkitError
 from alignkit.support import threads as parallel
-from alignkit.support.threads import blocks, core_count, run_blocks, run_side_by_side, thread_count
+from alignkit.support.threads import (
+    blocks,
+    blocks_of_size,
+    core_count,
+    run_blocks,
+    run_side_by_side,
+    thread_count,
+)
 
 RANGES = [(n, n + 2) for n in range(0, 40, 2)]
 THREADS = pytest.mark.parametrize("threads", [1, 2, 3, 8, 50])
@@ -85,6 +92,13 @@ def test_blocks_cover_all_and_share_the_work(count):
     assert len(ranges) <= count
     assert max(work[low:high].sum() for low, high in ranges) <= work.sum() / count + 2 * work.max()
     assert blocks(work[:0], count) == []
+
+
+def test_blocks_of_a_size_are_as_many_as_it_takes():
+    assert blocks_of_size(np.arange(11), 4) == [(0, 4), (4, 7), (7, 10)]
+    assert blocks_of_size(np.arange(11), 5) == [(0, 5), (5, 10)]
+    assert blocks_of_size(np.array([0, 9]), 2) == [(0, 1)]
+    assert blocks_of_size(np.zeros(1, int), 4) == []
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from alignkit.classical.hmm.spelling import (
     are_words,
     letters_of,
     plain_words,
+    spelled,
     spelling_counts,
 )
 from alignkit.classical.hmm.views import View, ViewedText
@@ -51,6 +52,12 @@ def counts_of(source, target, threads=1):
     words = bitext.source.vocabulary, bitext.target.vocabulary
     pairs = zip(sources[places], rows.columns[places], counts, strict=True)
     return {(words[0][i], words[1][o]): float(count) for i, o, count in pairs}
+
+
+def test_letters_that_an_alphabet_lacks_are_one_more():
+    letters = spelled(["ca", "", "bdz"], np.array([97, 99, 100], np.uint32))
+    assert letters.ids.tolist() == [1, 0, 3, 2, 3]
+    assert letters.offsets.tolist() == [0, 2, 2, 5]
 
 
 @pytest.mark.parametrize("threads", [1, 3])
