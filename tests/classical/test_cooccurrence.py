@@ -47,18 +47,6 @@ def test_equals_the_naive_count(weighting, seed):
         assert found[pair] == pytest.approx(value, rel=1e-6)
 
 
-def test_repeated_words_count_once_per_occurrence():
-    bitext = Bitext.from_sentences([["a", "a", "b"]], [["x", "x", "y"]])
-
-    def count(weighting):
-        return cooccurrence(bitext, weighting).to_dense().tolist()
-
-    assert count("one") == [[4, 2], [2, 1]]
-    assert count("presence") == [[1, 1], [1, 1]]
-    assert np.allclose(count("source-length"), np.array([[4, 2], [2, 1]]) / 3)
-    assert np.allclose(count("target-length"), np.array([[4, 2], [2, 1]]) / 3)
-
-
 def test_long_rows_and_short_rows_are_sorted_and_complete():
     """fill_rows reads long rows off its stamps and sorts short ones; both branches are taken here."""
     pairs = skewed_pairs()

@@ -105,12 +105,6 @@ def test_equals_naive_em(seed, iterations, options):
         assert value == pytest.approx(trans[pair], rel=1e-3, abs=1e-9)
 
 
-def test_repeated_words_link_along_the_diagonal():
-    pairs = [*moved_pairs(), (["s1", "s2", "s1", "s2"], ["t1", "t2", "t1", "t2"])]
-    links = links_of(fit_diagonal(bitext_of(pairs)).links(bitext_of(pairs)))
-    assert links[-1] == [(0, 0), (1, 1), (2, 2), (3, 3)]
-
-
 @WITH_OPTIONS
 def test_scores_and_links_equal_the_naive_ones(messy_pairs, messy_bitext, options):
     model = fit_diagonal(messy_bitext, iterations=3, **options)

@@ -6,7 +6,6 @@ from planted import bitext_of, permuted_copy, random_pairs
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.classical.settings import IBM1Settings
 from alignkit.errors import AlignkitError
-from alignkit.links.from_scores import best_links
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.vocabulary import Vocabulary
 
@@ -261,16 +260,3 @@ def test_ties_go_left_and_repeated_words_share():
     text = Bitext.from_sentences([["b", "a", "b"], ["a", "b", "b"]], [["x"], ["x", "x"]])
     assert links_of(model.links(text)) == [[(0, 0)], [(0, 0), (0, 1)]]
     assert np.allclose(model.score(text, "alpha")[0], 1 / 3)
-
-
-@BOTH
-def test_a_planted_lexicon_is_found_without_an_error(planted, null):
-    bitext, links = planted
-    model = fit_ibm1(bitext, iterations=8, null=null)
-    assert links_of(model.links(bitext)) == links
-    for kind in model.kinds:
-        for matrix, right in zip(model.score(bitext, kind), links, strict=True):
-            assert sorted((int(row.argmax()), t) for t, row in enumerate(matrix)) == right
-    assert links_of(best_links(model.score(bitext, "alpha"))) == links
-    best = model.table.to_dense().argmax(axis=1)
-    assert [model.target[o] for o in best] == [word.replace("s", "t") for word in model.source]

@@ -82,14 +82,6 @@ def test_a_prior_of_which_the_text_has_no_pair_is_noticed(alignkit, write, name)
         assert (done.code, done.err.count("are its sides exchanged?")) == (0, noticed)
 
 
-def test_align_saves_a_model_and_goes_on_from_it(alignkit, write, tmp_path):
-    text, model = write("text", TEXT * 3), tmp_path / "m.npz"
-    first = alignkit("align", "-q", text, "--save-model", model)
-    assert load_aligner(model).name == "hmm-views"
-    again = alignkit("align", "-q", write("more", "das buch ||| book the\n"), "--start", model)
-    assert (first.code, again.code, again.lines) == (0, 0, ["0-1 1-0"])
-
-
 def test_a_start_of_another_kind_says_what_to_give(alignkit, failure, write, tmp_path):
     text, model = write("text", TEXT), tmp_path / "m.npz"
     assert alignkit("ibm1", "-q", text, "--save-model", model).code == 0

@@ -16,15 +16,6 @@ from alignkit_cli.group import COMMANDS, GROUPS, cli
 from alignkit_cli.shared import OPTION_GROUPS, RARE
 
 
-@pytest.mark.parametrize("name", [None, *COMMANDS])
-def test_help(alignkit, name):
-    outcome = alignkit(*([name] if name else []), "--help")
-    assert outcome.code == 0
-    assert outcome.out.startswith(b"Usage: alignkit")
-    if name is None:
-        assert all(command.encode() in outcome.out for command in COMMANDS)
-
-
 def test_the_help_of_align_fits_on_a_screen(alignkit):
     brief, whole = (alignkit("align", f"--help{more}").lines for more in ("", "-all"))
     assert len(brief) <= 50
@@ -204,21 +195,6 @@ def test_no_arguments_show_the_help(alignkit):
     assert (outcome.code, outcome.out) == (2, b"")
     assert outcome.err.splitlines()[0].startswith("Usage: alignkit")
     assert "\n  ibm1 " in outcome.err
-
-
-@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
-def test_the_exit_code_is_that_of_a_signal_in_text_that_is_run(tmp_path):
-    """As that of dataclasses is while modules load."""
-    (tmp_path / "click.py").write_text("import os, signal\nexec('os.kill(os.getpid(), signal.SIGTERM)')\n")
-    paths = os.pathsep.join([str(tmp_path), *(path for path in sys.path if path)])
-    result = subprocess.run(
-        [sys.executable, "-m", "alignkit", "ibm1", "--sample"],
-        env={**os.environ, "PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL),
-    )
-    assert (result.returncode, result.stderr) == (143, "alignkit: error: ended by SIGTERM\n")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")

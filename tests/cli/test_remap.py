@@ -29,21 +29,6 @@ def test_there_and_back(alignkit, write, texts, tmp_path):
     assert (tmp_path / "o").read_text() == "0-0 3-3\n\n1-1\n"
 
 
-def test_a_mark_of_its_own_shifts_no_link(alignkit, write):
-    """SentencePiece puts its mark before some words as a piece of its own, also at the start of the line."""
-    words = write("w.x", "日本 が 好き\n„ Ja “\n"), write("w.y", 'I like Japan\n" yes "\n')
-    pieces = write("p.x", "▁ 日 本 ▁が ▁ 好き\n▁ „ ▁J a ▁ “\n"), write("p.y", '▁I ▁like ▁Ja pan\n▁ " ▁yes ▁ "\n')
-    links = write("links", "0-2 2-1\n0-0 1-1 2-2\n")
-    there = alignkit("remap", *words, links, "--to", *pieces)
-    assert there.lines == [
-        "0-2 0-3 1-2 1-3 2-2 2-3 4-1 5-1",
-        "0-0 0-1 1-0 1-1 2-2 3-2 4-3 4-4 5-3 5-4",
-    ]
-    assert alignkit("remap", *pieces, "-", "--to", *words, stdin=there.out).lines == ["0-2 2-1", "0-0 1-1 2-2"]
-    only = write("only", "1-2 5-1\n1-1 3-2 5-4\n")  # without those of the marks
-    assert alignkit("remap", *pieces, only, "--to", *words).lines == ["0-2 2-1", "0-0 1-1 2-2"]
-
-
 def test_other_text(alignkit, write, texts, failure):
     write("new.x", "▁Ha us , ▁ja !\n\n▁das ▁Hans\n")
     links = write("links", "0-0\n\n1-1\n")

@@ -29,22 +29,6 @@ def test_fit_on_gives_a_line_for_each_pair(alignkit):
     assert f"a sample of 300 of {count} pairs" in outcome.err
 
 
-@pytest.mark.parametrize("options", [["--adapt", "--format", "probabilities"], ["--format", "giza"]])
-def test_shards_joined_are_the_whole_to_the_byte(alignkit, model, tmp_path, set_blocks, options):
-    set_blocks(BLOCK=30, ADAPTED_ELEMENTS=4000)
-    call = ["align", *TEST, "--model", model / "m.npz", *options]
-    whole = alignkit(*call, "--sentence-scores", tmp_path / "scores")
-    assert whole.code == 0
-    found, scores = b"", b""
-    for i in (1, 2, 3):
-        part = alignkit(*call, "--shard", f"{i}/3", "--sentence-scores", tmp_path / "part")
-        assert part.code == 0
-        found += part.out
-        scores += (tmp_path / "part").read_bytes()
-    assert found == whole.out
-    assert scores == (tmp_path / "scores").read_bytes()
-
-
 def test_a_stream_is_adapted_to_pair_by_pair(alignkit, model):
     lines = [f"{a}\t{b}\n" for a, b in zip(*(path.read_text().splitlines() for path in TEST), strict=True)][:4]
     call = ["align", "--model", model / "m.npz", "--adapt", "-"]

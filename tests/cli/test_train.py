@@ -98,18 +98,3 @@ def test_blank_texts_are_refused_before_anything_is_written(
     assert run(["train", *texts, "-o", str(tmp_path / "run"), *QUICK]) == 2
     assert "no pair with words on both sides" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
-
-
-def test_train_takes_a_mechanism(files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    call = ["train", *files[:2], "-o", str(tmp_path / "run"), *QUICK, "-q", "--set", "network.heads=2"]
-    call += ["--set", "network.hidden=8", "--set", "training.label_smoothing=0.1"]
-    assert run([*call, "--attention", "additive+sparsemax"]) == 0
-    settings = load_aligner(tmp_path / "run").settings
-    assert (settings.network.attention, settings.network.heads) == ("additive+sparsemax", 2)
-    assert settings.training.label_smoothing == 0.1
-    for attention, message in (
-        ("additive+sparsest", "with a normalizer (softmax, sparsemax"),
-        ("psychic", "attention must be uniform, or a score function"),
-    ):
-        assert run([*call, "--attention", attention]) == 2
-        assert message in capsys.readouterr().err

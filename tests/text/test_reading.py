@@ -4,7 +4,6 @@ import bz2
 import gzip
 import io
 import lzma
-import os
 import sys
 
 import naive
@@ -222,14 +221,6 @@ def test_missing_file_and_directory(tmp_path):
         whole(tmp_path / "weg")
     with pytest.raises(InputError, match="cannot be read: Is a directory"):
         whole(tmp_path)
-
-
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read anything")
-def test_no_permission(tmp_path):
-    path = write(tmp_path / "zu", "a\n")
-    path.chmod(0)
-    with pytest.raises(InputError, match="zu: cannot be read: Permission denied"):
-        whole(path)
 
 
 def test_invalid_utf8_names_file_and_line(tmp_path):

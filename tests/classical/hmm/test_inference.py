@@ -3,13 +3,11 @@
 import naive_hmm as naive
 import numpy as np
 import pytest
-from planted import bitext_of, hmm_of_one_pair, permuted_copy, random_pairs
+from planted import bitext_of, hmm_of_one_pair, random_pairs
 
-from alignkit.aligner import load_aligner
 from alignkit.classical.hmm.hmm import fit_hmm
 from alignkit.classical.hmm.inference import ROUNDS
 from alignkit.classical.hmm.model import WIDTH
-from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
 from alignkit.kernels.hmm_rows import DENSE
 
 SHAPES = [(1, 1), (1, 4), (4, 1), (3, 3), (4, 3), (3, 4), (5, 2)]
@@ -97,20 +95,6 @@ def test_fertility_is_interpolated_between_whole_numbers_of_other_links():
     # A likelihood has no fertility.
     likelihood = np.log(0.8 / L * emission.sum(axis=1) + 0.2 * null).sum()
     assert hmm.log_probabilities(bitext)[0] == pytest.approx(likelihood, rel=1e-5)
-
-
-@pytest.mark.parametrize("settings", [HMMSettings(), JOINT_SETTINGS])
-def test_a_planted_lexicon_is_found(settings, tmp_path):
-    text, planted = permuted_copy(7)
-    bitext = bitext_of(text)
-    model = fit_hmm(bitext, settings)
-    links = model.links(bitext)
-    found = {(m, s, t) for m in range(len(links)) for s, t in links[m].tolist()}
-    truth = {(m, s, t) for m, pairs in enumerate(planted) for s, t in pairs}
-    assert len(found & truth) > 0.9 * max(len(found), len(truth))
-    model.save(tmp_path / "m.npz")
-    again = load_aligner(tmp_path / "m.npz")
-    assert again.links(bitext).pairs.tobytes() == links.pairs.tobytes()
 
 
 def test_threads_change_no_link():

@@ -13,7 +13,6 @@ from alignkit.classical.hmm.settings import FAST_SETTINGS, JOINT_SETTINGS
 from alignkit.classical.hmm.views import View, ViewedText
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
-from alignkit.links.from_scores import links_above
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import evaluate
 from alignkit.scores import Scores
@@ -49,14 +48,6 @@ def test_threads_change_no_bit_of_the_training_links():
     for threads in (2, 3, 8):
         other = fit_joint(bitext, threads=threads)
         assert other.fitted_probabilities.values.tobytes() == one.fitted_probabilities.values.tobytes()
-
-
-def test_a_higher_threshold_gives_a_subset():
-    fitted = fit_joint(bitext_of(random_pairs(10, pairs=100)))
-    few, many = (links_above(fitted.fitted_probabilities, threshold) for threshold in (0.7, 0.2))
-    assert 0 < len(few.pairs) < len(many.pairs)
-    for m in range(len(few)):
-        assert set(map(tuple, few[m].tolist())) <= set(map(tuple, many[m].tolist()))
 
 
 def test_empty_and_long_sentences():
