@@ -154,12 +154,6 @@ def test_exp_digamma_equals_scipy():
         assert exp_digamma(x) == pytest.approx(np.exp(digamma(x)), rel=1e-10)
 
 
-def test_a_prior_leaves_fewer_translations():
-    bitext = bitext_of(random_pairs(2, pairs=200))
-    plain, sparse = fit_ibm1(bitext, iterations=8), fit_ibm1(bitext, iterations=8, dirichlet=0.01)
-    assert (sparse.table.values > 0.01).sum() < 0.8 * (plain.table.values > 0.01).sum()
-
-
 def test_the_tolerance_stops_early_and_not_before():
     bitext, seen = bitext_of(random_pairs(2)), []
     gains = np.diff(fit_ibm1(bitext, iterations=40).log_likelihood)

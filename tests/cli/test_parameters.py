@@ -191,10 +191,7 @@ def runs(write, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (
-            "report texts -o p.html",
-            "texts: is a run of `alignkit classify`; give a run directory of `alignkit train`",
-        ),
+        ("report texts -o p.html", "`alignkit classify`; give a run directory of `alignkit train`"),
         ("lab texts", "texts: is a run of `alignkit classify`"),
         ("lab network --other texts", "texts: is a run of `alignkit classify`"),
         ("compare --neural texts", "texts: is a run of `alignkit classify`"),
@@ -203,11 +200,11 @@ def runs(write, tmp_path, monkeypatch):
         ("explain m.npz", "m.npz: is not a run directory; give a run directory of `alignkit classify`"),
         (
             "explain texts/best.pt",
-            "texts/best.pt: is not a run directory; give a run directory of `alignkit classify`",
+            "texts/best.pt: is not a run directory; give a run directory of `alignkit cl",
         ),
         (
             "lab network/best.pt",
-            "network/best.pt: is not a run directory; give a run directory of `alignkit train`",
+            "network/best.pt: is not a run directory; give a run directory of `alignkit t",
         ),
         ("lab network --uniform network/best.pt", "network/best.pt: is not a run directory"),
         ("report m.npz -o p.html", "m.npz: is neither a run nor a checkpoint (.pt); give a run directory of"),

@@ -7,6 +7,9 @@ import sys
 
 import pytest
 
+from alignkit.lab.comparison import CompareSettings
+from alignkit_cli.compare import sample_pictures, train_on_sample
+from alignkit_cli.shared import sample_files
 from alignkit_cli.show import chosen_pairs, picture
 
 
@@ -70,10 +73,20 @@ def test_errors(alignkit, failure, text, write):
     failure(alignkit("show"), "Missing argument SRC (try --sample")
 
 
+def test_compare_trains_a_small_network_on_the_sample(monkeypatch):
+    calls = []
+    monkeypatch.setattr("alignkit.pipeline.training.train", lambda *given, **how: calls.append((given, how)))
+    for threads in (None, 3):
+        train_on_sample("folder", CompareSettings(seed=4, threads=threads, device="cpu"), quiet=True)
+        given, how = calls.pop()
+        assert given == (*sample_files("train"), "folder")
+        assert how.pop("progress")
+        valid = sample_files("test")
+        assert how == {"preset": "small", "seed": 4, "device": "cpu", "valid": valid, "threads": threads or 1}
+
+
 def test_compare_draws_counting_and_attention_side_by_side():
     from alignkit.pipeline.align import align
-    from alignkit_cli.compare import sample_pictures
-    from alignkit_cli.shared import sample_files
 
     fitted = align(*sample_files(), method="ibm1", threads=1).aligner  # in place of a network
     lines = sample_pictures(fitted)

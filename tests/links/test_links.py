@@ -124,10 +124,11 @@ def test_what_is_not_a_link_is_named_with_its_line(item):
     assert str(caught.value) == f"gold.txt, line 3: {item!r} is not a link; links look like 0-1, 0p1 or 0?1"
 
 
+@pytest.mark.parametrize("space", ["", " \t"])
 @pytest.mark.parametrize(("output_format", "name"), [("json", "JSON"), ("giza", "GIZA\\+\\+'s format")])
-def test_other_formats_of_links_are_named(output_format, name):
+def test_other_formats_of_links_are_named(output_format, name, space):
     alignment = Alignment(Links.from_strings(["0-0"]), [["a"]], [["b"]], np.ones(1))
-    lines = render(alignment, output_format).decode().splitlines()
+    lines = [space + line for line in render(alignment, output_format).decode().splitlines()]
     with pytest.raises(
         InputError,
         match=f"x, line 1: .*links look like .*, but this looks like {name}; `alignkit align --format pharaoh`",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from alignkit.errors import InputError
+from alignkit.errors import AlignkitError, InputError
 from alignkit.links import gold
 from alignkit.links.gold import read_links, read_plain_links
 from alignkit.links.links import Links, parse_links
@@ -62,6 +62,12 @@ def test_files_of_any_kind(tmp_path):
     for text in (links.to_pharaoh(), b"3-1\t0-12\r\n\r\n1-1 1-1", b"3-1:0.25 0p12\n\n1?1\n"):
         place.write_bytes(text)
         assert read_links(place).to_strings() == links.to_strings()
+    place.write_text("0-0\n")
+    assert read_links(place, base=0).to_strings() == ["0-0"]
+    with pytest.raises(InputError, match="line 1: index 0 in links that count from 1; give --hyp-base 0,"):
+        read_links(place, base=1)
+    with pytest.raises(AlignkitError, match="unknown base '2'; choose from auto, 0, 1"):
+        read_links(place, base=2)
     place.write_text("0-0\n0-0-0\n")
     with pytest.raises(InputError, match="links, line 2: '0-0-0' is not a link"):
         read_links(place)

@@ -43,16 +43,6 @@ def random_case(seed, sentences=40):
     return sure, [s | p for s, p in zip(sure, extra, strict=True)], found
 
 
-def test_counts_of_each_sentence_add_up():
-    sure, possible, found = random_case(1)
-    counts = count_links(gold_of(sure, possible), Links.from_lists(found))
-    each = counts.each()
-    for m, result in enumerate(each):
-        one = evaluate(gold_of(sure[m : m + 1], possible[m : m + 1]), Links.from_lists(found[m : m + 1]))
-        assert str(result) == str(one)  # as text, because NaN is not NaN
-    assert counts.total() == evaluate(gold_of(sure, possible), Links.from_lists(found))
-
-
 def test_intervals_need_two_sentences_and_something_to_divide_by():
     one = count_links(gold_of([[(0, 0)]], [[(0, 0)]]), Links.from_lists([[(0, 0)]]))
     assert all(math.isnan(end) for ends in one.intervals().values() for end in ends)

@@ -11,7 +11,7 @@ from planted import random_matrices
 
 from alignkit.errors import AlignkitError
 from alignkit.kernels.metrics import kth_largest
-from alignkit.metrics.agreement import agreement, agreement_rows, contextualised, count_agreement
+from alignkit.metrics.agreement import agreement, contextualised, count_agreement
 from alignkit.metrics.protocol import top_share
 from alignkit.scores import Scores
 
@@ -118,16 +118,6 @@ def test_threads_do_not_change_a_bit():
     for name in ("rows", "hits", "ties", "expected"):
         assert len({getattr(count, name).tobytes() for count in counts}) == 1
     assert counts[0].rows.tolist() == [rows * (columns > 0) for rows, columns in shapes]
-
-
-@pytest.mark.parametrize("percent", [5, 20, "33.3", 100])
-def test_rows_add_up_to_the_counts(percent):
-    shapes, draw = random_matrices(9, pairs=40, levels=4)
-    u, v = scores_of(draw(), shapes), scores_of(draw(), shapes)
-    rows, counts = agreement_rows(u, v, percent), count_agreement(u, v, percent)
-    for values, sums in ((None, counts.rows), (rows.hits, counts.hits), (rows.expected, counts.expected)):
-        assert np.array_equal(np.bincount(rows.sentence, values, len(u)), sums)
-    assert rows.best.tolist() == [int(row.argmax()) for matrix in u if matrix.size for row in matrix]
 
 
 # The interval.

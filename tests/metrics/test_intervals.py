@@ -89,6 +89,7 @@ def test_the_interval_of_many_values_is_the_bootstrap():
 
 def test_one_value_has_no_interval():
     assert all(map(math.isnan, (*mean_interval([5.0]), *bootstrap_mean([5.0]), *bootstrap_mean([]))))
+    assert bootstrap_mean([1.0, 3.0]) == (1, 3)
 
 
 @pytest.mark.parametrize("seed", [0, 7, 2**63 - 1])

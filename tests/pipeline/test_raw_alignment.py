@@ -8,6 +8,7 @@ from alignkit.errors import AlignkitError
 from alignkit.pipeline.align import align, align_stream
 from alignkit.pipeline.aligned_text import write_alignments
 from alignkit.pipeline.models import load
+from alignkit.text.bitext import Bitext, Corpus
 from alignkit_cli.main import run
 
 pytest.importorskip("icu4py")
@@ -57,6 +58,13 @@ def test_links_by_words_and_by_characters(aligned, tmp_path):
         "src_offsets": [],
         "tgt_offsets": [[0, 1]],
     }
+
+
+def test_characters_are_those_of_both_sides(aligned, tmp_path):
+    raw = aligned.bitext
+    mixed = Bitext(raw.source, Corpus.from_sentences([raw.target.words(m) for m in range(len(raw))]))
+    record = json.loads(written(align(mixed, method="ibm1"), tmp_path / "x", "json")[0])
+    assert list(record) == ["src", "tgt", "links", "scores"]
 
 
 def test_without_raw_text_there_are_no_characters(tmp_path):

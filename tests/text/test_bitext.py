@@ -101,6 +101,8 @@ def test_save_and_load(tmp_path, shared):
     bitext.save(tmp_path / "a.npz")
     bitext.save(tmp_path / "b.npz")
     assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+    with np.load(tmp_path / "a.npz") as arrays:
+        assert ("target_types" in arrays) == (not shared)
     loaded = Bitext.load(tmp_path / "a.npz")
     assert loaded.fingerprint() == bitext.fingerprint()
     assert (loaded.source.vocabulary is loaded.target.vocabulary) == shared

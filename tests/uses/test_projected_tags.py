@@ -55,6 +55,7 @@ def tagged(source, target, links, **options):
         ("a<b>b</b>", "?x", "0-0", "?<b>x</b>"),
         ("<b>a</b>b", "x?", "0-0", "<b>x</b>?"),
         ("<b>a</b>b", "x&amp;", "0-0", "<b>x&amp;</b>"),
+        ("<b>a c</b>b", "&lt; x&amp;", "0-0 1-1", "<b>&lt; x&amp;</b>"),
         ("<i><b>a</b> c</i>.", "y x.", "0-1 1-0", "<i>y <b>x</b></i>."),
         ("a<br>", "\r", "", "<br>\r"),
         ("<B>a</b>", "x", "0-0", "<B>x</b>"),

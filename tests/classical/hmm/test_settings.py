@@ -28,5 +28,6 @@ def test_settings_outside_their_range_are_errors(wrong):
 
 def test_priors_make_it_more_than_maximum_likelihood():
     assert HMMSettings(reach=5.0, tolerance=0.1).is_maximum_likelihood
+    assert (HMMSettings().least_own, HMMSettings().fold_case) == (0, False)
     for prior in ({"dirichlet": 0.1}, {"transition_prior": 0.1}, {"fertility": 0.5}, {"leave_one_out": True}):
         assert not HMMSettings(**prior).is_maximum_likelihood
