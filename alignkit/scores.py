@@ -73,7 +73,8 @@ class Scores(Ragged):
             raise TypeError("Scores needs float32 values, int64 offsets and int32 shapes")
         if self.values.ndim != 1 or self.shapes.ndim != 2 or self.shapes.shape[1:] != (2,):
             raise ValueError("Scores needs flat values and shapes (M, 2)")
-        if (self.shapes < 0).any() or not np.array_equal(self.offsets, flat_offsets(self.shapes)):
+        starts = flat_offsets(self.shapes)
+        if (self.shapes < 0).any() or len(starts) != len(self.offsets) or (starts != self.offsets).any():
             raise ValueError("Scores offsets must be the running sum of T*L")
         if self.offsets[-1] != len(self.values):
             raise ValueError(f"Scores needs {self.offsets[-1]} values, has {len(self.values)}")

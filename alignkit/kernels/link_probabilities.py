@@ -183,9 +183,8 @@ LIKELY = np.float32(0.8)
 class Side(NamedTuple):
     """One side of some sentence pairs."""
 
-    tokens: np.ndarray  # int32 (N,)
     offsets: np.ndarray  # int64 (M + 1,)
-    # int8 (V,), of each word: CONTENT, MARK (no word at all), or else its number among the frequent words
+    # int8 (N,), of each token: CONTENT, MARK (no word at all), or else its number among the frequent words
     # (:func:`count_shared`) or the direction, 1 or -1, in which its partners are looked for (:func:`attach`).
     kinds: np.ndarray
 
@@ -223,12 +222,12 @@ def count_shared(low, high, own, other, links, are_rows, counts):
         row, step = (others, 1) if are_rows else (1, size)
         place = links.offsets[m]
         for k in range(size):
-            kind = own.kinds[own.tokens[start + k]]
+            kind = own.kinds[start + k]
             if kind >= CONTENT:
                 continue
             for which in range(2):
                 q = k + 1 - 2 * which
-                if 0 <= q < size and own.kinds[own.tokens[start + q]] == CONTENT:
+                if 0 <= q < size and own.kinds[start + q] == CONTENT:
                     counts[which, kind] += share_a_partner(
                         links.values, place + k * row, place + q * row, step, others, links.threshold
                     )
@@ -242,18 +241,18 @@ def attach_side(m, own, other, are_rows, links, linked, floor):
     row, step = (others, 1) if are_rows else (1, size)
     place, values = links.offsets[m], links.values
     for k in range(size):
-        direction = own.kinds[own.tokens[start + k]]
+        direction = own.kinds[start + k]
         beside = k + direction
         if linked[k] or direction >= CONTENT or not 0 <= beside < size:
             continue
-        if own.kinds[own.tokens[start + beside]] == MARK:
+        if own.kinds[start + beside] == MARK:
             continue
         likeliest = ZERO
         for o in range(others):
             likeliest = max(likeliest, abs(values[place + k * row + o * step]))
         for o in range(others):
             here, partner = place + k * row + o * step, values[place + beside * row + o * step]
-            is_word = other.kinds[other.tokens[first + o]] != MARK
+            is_word = other.kinds[first + o] != MARK
             is_likely = values[here] > ZERO and values[here] >= LIKELY * likeliest
             if partner >= links.threshold and is_word and is_likely:
                 values[here] = -(floor + (ONE - floor) * values[here])

@@ -47,7 +47,7 @@ def offsets_of(lengths: Sequence[int] | np.ndarray) -> np.ndarray:
     import numpy as np
 
     offsets = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, dtype=np.int64, out=offsets[1:])
+    np.add.accumulate(lengths, dtype=np.int64, out=offsets[1:])
     return offsets
 
 
@@ -65,10 +65,12 @@ def places_of(parts: Ragged, chosen: np.ndarray) -> np.ndarray:
 
 
 def values_of(values: np.ndarray, ids: np.ndarray, unknown: float = 0) -> np.ndarray:
-    """values[ids], and ``unknown`` where an id is -1; in time that does not depend on the number of values."""
+    """values[ids], and ``unknown`` for an id that is negative or too large; in time that does not depend on the
+    number of values."""
     import numpy as np
 
-    out, is_known = np.full((len(ids), *values.shape[1:]), unknown, values.dtype), ids >= 0
+    out = np.full((len(ids), *values.shape[1:]), unknown, values.dtype)
+    is_known = (ids >= 0) & (ids < len(values))
     out[is_known] = values[ids[is_known]]
     return out
 

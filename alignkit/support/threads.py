@@ -34,7 +34,8 @@ def thread_count(threads: int | None = None) -> int:
     if threads is None:
         wish = re.match(r"\s*0*([1-9]\d{0,3})\s*(,|\Z)", os.environ.get("OMP_NUM_THREADS", ""))
         return min(core_count(), int(wish[1])) if wish else core_count()
-    check_type(threads, Integral, "the number of threads must be a whole number")
+    if not isinstance(threads, int):
+        check_type(threads, Integral, "the number of threads must be a whole number")
     if not 1 <= threads <= GREATEST_THREAD_COUNT:
         raise AlignkitError(f"the number of threads must lie in [1, {GREATEST_THREAD_COUNT}], not {threads}")
     return threads

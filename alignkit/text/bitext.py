@@ -88,7 +88,8 @@ class Corpus(Ragged):
 
     def words(self, m: int) -> list[str]:
         """The tokens of sentence m as strings."""
-        return [self.vocabulary[i] for i in self[m]]
+        tokens = self.vocabulary.tokens
+        return [tokens[i] for i in self[m].tolist()]
 
     def spans_of(self, m: int) -> list[tuple[int, int]]:
         """The characters [start, end) of each token of sentence m in its line of raw text; none if not known."""

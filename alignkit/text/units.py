@@ -5,20 +5,21 @@ Collocations are words that stand together so often that they are one unit, as "
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable
-from itertools import pairwise
-from typing import NamedTuple
+from collections.abc import Callable, Container, Iterable, Sequence
+from itertools import chain, pairwise
 
 import numpy as np
 
 from alignkit.support.arrays import in_runs, offsets_of
 from alignkit.text.bitext import Bitext, Corpus
-from alignkit.text.vocabulary import Vocabulary
+from alignkit.text.vocabulary import UNKNOWN, ExtendedVocabulary, Vocabulary
 
 #: Neighbours are joined in so many rounds, so that a unit has at most 2 ** ROUNDS words: where they stand together
 #: at least so often, and where Dice's coefficient of the two is at least so large.
 ROUNDS, LEAST_COUNT, LEAST_DICE = 3, 2, 0.2
+MOST_WORDS = 1 << 14  # whose units are remembered
 
 
 def units_of(corpus: Corpus, split: Callable[[str], Iterable[str]]) -> tuple[Corpus, np.ndarray]:
@@ -38,11 +39,54 @@ def units_of(corpus: Corpus, split: Callable[[str], Iterable[str]]) -> tuple[Cor
         before = len(units)
         units.extend(ids.setdefault(unit, len(ids)) for unit in split(word))
         sizes[i] = len(units) - before
-    places, offsets = corpus.tokens, corpus.offsets
-    if len(units) > len(sizes):
-        counts = sizes[corpus.tokens]
-        places, offsets = in_runs(offsets_of(sizes)[corpus.tokens], counts), offsets_of(counts)[corpus.offsets]
-    return Corpus(np.array(units, np.int32)[places], offsets, Vocabulary.from_tokens(ids)), sizes
+    tokens, offsets = in_units(corpus, np.array(units, np.int32), sizes)
+    return Corpus(tokens, offsets, Vocabulary.from_tokens(ids)), sizes
+
+
+def in_units(corpus: Corpus, units: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The tokens and the offsets of a text whose words are replaced by units: those of one word of its vocabulary
+    after another, of each ``sizes`` int64 (V,), at least one."""
+    if len(units) == len(sizes):
+        return units[corpus.tokens], corpus.offsets
+    counts = sizes[corpus.tokens]
+    places = in_runs(offsets_of(sizes)[corpus.tokens], counts)
+    return units[places], offsets_of(counts)[corpus.offsets]
+
+
+class UnitIds(dict[str, tuple[int, ...]]):
+    """Word -> the numbers of its units in a vocabulary, ``UNKNOWN`` for those that it does not have; words that
+    were asked for are remembered.
+
+    Args:
+        vocabulary: of units.
+        split: gives the units of a word, at least one.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, split: Callable[[str], Iterable[str]]) -> None:
+        super().__init__()
+        self.vocabulary, self.split = vocabulary, split
+
+    def __missing__(self, word: str) -> tuple[int, ...]:
+        if len(self) >= MOST_WORDS:
+            self.clear()
+        found = self[word] = tuple(map(self.vocabulary.id, self.split(word)))
+        return found
+
+    def units(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray, ExtendedVocabulary]:
+        """The units of words.
+
+        Returns:
+            (int32, the units of one word after another; int64, how many each word has; the vocabulary and, after
+            it, the units that it does not have, in order).
+        """
+        each = [self[word] for word in words]
+        ids, sizes = np.array([*chain.from_iterable(each)], np.int32), np.array([*map(len, each)], np.int64)
+        places, new = (ids == UNKNOWN).nonzero()[0], list[str]()
+        if len(places):
+            ids[places] = len(self.vocabulary) + np.arange(len(places), dtype=np.int32)
+            split = ((self.split(word), own) for word, own in zip(words, each, strict=True) if UNKNOWN in own)
+            new = [unit for units, own in split for unit, i in zip(units, own, strict=True) if i == UNKNOWN]
+        return ids, sizes, ExtendedVocabulary(self.vocabulary, new)
 
 
 def lowercase(vocabulary: Vocabulary) -> tuple[Vocabulary, np.ndarray]:
@@ -90,95 +134,68 @@ def find_collocations(corpus: Corpus, can_join: Callable[[str], bool]) -> Vocabu
     once = {corpus.tokens[low:high].tobytes(): m for m, (low, high) in places}
     corpus = corpus.take(np.array([*once.values()], np.int64))
     for _ in range(ROUNDS):
-        neighbours, words = Neighbours.of(corpus), corpus.vocabulary
-        allowed = np.fromiter(map(can_join, words.tokens), bool, len(words))
+        pairs, counts = neighbours(corpus)
+        words = corpus.vocabulary.tokens
+        allowed = np.fromiter(map(can_join, words), bool, len(words))
         occurrences = np.bincount(corpus.tokens, minlength=len(words))
-        dice = 2 * neighbours.counts / occurrences[neighbours.pairs].sum(axis=1)
-        is_chosen = allowed[neighbours.pairs].all(axis=1)
-        is_chosen &= (neighbours.counts >= LEAST_COUNT) & (dice >= LEAST_DICE)
-        corpus, _, names = neighbours.joined(corpus, is_chosen)
-        if not names:
+        dice = 2 * counts / occurrences[pairs].sum(axis=1)
+        is_chosen = allowed[pairs].all(axis=1) & (counts >= LEAST_COUNT) & (dice >= LEAST_DICE)
+        names = {f"{words[a]} {words[b]}" for a, b in pairs[is_chosen].tolist()}
+        corpus, widths = joined(corpus, names, rounds=1)
+        if (widths == 1).all():
             break
-        found.update(names)
+        found.update(name for name in corpus.vocabulary.tokens if name in names)
     return Vocabulary.from_tokens(sorted(found))
 
 
-def beginnings(collocations: Vocabulary) -> frozenset[str]:
-    """What collocations begin with, up to each of their spaces."""
-    return frozenset(name[:end] for name in collocations for end in range(len(name)) if name[end] == " ")
+def neighbours(corpus: Corpus) -> tuple[np.ndarray, np.ndarray]:
+    """int64 (K, 2), the different pairs of neighbouring tokens; int64 (K,), how often each occurs."""
+    has_next = np.ones(len(corpus.tokens), bool)
+    has_next[corpus.offsets[1:][corpus.lengths > 0] - 1] = False
+    places, types = np.flatnonzero(has_next), len(corpus.vocabulary)
+    codes = corpus.tokens[places].astype(np.int64) * types + corpus.tokens[places + 1]
+    kinds, counts = np.unique(codes, return_counts=True)
+    return np.stack(np.divmod(kinds, max(types, 1)), axis=1), counts
 
 
-def joined(
-    corpus: Corpus, collocations: Vocabulary, begin: frozenset[str] | None = None
-) -> tuple[Corpus, np.ndarray]:
-    """A text whose collocations are units.
+def joined(corpus: Corpus, names: Container[str], rounds: int = ROUNDS) -> tuple[Corpus, np.ndarray]:
+    """A text whose collocations are units, numbered as they first appear.
 
     Args:
         corpus: M sentences.
-        collocations: as :func:`find_collocations` returns them.
-        begin: their :func:`beginnings`, if they are known.
+        names: of the collocations, their words divided by spaces.
+        rounds: in each, neighbours become one.
 
     Returns:
         (M sentences of units; int64, the number of words of each unit).
     """
-    begin = beginnings(collocations) if begin is None else begin
-    widths = np.ones(len(corpus.tokens), np.int64)
-    for _ in range(ROUNDS):
-        neighbours, words = Neighbours.of(corpus), corpus.vocabulary.tokens
-        begins = np.fromiter((unit in begin for unit in words), bool, len(words))
-        is_chosen = begins[neighbours.pairs[:, 0]]
-        pairs = neighbours.pairs[is_chosen].tolist()
-        is_chosen[is_chosen] = [f"{words[a]} {words[b]}" in collocations for a, b in pairs]
-        corpus, are_first, names = neighbours.joined(corpus, is_chosen)
-        if not names:
+    ids: dict[str, int] = {}
+    tokens, sizes, offsets = array("i"), array("q"), [0]
+    for m in range(len(corpus)):
+        units, widths = joined_words(corpus.words(m), names, rounds)
+        tokens.extend([ids.setdefault(unit, len(ids)) for unit in units])
+        sizes.extend(widths)
+        offsets.append(len(tokens))
+    units_of_text = Corpus(np.array(tokens), np.array(offsets), Vocabulary.from_tokens(ids))
+    return units_of_text, np.array(sizes)
+
+
+def joined_words(words: Sequence[str], names: Container[str], rounds: int = ROUNDS) -> tuple[list[str], list[int]]:
+    """The units of a sentence whose collocations are joined (:func:`joined`), and the number of words of each."""
+    units, widths = list(words), [1] * len(words)
+    for _ in range(rounds):
+        are_joined = [name in names for name in map(" ".join, pairwise(units))]
+        if True not in are_joined:
             break
-        widths = np.add.reduceat(widths, np.flatnonzero(are_first))
-    return corpus, widths
-
-
-class Neighbours(NamedTuple):
-    """Neighbouring units of a text, of K kinds.
-
-    Attributes:
-        places: int64, of the first unit of each two neighbours.
-        kind: int64, the kind of each two.
-        pairs: int64 (K, 2), the units of each kind.
-        counts: int64 (K,), how often each kind occurs.
-    """
-
-    places: np.ndarray
-    kind: np.ndarray
-    pairs: np.ndarray
-    counts: np.ndarray
-
-    @classmethod
-    def of(cls, corpus: Corpus) -> Neighbours:
-        """Those of a corpus."""
-        tokens, types = corpus.tokens, len(corpus.vocabulary)
-        has_next = np.ones(len(tokens), bool)
-        has_next[corpus.offsets[1:][corpus.lengths > 0] - 1] = False
-        places = np.flatnonzero(has_next)
-        codes = tokens[places].astype(np.int64) * types + tokens[places + 1]
-        kinds, kind, counts = np.unique(codes, return_inverse=True, return_counts=True)
-        return cls(places, kind, np.stack(np.divmod(kinds, max(types, 1)), axis=1), counts)
-
-    def joined(self, corpus: Corpus, is_chosen: np.ndarray) -> tuple[Corpus, np.ndarray, list[str]]:
-        """The corpus with the neighbours of chosen kinds, bool (K,), joined.
-
-        Returns:
-            (the corpus; bool (N,), the old units that one of it begins with; the names of what was joined).
-        """
-        places, kind = self.places[is_chosen[self.kind]], self.kind[is_chosen[self.kind]]
-        # Of several in a row the first two are joined, then the third and the fourth.
-        runs = np.diff(np.flatnonzero(np.diff(places, prepend=-2, append=-2) != 1))
-        is_joined = in_runs(np.zeros_like(runs), runs) % 2 == 0
-        joined_kinds, kind = np.unique(kind[is_joined], return_inverse=True)
-        words = corpus.vocabulary.tokens
-        names = [f"{words[a]} {words[b]}" for a, b in self.pairs[joined_kinds].tolist()]
-        ids = corpus.vocabulary.ids.copy()
-        own = np.array([ids.setdefault(name, len(ids)) for name in names], np.int32)
-        are_first, tokens = np.ones(len(corpus.tokens), bool), corpus.tokens.copy()
-        are_first[places[is_joined] + 1] = False
-        tokens[places[is_joined]] = own[kind]
-        offsets = offsets_of(are_first)[corpus.offsets]
-        return Corpus(tokens[are_first], offsets, Vocabulary.from_tokens(ids)), are_first, names
+        earlier, earlier_widths = units, widths
+        units, widths, is_second = [], [], False
+        for n, is_first in enumerate([*are_joined, False]):
+            # Of several in a row the first two are joined, then the third and the fourth.
+            if is_second:
+                is_second = False
+                continue
+            end = n + 1 + is_first
+            units.append(" ".join(earlier[n:end]))
+            widths.append(sum(earlier_widths[n:end]))
+            is_second = is_first
+    return units, widths

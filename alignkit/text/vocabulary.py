@@ -119,6 +119,35 @@ class Vocabulary:
         return f"Vocabulary({counted(len(self), 'token')})"
 
 
+class ExtendedVocabulary(Vocabulary):
+    """The tokens of a vocabulary and, after them, others, which may occur several times.
+
+    It is made in no time, however many tokens are known.
+
+    Attributes:
+        known: the vocabulary.
+        new: the others.
+    """
+
+    known: Vocabulary
+    new: list[str]
+
+    def __init__(self, known: Vocabulary, new: list[str]) -> None:
+        vars(self).update(known=known, new=new)
+
+    def __len__(self) -> int:
+        return len(self.known) + len(self.new)
+
+    @cached_property
+    def text(self) -> np.ndarray:
+        return np.append(self.known.text, np.frombuffer("".join(self.new).encode(), np.uint8))
+
+    @cached_property
+    def offsets(self) -> np.ndarray:
+        lengths = [len(token.encode()) for token in self.new]
+        return np.append(self.known.offsets, self.known.offsets[-1] + np.cumsum(lengths, dtype=np.int64))
+
+
 def vocabulary_arrays(side: str, words: Vocabulary) -> dict[str, np.ndarray]:
     """The arrays of a saved file with the words of a side."""
     return {f"{side}_types": words.text, f"{side}_type_offsets": words.offsets}

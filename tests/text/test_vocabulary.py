@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from alignkit.text.vocabulary import UNKNOWN, Vocabulary, is_punctuation, punctuation_types
+from alignkit.text.vocabulary import UNKNOWN, ExtendedVocabulary, Vocabulary, is_punctuation, punctuation_types
 
 MARKS, WORDS = [",", "...", "»", "€", "«»"], ["a.", "5", "", "x"]
 CASES = [*((token, True) for token in MARKS), *((token, False) for token in WORDS)]
@@ -23,6 +23,15 @@ def test_empty():
     vocabulary = Vocabulary.from_tokens([])
     assert len(vocabulary) == 0
     assert list(vocabulary) == []
+
+
+def test_new_tokens_follow_known_ones():
+    known = Vocabulary.from_tokens(["a", "ä"])
+    extended = ExtendedVocabulary(known, ["漢", "b", "b"])
+    assert (len(extended), extended.known) == (5, known)
+    assert extended.tokens == ("a", "ä", "漢", "b", "b")
+    assert (extended[3], extended.decoded(2), extended.id("ä"), extended.id("c")) == ("b", "漢", 1, -1)
+    assert ExtendedVocabulary(known, []).tokens == known.tokens
 
 
 def test_the_same_token_twice_is_refused():

@@ -35,6 +35,8 @@ def text_arrays(bitext: Bitext, copies: np.ndarray | None = None) -> TextArrays:
 
 def pair_blocks(bitext: Bitext) -> list[tuple[int, int]]:
     """The blocks of pairs low <= m < high that an E-step takes, of about equal work; at least one."""
+    if len(bitext) == 1:
+        return [(0, 1)]
     source, target = bitext.source.lengths, bitext.target.lengths
     return blocks(source * target * (source + target), BLOCKS) or [(0, 0)]
 

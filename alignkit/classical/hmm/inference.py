@@ -26,6 +26,7 @@ from alignkit.scores import Scores, flat_offsets
 from alignkit.support.arrays import offsets_of
 from alignkit.support.threads import run_blocks, thread_count
 from alignkit.text.bitext import Bitext
+from alignkit.text.vocabulary import ExtendedVocabulary
 
 # Fertility needs the links of the other words: they are found without it first, and then this many times with it.
 ROUNDS = 2
@@ -172,7 +173,8 @@ class Inference:
             without_own: judge pairs of the model's own text by the counts of the others.
         """
         text, model, letters = self._text(bitext)
-        shapes, offsets = bitext.shapes, flat_offsets(bitext.shapes)
+        shapes = bitext.shapes
+        offsets = flat_offsets(shapes)
         links, likelihood = np.empty(offsets[-1], np.float32), np.zeros(len(bitext))
         pools = BOTH if pool.forward > 0 and pool.reverse > 0 else pool, pool
         new, rounds = self._new_pairs(without_own), self._e_steps(pool)
@@ -214,12 +216,18 @@ class Inference:
 
     def _text(self, bitext: Bitext) -> tuple[TextArrays, tuple[object, ...], int]:
         """A text in the model's numbers of words; what the model knows of them; and the number of letters."""
-        sides, alphabet, tokens, words = (bitext.source, bitext.target), self.alphabet.copy(), [], []
-        for side, (corpus, ids) in enumerate(zip(sides, self.model.ids(bitext), strict=True)):
-            new = np.flatnonzero(ids < 0)
-            ids[new] = self.model.table.shape[side] + np.arange(len(new), dtype=np.int32)
-            tokens.append(ids[corpus.tokens])
-            unknown = [corpus.vocabulary[i] for i in new.tolist()]
+        alphabet, tokens, words = self.alphabet.copy(), [], []
+        sides = (bitext.source, self.model.source), (bitext.target, self.model.target)
+        for side, (corpus, known) in enumerate(sides):
+            vocabulary, own = corpus.vocabulary, corpus.tokens
+            if isinstance(vocabulary, ExtendedVocabulary) and vocabulary.known is known:
+                unknown = vocabulary.new
+            else:
+                ids = known.translate(vocabulary)
+                new = np.flatnonzero(ids < 0)
+                ids[new] = len(known) + np.arange(len(new), dtype=np.int32)
+                own, unknown = ids[own], [vocabulary[i] for i in new.tolist()]
+            tokens.append(own)
             words.append(self._with_new(side, unknown, alphabet) if unknown else self.words[side])
         text = text_arrays(bitext)._replace(x=tokens[0], y=tokens[1])
         return text, (self.table, *words, self.classes, self.spellings), len(alphabet)

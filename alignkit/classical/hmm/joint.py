@@ -66,6 +66,7 @@ from alignkit.classical.hmm.views import (
     SPELLED,
     VIEWS,
     Linked,
+    UnitReader,
     View,
     ViewedText,
     interleaved_links,
@@ -91,7 +92,6 @@ from alignkit.support.files import Fields, Record, loaded, save_arrays
 from alignkit.support.settings import with_options
 from alignkit.support.threads import thread_count
 from alignkit.text.bitext import Bitext
-from alignkit.text.units import lowercased
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike, Progress
 
@@ -321,11 +321,12 @@ class JointHMM(Aligner):
 
     def _whole_probabilities(self, bitext: Bitext) -> Scores:
         """The probability of every link, (T, L) for each pair, each of which is taken as a whole."""
-        bitext, total = bitext.with_own_words(), None  # only their units are needed
-        if self.folds_case:
-            bitext = lowercased(bitext)  # once for all views
-        for view, model in zip(self.views, self.models, strict=True):
-            viewed = ViewedText(view, bitext)
+        if max(len(side.vocabulary) - len(side.tokens) for side in (bitext.source, bitext.target)) > 0:
+            bitext = bitext.with_own_words()  # only their units are needed
+        total = words = None
+        for view, model, readers in zip(self.views, self.models, self._readers, strict=True):
+            viewed = ViewedText(view, bitext, readers)
+            words = words or viewed.bitext
             # A pair that is not long may be long in parts of words.
             judge = partial(model.log_odds, threads=self.threads, are_words=view.has_words)
             log_odds = scores_in_windows(viewed.bitext, judge, float(NO_LINK))
@@ -335,14 +336,21 @@ class JointHMM(Aligner):
             else:
                 total.values[:] += log_odds.values
         assert total is not None
+        assert words is not None
         total.values[:] /= np.float32(len(self.views))
-        text = self._words_of(bitext)
-        ids = self.words.ids(text)
-        cohesion = self.phrase_edges.of_words(*ids).cohesion(text) if self.phrase_edges else None
+        cohesion = self.phrase_edges.cohesion(words) if self.phrase_edges else None
         probabilities = into_probabilities(total, self.threads, cohesion)
         if self.attachment is not None:
-            self.attachment.of_words(*ids).apply(text, probabilities, thread_count(self.threads))
+            self.attachment.apply(words, probabilities, thread_count(self.threads))
         return probabilities
+
+    @cached_property
+    def _readers(self) -> tuple[tuple[UnitReader, UnitReader], ...]:
+        """Of the units of each view, in the numbers of its model; they remember words."""
+        return tuple(
+            (UnitReader(view, 0, model.source), UnitReader(view, 1, model.target))
+            for view, model in zip(self.views, self.models, strict=True)
+        )
 
     def links_and_probabilities(self, bitext: Bitext) -> Linked:
         """Links whose probability reaches the threshold, and their probabilities, float64 (K,)."""

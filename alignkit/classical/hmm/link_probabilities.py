@@ -118,14 +118,14 @@ class PhraseEdges:
         return PhraseEdges(values_of(self.source, source, 0.5), values_of(self.target, target, 0.5))
 
     def cohesion(self, bitext: Bitext) -> Cohesion:
-        """How closely the neighbours among the tokens of M pairs of these words belong together.
+        """How closely the neighbours among the tokens of M pairs of these words belong together, and of others.
 
         float32 (sum of L + 1,) and (sum of T + 1,): element n, for the tokens n - 1 and n, is the fourth root of
         2 a times 2 (1 - b), where a is the value of the first and b that of the second.
         """
         both = []
         for values, side in ((self.source, bitext.source), (self.target, bitext.target)):
-            of, cohesion = values[side.tokens], np.ones(len(side.tokens) + 1, np.float32)
+            of, cohesion = values_of(values, side.tokens, 0.5), np.ones(len(side.tokens) + 1, np.float32)
             cohesion[1:-1] = np.sqrt(np.sqrt(4 * of[:-1] * (1 - of[1:])))
             both.append(cohesion)
         return both[0], both[1]
@@ -170,7 +170,10 @@ class Attachment:
             order = np.argsort(-counts, kind="stable").tolist()
             words = (i for i in order if counts[i] and is_word(side.vocabulary[i]))
             frequent.append(np.fromiter(islice(words, FREQUENT), np.int64))
-        columns, rows = (_side(side, ids, np.arange(len(ids))) for side, ids in zip(sides, frequent, strict=True))
+        numbers = [np.full(len(side.vocabulary), CONTENT, np.int8) for side in sides]
+        for kinds, ids in zip(numbers, frequent, strict=True):
+            kinds[ids] = np.arange(len(ids))
+        columns, rows = (_side(side, kinds[side.tokens]) for side, kinds in zip(sides, numbers, strict=True))
         ranges, directions = blocks(np.diff(links.offsets), threads), []
         for side, ids, own, other in zip(sides, frequent, (columns, rows), (rows, columns), strict=True):
             # How often each word shares a partner with the word after it, and before it, and what is expected of
@@ -200,15 +203,17 @@ class Attachment:
         """Changes the probabilities of links of words that are attached; returns their places, int64.
 
         Args:
-            bitext: M pairs of these words; probabilities: (T, L) for each of them, or of no pair at all.
+            bitext: M pairs of these words, and of others; probabilities: (T, L) for each of them, or of no pair at
+                all.
             threads: how many to use; no result depends on it.
         """
         links = LinkValues(probabilities.values, probabilities.offsets, JOINT_THRESHOLD)
+        sides = (bitext.source, self.source), (bitext.target, self.target)
+        directions = [values_of(of_words, side.tokens) for side, of_words in sides]
         columns, rows = (
-            _side(side, np.flatnonzero(directions), directions[directions != 0])
-            for side, directions in ((bitext.source, self.source), (bitext.target, self.target))
+            _side(side, np.where(direction == 0, np.int8(CONTENT), direction))
+            for (side, _), direction in zip(sides, directions, strict=True)
         )
-
         run_blocks(
             lambda low, high: attach(low, high, rows, columns, links, FLOOR),
             blocks(np.diff(links.offsets), threads),
@@ -219,7 +224,6 @@ class Attachment:
         return places
 
 
-def _side(side: Corpus, ids: np.ndarray, kinds: np.ndarray) -> Side:
-    kind_of = np.where(are_words(side.vocabulary), np.int8(CONTENT), np.int8(MARK))
-    kind_of[ids] = kinds
-    return Side(side.tokens, side.offsets, kind_of)
+def _side(side: Corpus, kinds: np.ndarray) -> Side:
+    """A side whose tokens are of these kinds, int8 (N,), unless they are no words."""
+    return Side(side.offsets, np.where(are_words(side.vocabulary)[side.tokens], kinds, np.int8(MARK)))

@@ -27,7 +27,7 @@ from alignkit.kernels.spelling import (
 )
 from alignkit.support.arrays import offsets_of
 from alignkit.support.threads import blocks, run_blocks
-from alignkit.text.vocabulary import Vocabulary
+from alignkit.text.vocabulary import ExtendedVocabulary, Vocabulary
 
 #: Texts in which more pairs of words meet repeat their words; there it costs time and gains nothing.
 MOST_PAIRS = 1 << 19
@@ -62,8 +62,15 @@ def is_word(token: str) -> bool:
 
 
 def are_words(vocabulary: Vocabulary) -> np.ndarray:
-    """bool (V,): the tokens that are words (:func:`is_word`)."""
-    return np.fromiter(map(is_word, vocabulary), bool, len(vocabulary))
+    """bool (V,): the tokens that are words (:func:`is_word`); kept with the vocabulary, not to be changed."""
+    if isinstance(vocabulary, ExtendedVocabulary):
+        known, new = are_words(vocabulary.known), vocabulary.new
+        return np.append(known, [is_word(token) for token in new]) if new else known
+    kept = vars(vocabulary)
+    if "are_words" not in kept:
+        kept["are_words"] = np.fromiter(map(is_word, vocabulary), bool, len(vocabulary))
+    found: np.ndarray = kept["are_words"]
+    return found
 
 
 def spelling_counts(

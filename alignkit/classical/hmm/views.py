@@ -6,7 +6,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -22,7 +22,16 @@ from alignkit.support.files import Fields, Record
 from alignkit.support.threads import blocks, blocks_of_size, run_blocks
 from alignkit.text.bitext import Bitext, Corpus, check_bitext
 from alignkit.text.tokenization import SubwordTokenizer, train_word_pieces
-from alignkit.text.units import beginnings, find_collocations, joined, lowercase_counts, lowercased, units_of
+from alignkit.text.units import (
+    UnitIds,
+    find_collocations,
+    in_units,
+    joined,
+    joined_words,
+    lowercase_counts,
+    lowercased,
+    units_of,
+)
 from alignkit.text.vocabulary import Vocabulary, unpack_vocabulary, vocabulary_arrays
 
 #: The most elements (t, l) of a pair that is aligned as a whole, and the elements of a window of a longer one.
@@ -74,15 +83,10 @@ class View:
         """True if the units are whole words, one or several."""
         return not self.letters and not self.subwords
 
-    @cached_property
-    def beginnings(self) -> tuple[frozenset[str], ...]:
-        """Those of the collocations of both sides."""
-        return tuple(map(beginnings, self.collocations or ()))
-
     def pieces(self, side: int, word: str) -> tuple[str, ...]:
         """The units of a source (0) or target (1) word."""
         if self.tokenizers is None:
-            return (word.lower()[: self.letters or None],)
+            return (word.lower()[: self.letters or None] if self.fold_case else word,)
         return tuple(self.tokenizers[side].pieces(word.lower())[:MOST_UNITS])
 
     def header(self) -> dict[str, int]:
@@ -184,38 +188,69 @@ def trained_views(views: tuple[View, ...], bitext: Bitext) -> tuple[View, ...]:
     return tuple(trained)
 
 
+class UnitReader:
+    """Reads the words of a side of a text as units, in the numbers of a fitted model.
+
+    Args:
+        view: trained; side: 0 for source words, 1 for target words.
+        vocabulary: of the model's units.
+    """
+
+    def __init__(self, view: View, side: int, vocabulary: Vocabulary) -> None:
+        self.ids = UnitIds(vocabulary, partial(view.pieces, side))
+        self.collocations = None if view.collocations is None else view.collocations[side].ids
+
+    def read(self, corpus: Corpus) -> tuple[Corpus, np.ndarray]:
+        """M sentences of units, which may be new to the model; and int64 (N,), how many each token has, or, if
+        units are collocations, how many tokens each unit has."""
+        if self.collocations is None:
+            ids, sizes, vocabulary = self.ids.units(corpus.vocabulary.tokens)
+            tokens, offsets = in_units(corpus, ids, sizes)
+            return Corpus(tokens, offsets, vocabulary), sizes[corpus.tokens]
+        units, widths, numbers = list[str](), list[int](), list[int]()
+        for m in range(len(corpus)):
+            # Words have no line ends.
+            words = "\n".join(corpus.words(m)).lower().split("\n") if corpus.lengths[m] else []
+            own, own_widths = joined_words(words, self.collocations)
+            units += own
+            widths += own_widths
+            numbers += [len(own)]
+        ids, _, vocabulary = self.ids.units(units)
+        return Corpus(ids, offsets_of(numbers), vocabulary), np.array(widths, np.int64)
+
+
 class ViewedText:
     """A bitext as a view shows it.
 
     Args:
         view: trained.
         bitext: M pairs.
+        readers: of both sides, to number the units as a model does; None: as they first appear.
     """
 
-    def __init__(self, view: View, bitext: Bitext) -> None:
+    def __init__(self, view: View, bitext: Bitext, readers: tuple[UnitReader, UnitReader] | None = None) -> None:
         check_bitext(bitext)
         self.view, self._shapes, sides = view, bitext.shapes, (bitext.source, bitext.target)
         self._is_one_to_one = view.has_words and not view.joined
-        if view.has_words:
+        if readers is not None:
+            units = [reader.read(side) for reader, side in zip(readers, sides, strict=True)]
+        elif self._is_one_to_one:
             self.bitext = lowercased(bitext) if view.fold_case else bitext
-            if view.collocations is not None:
-                words = self.bitext.source, self.bitext.target
-                (source, source_widths), (target, target_widths) = map(
-                    joined, words, view.collocations, view.beginnings
-                )
-                self.bitext = Bitext(source, target).with_own_words()
-                self._counts = [
-                    UnitCounts(source_widths, source.offsets),
-                    UnitCounts(target_widths, target.offsets),
-                ]
             return
-        units = [units_of(side, partial(view.pieces, n)) for n, side in enumerate(sides)]
+        elif view.collocations is not None:
+            text = lowercased(bitext)
+            names = (vocabulary.ids for vocabulary in view.collocations)
+            units = [joined(side, own) for side, own in zip((text.source, text.target), names, strict=True)]
+        else:
+            split = (units_of(side, partial(view.pieces, n)) for n, side in enumerate(sides))
+            units = [(own, sizes[side.tokens]) for (own, sizes), side in zip(split, sides, strict=True)]
         self.bitext = Bitext(*(corpus for corpus, _ in units))
-        self._is_one_to_one = all((sizes == 1).all() for _, sizes in units)
+        self._is_one_to_one = all((counts == 1).all() for _, counts in units)
         if not self._is_one_to_one:
-            self._counts = [
-                UnitCounts(sizes[side.tokens], side.offsets) for (_, sizes), side in zip(units, sides, strict=True)
-            ]
+            offsets = (
+                own.offsets if view.joined else side.offsets for (own, _), side in zip(units, sides, strict=True)
+            )
+            self._counts = [UnitCounts(counts, each) for (_, counts), each in zip(units, offsets, strict=True)]
 
     def of_words(self, log_odds: Scores, threads: int) -> Scores:
         """The log-odds of links between words, from those between units.

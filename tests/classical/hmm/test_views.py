@@ -10,7 +10,7 @@ from alignkit.classical.hmm import joint, views
 from alignkit.classical.hmm.joint import fit_joint, fit_view, load_joint, matrix_elements
 from alignkit.classical.hmm.link_probabilities import Attachment, PhraseEdges
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
-from alignkit.classical.hmm.views import View, ViewedText, trained_views
+from alignkit.classical.hmm.views import UnitReader, View, ViewedText, trained_views
 from alignkit.classical.priors import LexiconPrior
 from alignkit.embeddings.levels import UNKNOWN
 from alignkit.errors import AlignkitError
@@ -97,6 +97,49 @@ def test_subwords_spell_the_words_and_links_are_merged():
                 chances = np.where(units <= HARDLY, 0, 1 / (1 + np.exp(-units)))
                 merged = np.clip(chances.mean(axis=0).sum(), 0.003, 0.997)
                 assert found[m][t, s] == pytest.approx(np.log(merged / (1 - merged)), abs=1e-4)
+
+
+NEW_TEXT = [["Bab", "ABBA", "ba", "a b", "a"], [], ["abba", "ba", "CAB", "ba", "a", "b"], ["ΑΣ", "ΑΣ"]]
+
+
+@pytest.mark.parametrize(
+    "view", [View(), View(fold_case=False), View(letters=2), View(subwords=60), View(joined=True)], ids=repr
+)
+@pytest.mark.parametrize("most_kept", [3, 1000])
+def test_readers_number_the_units_of_a_view_as_a_model_does(view, most_kept, monkeypatch):
+    monkeypatch.setattr("alignkit.text.units.MOST_WORDS", most_kept)
+    if view.subwords:
+        view = replace(view, tokenizers=trained_views((view,), inflected()[0])[0].tokenizers)
+    if view.joined:
+        view = replace(view, collocations=(Vocabulary.from_tokens(["abba ba", "cab ba"]),) * 2)
+    text = Bitext.from_sentences(NEW_TEXT, NEW_TEXT[::-1])
+    plain = ViewedText(view, text)
+    sides = plain.bitext.source, plain.bitext.target
+    known = [Vocabulary.from_tokens(sorted(side.vocabulary)[::2]) for side in sides]
+    readers = UnitReader(view, 0, known[0]), UnitReader(view, 1, known[1])
+    for _ in range(2):  # the second time, words are remembered
+        viewed = ViewedText(view, text, readers)
+        for own, found, wanted in zip(known, (viewed.bitext.source, viewed.bitext.target), sides, strict=True):
+            assert found.offsets.tolist() == wanted.offsets.tolist()
+            names = [unit for m in range(len(text)) for unit in wanted.words(m)]
+            assert [found.vocabulary[i] for i in found.tokens] == names
+            assert [own.id(unit) for unit in names] == [i if i < len(own) else -1 for i in found.tokens.tolist()]
+        scores = Scores.zeros(plain.bitext.shapes)
+        scores.values[:] = np.linspace(-3, 3, len(scores.values))
+        assert viewed.of_words(scores, 1) == plain.of_words(scores, 1)
+
+
+def test_a_pair_alone_has_the_links_that_it_has_among_others():
+    bitext = bitext_of(phrase_pairs(4, 60)[0])
+    model = fit_joint(bitext, views=(View(), View(letters=3), View(subwords=60), View(joined=True)), threads=1)
+    targets = [bitext.target.words(m) for m in range(9)]
+    others = [[word[n % 2 :].title() for n, word in enumerate(bitext.source.words(m))] for m in range(9)]
+    text = Bitext.from_sentences(others, targets)
+    together = model.probabilities(text)
+    for m in range(9):
+        assert np.array_equal(model.probabilities(text.block(m, m + 1))[0], together[m])
+        alone = Bitext.from_sentences([others[m]], [targets[m]])
+        assert np.array_equal(model.probabilities(alone)[0], together[m])
 
 
 def test_views_find_links_of_rare_forms():
