@@ -78,13 +78,6 @@ def test_long_sentences_keep_their_likelihood(source, target):
     assert model.log_likelihood == pytest.approx([-target * np.log(target)] * 2, rel=1e-4)  # EM stays uniform
 
 
-def test_progress_is_reported_after_each_iteration(messy_bitext):
-    seen = []
-    fit_ibm1(messy_bitext, iterations=3, progress=lambda *step: seen.append(step))
-    assert [step[:2] for step in seen] == [(1, 3), (2, 3), (3, 3)]
-    assert all("log-likelihood" in step[2] for step in seen)
-
-
 def test_wrong_options(messy_bitext):
     with pytest.raises(AlignkitError, match="iterations must be at least 1, not 0"):
         fit_ibm1(messy_bitext, iterations=0)

@@ -186,24 +186,3 @@ def test_packed_files(check, source, target, packer, damage, extra):
 def check_lenient(check, command, files, extra, stdin=b""):
     """As ``check``, where how many lines there should be is not known: only that there is one error or none."""
     return check(command, files, extra, None, stdin)
-
-
-letters = st.sampled_from("abÄßΣİ\u00a0\u2028\u0085\x0b|")
-words = st.text(letters, min_size=1, max_size=3).filter(lambda word: word != "|||")
-sentences = st.lists(words, max_size=4)
-joined_lines = st.lists(st.tuples(sentences, sentences), min_size=1, max_size=8)
-ends = st.sampled_from(["\n", "\r\n"])
-
-
-@given(joined_lines, st.sampled_from([" ||| ", "\t"]), ends, st.booleans(), options)
-@FUZZ
-def test_joined_lines_that_are_right(check, pairs, separator, end, last, extra):
-    """Nothing of them may be refused, and each has its links: those of the two sides as two files."""
-    sides = [[" ".join(pair[side]) for pair in pairs] for side in (0, 1)]
-    # A line that begins or ends with ||| has a blank side; one of nothing but tabs is blank.
-    text = end.join(x + separator + y for x, y in zip(*sides, strict=True)) + (end if last else "")
-    code, out = check(["ibm1", "-q"], [text.encode()], extra, line_count(text.encode()))
-    assert code == 0
-    two = ["".join(line + end for line in side).encode() for side in sides]
-    if all(x or y for x, y in zip(*sides, strict=True)) or separator != "\t":
-        assert (code, out) == check(["ibm1", "-q"], two, extra, len(pairs))

@@ -9,18 +9,6 @@ import pytest
 
 from alignkit import align
 
-
-def test_line_parity_on_odd_input(alignkit, write):
-    """One output line per input line, however odd the lines are."""
-    odd = "a b\n\n \t \na\u2028b\u0085c\n\0 a\n a\tb \nä\u00a0ö\u3000x\na\rb\n" + "a " * 100_000 + "\nlast"
-    source, target = write("s", "\ufeff" + odd), write("t", odd.replace("\n", "\r\n"))
-    outcome = alignkit("ibm1", source, target)
-    assert outcome.code == 0
-    assert len(outcome.out.split(b"\n")) - 1 == 10
-    assert outcome.lines[1] == outcome.lines[2] == ""
-    assert "\n10 pairs (2 with a blank side), " in f"\n{outcome.err}"
-
-
 NO_BREAK = "10\u00a0km a"  # two words
 
 

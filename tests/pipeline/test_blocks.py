@@ -105,10 +105,14 @@ def test_only_joint_models_are_adapted(files, tmp_path):
             align_blocks(*files, model=each, adapt=True)
 
 
-@pytest.mark.parametrize("options", [{"model": fit_ibm1(BITEXT)}, {"fit_on": "50%", "method": "ibm1"}])
-def test_that_a_text_seems_to_be_raw_is_said_once(tmp_path, set_blocks, caplog, options):
+@pytest.mark.parametrize(
+    ("options", "raw"), [({"model": fit_ibm1(BITEXT)}, 16), ({"fit_on": "50%", "method": "ibm1"}, 70)]
+)
+def test_that_a_text_seems_to_be_raw_is_said_once(tmp_path, set_blocks, caplog, options, raw):
+    """By its first block, or by the sample."""
     set_blocks(BLOCK=16)
-    (tmp_path / "raw").write_text("Yes, this is good. ||| Ja, das ist gut.\n" * 70)
+    lines = ["Yes, this is good. ||| Ja, das ist gut.\n"] * raw + ["yes ||| ja\n"] * (70 - raw)
+    (tmp_path / "raw").write_text("".join(lines))
     assert len(list(align_blocks(tmp_path / "raw", **options).texts)) > 3
     assert caplog.text.count("the text seems to be raw, with words such as") == 1
 

@@ -22,7 +22,7 @@ from alignkit.errors import AlignkitError, InputError
 from alignkit.links.from_scores import best_links, links_above, scores_of_links
 from alignkit.pipeline import models
 from alignkit.pipeline.align import align, align_stream
-from alignkit.pipeline.aligned_text import write_alignments
+from alignkit.pipeline.aligned_text import Written, write_alignments
 from alignkit.pipeline.models import Fit, Linker
 from alignkit.pipeline.settings import METHODS, QUALITIES, AlignSettings, FitSettings, LinkSettings
 
@@ -400,6 +400,7 @@ def test_what_is_written_is_counted_over_all_texts(caplog, tmp_path):
     written = write_alignments(texts, tmp_path / "out")
     links = len((tmp_path / "out").read_text().split())
     assert written == (7, links, 4, 2, 2)
+    assert str(Written(1)) == "1 pair, 0 links"
     assert str(written).startswith("7 pairs (2 with a blank side, 2 malformed and skipped), ")
     assert [message.partition(":")[0] for message in caplog.messages] == ["skipped lines[1]"]
 

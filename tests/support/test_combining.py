@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Event
 
 import pytest
 
 import alignkit
-from alignkit.support.combining import Combined
+from alignkit.support.combining import Combined, combined_texts
 
 
 class Squares:
@@ -72,6 +72,33 @@ def test_an_interrupted_thread_leaves_the_others_their_answers():
     wrong = [isinstance(each, KeyboardInterrupt) for each in found]
     assert sum(wrong) == 1
     assert all(each == n * n for n, each, bad in zip((1, 2, 3, 4), found, wrong, strict=True) if not bad)
+
+
+def test_after_an_interrupt_what_has_an_answer_is_not_asked_again():
+    def answer(requests):
+        asked.append(requests)
+        if requests == [2]:
+            raise KeyboardInterrupt
+        return [1 / (len(requests) == 1)]
+
+    asked, combined, futures = [], Combined(answer, 64), [Future() for _ in range(3)]
+    combined._waiting.extend(zip((1, 2, 3, 5), [*futures, Future()], strict=True))
+    with pytest.raises(KeyboardInterrupt):
+        combined(4)
+    assert asked == [[1, 2, 3, 5, 4], [1], [2]]
+    assert futures[0].result() == 1
+    assert [request for request, _ in combined._waiting] == [2, 3, 5]
+
+
+def test_texts_are_joined_and_their_answers_cut_apart():
+    combined = combined_texts(lambda source, target: [*zip(source, target, strict=True)], alone=False)
+    texts = [(["a"], ["A"]), ([], []), (["b", "c"], ["B", "C"])]
+    assert combined.answer(texts) == [[("a", "A")], [], [("b", "B"), ("c", "C")]]
+    assert combined.answer(texts[2:]) == [[("b", "B"), ("c", "C")]]
+    for wrong in ((["d"], ["D", "E"]), (["d", "e"], ["D"])):
+        with pytest.raises(ValueError, match="whose sides differ in length is to be answered alone"):
+            combined.answer([*texts, wrong])
+    assert [combined_texts(print, alone).most for alone in (False, True)] == [64, 1]
 
 
 def test_one_aligner_links_the_texts_of_several_threads():

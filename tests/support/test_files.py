@@ -97,12 +97,6 @@ def test_a_symbolic_link_stays_one(tmp_path):
     assert (tmp_path / "x").read_bytes() == b"new"
 
 
-def test_what_is_no_file_is_written_directly(tmp_path):
-    with atomic_write(os.devnull) as stream:
-        stream.write(b"gone")
-    assert not os.path.isfile(os.devnull)
-
-
 def test_a_folder_that_is_missing_or_a_directory_is_an_error(tmp_path):
     for path in (tmp_path / "no" / "x", tmp_path):
         with pytest.raises(AlignkitError, match="cannot write") as caught, atomic_write(path):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from threading import Semaphore
+from types import SimpleNamespace
 
 import pytest
 
 from alignkit.support import stages
-from alignkit.support.stages import Stage
+from alignkit.support.stages import Stage, progress_of_parts
 
 
 class Lines(logging.Handler):
@@ -63,6 +64,22 @@ def test_a_stage_goes_on_to_speak_after_one_of_another_thread_has_ended(lines, m
         lines.come = Semaphore(0)
         while lines.wait() != "second: 0 s":
             pass
+
+
+def test_the_log_goes_on_every_thirty_seconds(lines):
+    stage, waited = Stage("fitting"), []
+    stage._ended = SimpleNamespace(wait=lambda pause: waited.append(pause) or len(waited) == 3)
+    stage._report()
+    assert waited == [stages.FIRST, 30, 30]
+
+
+def test_parts_of_a_work_go_on_where_others_ended():
+    seen = []
+    part = progress_of_parts(lambda *step: seen.append(step), 3)
+    for own in (part("one"), part("")):
+        own(1, 4, "x")
+        own(4, 4, "")
+    assert seen == [(1, 12, "one: x"), (4, 12, "one"), (5, 12, "x"), (8, 12, "")]
 
 
 def test_short_work_says_nothing(lines):
