@@ -127,28 +127,3 @@ def test_an_aligner_of_scores_alone(models):
     assert found.sentence_scores is None
     assert found.links.to_pharaoh() == expected.links.to_pharaoh()
     assert np.array_equal(found.probabilities, expected.probabilities)
-
-
-@pytest.mark.parametrize("joint", [True, False])
-def test_hmms_give_distributions_over_sentences(joint):
-    """However the words go, probabilities of all sentences of a length sum to 1 at most: fertility stays out."""
-    from itertools import product
-
-    from alignkit.classical.hmm.hmm import fit_hmm
-    from alignkit.classical.hmm.joint import fit_joint
-    from alignkit.classical.hmm.settings import JOINT_SETTINGS
-
-    pairs = [("a b", "x y"), ("a c", "x z"), ("b c b", "y z y"), ("a", "x"), ("c b a", "z y x")]
-    text = bitext_of([(x.split(), y.split()) for x, y in pairs])
-    model = fit_joint(text) if joint else fit_hmm(text, JOINT_SETTINGS)
-    assert (model.words if joint else model).forward.fertility.shape[1] > 1
-    for source in ("a", "b c", "a c b"):
-        every = [(source.split(), list(words)) for words in product("xyz", repeat=3)]
-        forward = np.exp(model.log_probabilities(bitext_of(every)))
-        assert forward.sum() <= 1 + 1e-4
-        assert (forward > 0).all()
-    if joint:
-        for target in ("x", "y z"):
-            every = [(list(words), target.split()) for words in product("abc", repeat=3)]
-            reverse = np.exp(model.reverse_log_probabilities(bitext_of(every)))
-            assert reverse.sum() <= 1 + 1e-4

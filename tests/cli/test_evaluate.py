@@ -9,8 +9,6 @@ import json
 import naive
 import pytest
 
-import alignkit_data
-
 
 def test_by_hand(alignkit, write):
     # A = {0-0, 1-0}, S = {0-0, 1-1}, P = S + {1-0}: precision 2/2, recall 1/2, AER 1 - 3/4
@@ -166,23 +164,6 @@ def test_a_longer_hypothesis_is_cut_a_shorter_one_refused(alignkit, write, failu
     assert "longer has 3 pairs, " in outcome.err
     assert outcome.err.endswith("gold 1: the first 1 are compared\n")
     failure(alignkit("evaluate", write("two", "0-0\n0-0\n"), gold), "2", "1")
-
-
-def test_sample_gold(alignkit, write):
-    """The held-out pairs before the training text: the usual procedure, on the embedded sample."""
-    links = alignkit("ibm1", "-q", "--sample").out
-    assert links.count(b"\n") == 1040
-    outcome = alignkit("evaluate", alignkit_data.path("test.gold"), write("links", links), "--json")
-    result = json.loads(outcome.out)
-    assert result["aer"] < 0.2
-    assert result["aer_low"] < result["aer"] < result["aer_high"]
-    piped = alignkit("evaluate", "--sample", "-", "--json", stdin=links)
-    assert piped.out == outcome.out
-    assert "standard input has 1,040 pairs, " in piped.err
-    assert (
-        alignkit("evaluate", "--sample", "-", "--json", "-q", stdin=b"\n".join(links.split(b"\n")[:101])).out
-        == outcome.out
-    )
 
 
 def test_arguments_with_the_sample(alignkit, write, failure):

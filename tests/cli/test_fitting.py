@@ -57,16 +57,6 @@ TEXT = "das haus ||| the house\ndas buch ||| the book\nein buch ||| a book\n |||
 OPEN = "das haus ||| house the\n" * 3
 
 
-@pytest.mark.parametrize("name", ["ibm1", "hmm", "align"])
-def test_a_lexicon_that_alignkit_wrote_decides_what_is_open(alignkit, write, tmp_path, name):
-    model, lexicon = tmp_path / "m.npz", tmp_path / "lexicon.tsv"
-    assert alignkit("ibm1", "-q", write("text", TEXT), "--save-model", model).code == 0
-    assert alignkit("lexicon", model, "-o", lexicon).code == 0
-    text = write("open", OPEN)
-    assert alignkit(name, "-q", text, "--prior", lexicon).lines == ["0-1 1-0"] * 3
-    assert alignkit(name, "-q", text).lines != ["0-1 1-0"] * 3
-
-
 @pytest.mark.parametrize("options", [["--reverse"], ["--symmetrize", "intersection"]])
 def test_a_prior_is_turned_with_the_text(alignkit, write, options):
     lexicon = write("lexicon", "das\tthe\t1\t0.9\nhaus\thouse\t0.8\t1\n")

@@ -3,37 +3,8 @@
 from __future__ import annotations
 
 import gzip
-import json
 
 import pytest
-
-from alignkit import align
-
-NO_BREAK = "10\u00a0km a"  # two words
-
-
-def test_a_no_break_space_is_part_of_its_word_wherever_text_is_read(alignkit, write, tmp_path):
-    lines, objects = f"{NO_BREAK} ||| {NO_BREAK}\n" * 3, f'{{"src": "{NO_BREAK}", "tgt": "{NO_BREAK}"}}\n' * 3
-    side, model = write("side", f"{NO_BREAK}\n" * 3), tmp_path / "m.npz"
-    assert alignkit("ibm1", "-q", side, side, "--save-model", model).code == 0
-    texts = [
-        [side, side],
-        [write("joined", lines)],
-        [write("table.tsv", lines.replace(" ||| ", "\t"))],
-        [write("table.csv", "src,tgt\n" + lines.replace(" ||| ", ","))],
-        [write("text.jsonl", objects)],
-        [write("words.jsonl", objects.replace(f'"{NO_BREAK}"', json.dumps(NO_BREAK.split(" "))))],
-    ]
-    ways = [(text, b"") for text in texts] + [(["-"], lines.encode()), (["-"], objects.encode())]
-    for text, given in ways:
-        done = alignkit("align", "-q", "--model", model, *text, "--format", "json", stdin=given)
-        assert [json.loads(line)["src"] for line in done.lines] == [NO_BREAK.split(" ")] * 3, text
-    for sentences in ([NO_BREAK] * 3, [NO_BREAK.split(" ")] * 3):
-        assert align(sentences, sentences, model=model).bitext.source.words(0) == NO_BREAK.split(" ")
-    links = write("links", "0-0 1-1\n" * 3)
-    done = alignkit("remap", side, side, links, "--to", side, side)
-    assert done.lines == ["0-0 1-1"] * 3
-    assert alignkit("evaluate", links, links, "--text", side, side).code == 0
 
 
 @pytest.mark.parametrize("command", ["ibm1", "align", "cooc"])

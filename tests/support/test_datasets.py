@@ -35,12 +35,13 @@ KNOWN = {"size": len(CONTENT), "sha256": DIGEST}
 
 
 def test_files_come_whole_and_are_not_asked_for_again(server, tmp_path):
-    both = DataSet("d", "", "", (*data_set(server, **KNOWN).files, RemoteFile("b.txt", server.url("b"))))
+    both = DataSet("d", "", "", (RemoteFile("b.txt", server.url("b")), *data_set(server, **KNOWN).files))
     folder = tmp_path / "new" / "folder"
     calls = []
     paths = fetch(both, folder, lambda *now: calls.append(now))
-    assert [path.read_bytes() for path in paths] == [CONTENT, b"beta"]
-    assert calls[-2] == (len(CONTENT), len(CONTENT), "a.bin")
+    assert [path.read_bytes() for path in paths] == [b"beta", CONTENT]
+    assert calls[0] == (4, 4, "b.txt")
+    assert calls[-1] == (len(CONTENT), len(CONTENT), "a.bin")
     assert (folder / SUMS).read_text() == f"{DIGEST}  a.bin\n{hashlib.sha256(b'beta').hexdigest()}  b.txt\n"
     assert sorted(path.name for path in folder.iterdir()) == [SUMS, "a.bin", "b.txt"]
     assert fetch(both, folder) == paths
@@ -57,8 +58,10 @@ def test_a_broken_download_leaves_nothing(server, tmp_path, known):
 
 
 def test_a_server_that_says_no_length(server, tmp_path):
-    server.says_length = False
-    assert fetch(data_set(server), tmp_path)[0].read_bytes() == CONTENT
+    server.says_length, calls = False, []
+    assert fetch(data_set(server), tmp_path, lambda *now: calls.append(now))[0].read_bytes() == CONTENT
+    assert calls
+    assert all(total == done for done, total, _ in calls)
     server.stop_after = 10
     with pytest.raises(AlignkitError, match="broke after 10 of"):
         fetch(data_set(server, **KNOWN), tmp_path / "other")

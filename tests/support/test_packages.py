@@ -9,11 +9,20 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from alignkit.support import packages
-from alignkit.support.packages import PACKAGES, MissingPackageError, is_here, missing, need, with_extra
+from alignkit.support.packages import (
+    PACKAGES,
+    MissingPackageError,
+    is_here,
+    missing,
+    need,
+    versions,
+    with_extra,
+)
 from alignkit_cli.group import COMMANDS
 from alignkit_cli.main import run
 
@@ -168,6 +177,8 @@ def test_what_only_networks_need_is_an_extra():
     needed = {package.distribution for package in PACKAGES.values() if package.needed_for is None}
     assert core == needed
     assert neural == {package.distribution for package in PACKAGES.values() if package.extra == "neural"}
+    for package in PACKAGES.values():
+        assert package.extra is None or package.distribution in names(extras[package.extra]), package
 
 
 @pytest.mark.parametrize(
@@ -189,8 +200,10 @@ def test_an_extra_is_added_to_alignkit_as_it_was_installed(origin, command, monk
 def test_errors_are_those_of_an_import_too(monkeypatch):
     assert is_here("numpy")
     need("numpy", "torch")
-    monkeypatch.setitem(sys.modules, "torch", None)
-    assert not is_here("torch")
+    assert {*versions()} - {"alignkit"} == {"python", "numpy", "numba", "torch", "scipy", "scikit-learn"}
+    for module in (ModuleType("torch"), None):
+        monkeypatch.setitem(sys.modules, "torch", module)
+        assert not is_here("torch")
     with pytest.raises(MissingPackageError, match="networks need torch"):
         need("numpy", "torch")
     assert isinstance(missing("numpy"), ImportError)

@@ -75,21 +75,6 @@ def test_a_little_text_is_judged_with_doubt(translated, caplog):
     assert facts["aer_with_possible_low"] <= little.expected.aer_with_possible < facts["aer_with_possible_high"]
 
 
-def test_pairs_that_are_no_translations(translated):
-    bitext, _ = translated
-    draw = np.random.default_rng(1)
-    lengths = bitext.shapes.min(axis=1)
-    wrong = draw.choice(np.flatnonzero(lengths >= 5), 12, replace=False)
-    order = np.arange(300)
-    order[wrong] = np.roll(wrong, 1)
-    text = [(bitext.source.words(m), bitext.target.words(order[m])) for m in range(300)]
-    empty = Links.from_lists([[]] * 300)
-    found = diagnose_links([s for s, _ in text], [t for _, t in text], empty, threads=1)
-    column = found.pairs["pairs_that_may_be_no_translations"].to_numpy()
-    assert set(np.flatnonzero(column)) <= set(wrong.tolist())
-    assert column.sum() >= 10
-
-
 @pytest.fixture(scope="module")
 def judged():
     """(text, links of its first pairs with probabilities, diagnosis, votes): links are often wrong, and a pair is
