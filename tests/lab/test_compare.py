@@ -92,8 +92,9 @@ def test_the_proxy_is_kept_and_found_again(runs, found):
     assert np.array_equal(both.agreement_x, both.agreement_y)
 
 
-def test_a_checkpoint_away_from_its_run_needs_its_text(runs, lines, tmp_path):
+def test_a_checkpoint_away_from_its_run_needs_its_text(runs, lines, tmp_path, monkeypatch):
     from alignkit.lab.comparison import compare_networks
+    from alignkit.neural import proxy
     from alignkit.neural.training.translation import LinePairs
 
     moved = str(shutil.copy(runs / "general" / "best.pt", tmp_path / "moved.pt"))
@@ -108,6 +109,15 @@ def test_a_checkpoint_away_from_its_run_needs_its_text(runs, lines, tmp_path):
     there = compare_networks(moved, training=training, pairs=pairs, device="cpu")
     at_home = compare_networks(str(runs / "general"), pairs=pairs, device="cpu")
     assert there.table.equals(at_home.table)
+    kept, held = proxy.proxy_of, []
+
+    def proxy_of(folder, text, valid, *options):
+        held.append(valid)
+        return kept(folder, text, valid, *options)
+
+    monkeypatch.setattr(proxy, "proxy_of", proxy_of)  # a run's own held-out text chooses the epoch of its proxy
+    few = compare_networks(str(runs / "general"), pairs=training, device="cpu")
+    assert held[0].fingerprint() == at_home.pairs.fingerprint() != few.pairs.fingerprint()
 
 
 def test_the_wrong_second_network(runs):

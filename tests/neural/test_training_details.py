@@ -87,3 +87,12 @@ def test_one_thread_computes_on_a_cpu(device: str, within: int) -> None:
     with one_thread(torch.device(device)):
         assert torch.get_num_threads() == within
     assert torch.get_num_threads() == 2
+
+
+@pytest.mark.parametrize(("options", "within"), [({}, 2), ({"pinned": False}, 2), ({"pinned": True}, 1)])
+def test_the_backward_pass_runs_on_one_thread_if_it_is_pinned(options: dict[str, bool], within: int) -> None:
+    torch.set_num_threads(2)
+    x, threads = torch.ones(1, requires_grad=True), []
+    x.register_hook(lambda gradient: threads.append(torch.get_num_threads()))
+    assert [*optimise(adam([x], 0.1), lambda step: x.square().sum(), 1, **options)] == [0, 1]
+    assert threads == [within]

@@ -211,7 +211,11 @@ def test_guides_are_compared_with_uniform_attention(subject, made):
     assert values_of(rows) == means(wanted)
 
 
+@pytest.mark.filterwarnings("error")
 def test_what_words_leak(subject, made):
+    """Attention is sparse, so that some texts have none on other words."""
+    changed = replace(subject.network.settings, attention="feed-forward+sparsemax")
+    subject.classifier = replace(subject.classifier, network=randomized(Classifier(changed), 0))
     rows, text, wanted = trained.inattention_rows(subject), subject.text, {}
     names = [(name, weight) for name in ("recurrent", "embeddings") for weight in (0, 1)]
     words = [text.corpus.vocabulary.id(word) for word in ("good", "w1")]
@@ -220,7 +224,7 @@ def test_what_words_leak(subject, made):
     ):
         kind = {"recurrent": "lstm", "embeddings": "embeddings"}[name]
         assert (settings.training.seed, settings.network.encoder, best) == (4000 + number, kind, True)
-        assert settings.network.attention == subject.network.settings.attention
+        assert settings.network.attention == changed.attention
         name = f"{name}, lambda {weight}"
         assert full == f"inattentive, {name}"
         marks = [np.isin(each, words) for each in text.corpus]
@@ -243,6 +247,14 @@ def test_what_words_leak(subject, made):
     assert values_of(rows) == means(wanted)
 
 
+def test_networks_that_must_not_attend_can_learn_to(subject, made):
+    """Even if the classifier's own attention is fixed."""
+    uniform = Classifier(replace(subject.network.settings, attention=UNIFORM))
+    subject.classifier = replace(subject.classifier, network=uniform)
+    trained.inattention_rows(subject)
+    assert {settings.network.attention for _, settings, *_ in made} == {"feed-forward"}
+
+
 def test_the_table_has_all_tests_in_order(subject, made):
     names = ("order", "uniform", "erasure", "adversary", "seeds", "trained-adversary", "guides", "inattention")
     subject.settings = replace(subject.settings, tests=names)
@@ -250,6 +262,10 @@ def test_the_table_has_all_tests_in_order(subject, made):
     assert list(dict.fromkeys(found["group"])) == list(names) == list(EXPLANATION_TESTS)
     wanted = trained.guide_rows(subject)
     assert found[found["group"] == "guides"].drop(columns="group").to_dict("records") == wanted
+    networks = {
+        name: test.rows.startswith("alignkit.lab.explain.trained:") for name, test in EXPLANATION_TESTS.items()
+    }
+    assert networks == {name: test.trains for name, test in EXPLANATION_TESTS.items()}
 
 
 def test_the_network_of_the_last_step_or_of_the_best_one(subject, monkeypatch):

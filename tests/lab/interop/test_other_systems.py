@@ -168,9 +168,10 @@ def test_an_archive_with_objects_in_it_is_not_opened(tmp_path):
     np.savez(tmp_path / "a.npz", np.array([{"x": 1}], object))
     with pytest.raises(InputError, match="damaged, or contains objects"):
         read_scores(tmp_path / "a.npz")
-    np.savez(tmp_path / "b.npz", np.zeros(3))
-    with pytest.raises(InputError, match="not a matrix of numbers"):
-        read_scores(tmp_path / "b.npz")
+    for wrong in (np.zeros(3), np.array([["a"]]), np.array([[0.5, np.nan]])):
+        np.savez(tmp_path / "b.npz", np.zeros((1, 1)), wrong)
+        with pytest.raises(InputError, match="array arr_1 is not a matrix of numbers"):
+            read_scores(tmp_path / "b.npz")
     save_arrays(tmp_path / "c.npz", "alignkit.other", 1, {"x": np.zeros(3)}, {})
     with pytest.raises(InputError, match=r"holds .*, and no scores"):
         read_scores(tmp_path / "c.npz")

@@ -187,6 +187,10 @@ def test_the_course_in_words(report):
     ]
     assert series[-1]["points"] == [[500, 0.2]]
     assert page_data(report, 0)["course"]["chance"] == 0.1
+    course = report.time_course
+    for last, shown in ((0, False), (100, True)):  # a single point is no course
+        some = replace(report, time_course=course[course["step"] <= last])
+        assert (page_data(some, 0)["course"] is not None) == shown
 
 
 def test_limit(report):
@@ -234,7 +238,7 @@ def test_it_is_learned_half_way_from_chance_to_the_last_value():
 
 
 def test_settings_are_flat():
-    assert flat({"a": {"b": None, "c": True}, "d": 1.5}) == [("a.b", "null"), ("a.c", "true"), ("d", "1.5")]
+    assert flat({"d": 1.5, "a": {"b": None, "c": True}}) == [("d", "1.5"), ("a.b", "null"), ("a.c", "true")]
 
 
 def test_one_set_of_scores_is_enough():

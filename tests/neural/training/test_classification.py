@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from itertools import cycle
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from scipy.special import expit, rel_entr
 
 from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.settings import (
@@ -20,13 +22,18 @@ from alignkit.neural.settings import (
 )
 from alignkit.neural.training.classification import (
     ClassificationTask,
+    SMALLEST,
     Judged,
+    adversarial_loss,
     copy_but_attention,
+    divergence,
+    inattention_loss,
     label_loss,
     train_classifier,
 )
 from alignkit.neural.training.run_directory import ClassifierRun, find_run
 from alignkit.neural.training.trainer import Trainer
+from alignkit.scores import Scores
 from alignkit.text.labelled import LabelledLines
 from alignkit.text.tokenization import learn_words
 
@@ -72,7 +79,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def stop_at(step: int):  # type: ignore[no-untyped-def]
     def progress(done: int, total: int, message: str) -> None:
-        assert (total, bool(message)) == (60, True)
+        assert total == 60
+        assert message.startswith(f"epoch {(done - 1) // 15 + 1}, validation accuracy 0.")
         if done == step:
             raise Stopped
 
@@ -163,6 +171,9 @@ def test_vectors_are_where_embeddings_begin(tmp_path: Path) -> None:
     first = ClassifierRun(tmp_path / "run").load(0, "cpu")
     place = first.tokenizer.vocabulary.id("good")
     assert first.network.embedding.weight[place].tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+    content = np.array([place], "<i8").tobytes() + np.arange(1, 9, dtype="<f4").tobytes()
+    described = {"words": 1, "sha256": hashlib.sha256(content).hexdigest()}
+    assert ClassifierRun(tmp_path / "run").config["vectors"] == described
     start(tmp_path / "run", vectors=vectors)
     with pytest.raises(AlignkitError, match="vectors"):
         start(tmp_path / "run")
@@ -209,6 +220,53 @@ def test_the_loss_reaches_every_parameter(changes: dict[str, object]) -> None:
     constant = [] if name.endswith("sigmoid") else constants.get(name.split("+")[0], [])
     idle = [f"attention.score.{part}.bias" for part in constant]
     check_gradients(network, lambda: task.loss(network, words, 0), idle, smooth)
+
+
+def cross_entropy(judged: Judged) -> float:
+    """Its mean with the labels, nats."""
+    signs = 2 * judged.labels.numpy() - 1
+    return float(np.mean(np.logaddexp(0, -signs * judged.logits.numpy())))
+
+
+@pytest.fixture
+def judged() -> Judged:
+    """Three of five texts, of unlike lengths; the last one gives no attention to its first words."""
+    draw, texts, lengths = np.random.default_rng(3), np.array([4, 0, 2]), [4, 2, 3]
+    alpha = np.zeros((3, 4))
+    for row, length in zip(alpha, lengths, strict=True):
+        row[:length] = draw.dirichlet(np.ones(length))
+    alpha[2, :3] = 0, 0, 1
+    logits, mask = torch.from_numpy(draw.normal(size=3)), torch.arange(4) < torch.tensor(lengths)[:, None]
+    return Judged(texts, torch.tensor([1.0, 0.0, 1.0]).double(), logits, torch.from_numpy(alpha), mask)
+
+
+def test_an_adversary_is_near_in_its_outputs_and_far_in_its_attention(judged: Judged) -> None:
+    draw = np.random.default_rng(4)
+    logits, rows = draw.normal(size=5), [draw.dirichlet(np.ones(length)) for length in (2, 6, 3, 1, 4)]
+    rows[0][:] = 0, 1
+    loss = adversarial_loss(logits, Scores.from_matrices([row[None] for row in rows]), 0.3)
+    parts = []
+    for m, z, own in zip(judged.texts, judged.logits, judged.alpha, strict=True):
+        apart = rel_entr(rows[m], np.maximum(own[: len(rows[m])].numpy(), SMALLEST)).sum()
+        parts.append(abs(expit(float(z)) - expit(logits[m])) - 0.3 * apart)
+    assert loss(judged).item() == pytest.approx(np.mean(parts), rel=1e-5)
+
+
+def test_attention_to_words_to_avoid_costs(judged: Judged) -> None:
+    marks = [np.arange(length) % 2 == 0 for length in (2, 6, 3, 1, 4)]
+    marks[2][:] = True  # all attention is on them
+    rest = [row[: len(marks[m])][~marks[m]].sum() for m, row in zip(judged.texts, judged.alpha, strict=True)]
+    wanted = cross_entropy(judged) - 0.2 * np.mean(np.log(np.maximum(rest, SMALLEST)))
+    assert rest[2] == 0 < min(rest[:2])
+    assert inattention_loss(marks, 0.2)(judged).item() == pytest.approx(wanted)
+    assert label_loss(judged).item() == pytest.approx(cross_entropy(judged))
+
+
+def test_divergence_is_over_the_places_of_the_mask() -> None:
+    p, q = np.random.default_rng(5).dirichlet(np.ones(4), (2, 3))
+    mask = np.array([[True] * 4, [False, True, True, False], [False] * 4])
+    found = divergence(*map(torch.from_numpy, (p, q, mask)))
+    np.testing.assert_allclose(found, np.where(mask, rel_entr(p, q), 0).sum(axis=1))
 
 
 def test_the_best_step_has_the_highest_accuracy_and_then_the_lowest_loss():
