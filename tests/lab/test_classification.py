@@ -15,6 +15,7 @@ import torch
 from scipy.stats import kendalltau
 
 from alignkit.aligner import load_aligner
+from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.lab.classification import (
     ClassifySettings,
@@ -79,38 +80,6 @@ def found(folder: Path):  # type: ignore[no-untyped-def]
     return classify(folder, TEXT, VALID, NAMES, SETTINGS, device="cpu")
 
 
-def test_on_planted_words_everything_agrees_but_the_frozen(found) -> None:  # type: ignore[no-untyped-def]
-    row = found.row.set_index("quantity")
-    # The word that decides is found by all that can learn words; about one word in eight by chance.
-    for name in ("A(beta_uf, beta_px)", "A(beta_uf, beta_count)"):
-        assert row.agreement[name] > 0.5 > 2 * row.chance[name], name
-    for name in ("A(alpha, beta_uf)", "A(delta, beta_uf)"):
-        assert row.low[name] > row.chance[name], name
-    assert row.agreement["A(alpha, beta_uf)"] > row.agreement["A(alpha, alpha_fr)"]
-    assert {"A(alpha, loo)", "A(alpha, beta_ibm1)", "A(alpha, alpha_2)"} <= set(row.index)
-    keys = {found.text.corpus.vocabulary.id(word) for word in ("good", "fine", "bad", "poor")}
-    for name in ("beta_uf", "beta_px", "beta_count", "loo"):
-        scores = found.scores[name]
-        hits = [int(found.text.corpus[m][scores[m][0].argmax()]) in keys for m in range(len(scores))]
-        assert np.mean(hits) > 0.5, name
-
-
-def test_beta_uf_is_that_of_the_best_logged_step(found, folder: Path) -> None:  # type: ignore[no-untyped-def]
-    run = ClassifierRun(folder / "uniform")
-    values = {}
-    for step in run.checkpoints:
-        beta = run.load(step, "cpu").score(found.text.bitext, "beta")
-        values[step] = agreement(found.scores["alpha"], beta).agreement
-    assert list(values) == [0, 10, 50, 100]
-    assert values[found.uniform_step] == max(values.values())
-    row = found.row.set_index("quantity")
-    assert row.agreement["A(alpha, beta_uf)"] == max(values.values())
-    assert (
-        dict(zip(found.time_courses["uniform"].step, found.time_courses["uniform"].agreement, strict=True))
-        == values
-    )
-
-
 def test_every_score_is_that_of_its_network(found, folder: Path) -> None:  # type: ignore[no-untyped-def]
     """alpha, beta, delta and loo of the standard network, alpha_2 of the second, alpha_fr of the frozen one."""
     wanted = {name: ("standard", name) for name in ("alpha", "beta", "delta", "loo")}
@@ -121,6 +90,23 @@ def test_every_score_is_that_of_its_network(found, folder: Path) -> None:  # typ
         assert np.array_equal(found.scores[name].values, best.values), name
     others = [load_aligner(folder / run).score(bitext, "delta").values for run in ("uniform", "second")]
     assert not any(np.array_equal(found.scores["delta"].values, other) for other in others)
+    ibm1 = fit_ibm1(ClassifierRun(folder / "standard").train.bitext, iterations=5, null=False)
+    assert np.array_equal(found.scores["beta_ibm1"].values, ibm1.score(bitext, "beta").values)
+
+
+@pytest.mark.parametrize(("name", "score"), [("uniform", "beta_uf"), ("frozen", "alpha_fr")])
+def test_scores_are_those_of_the_logged_step_that_agrees_most(found, folder: Path, name: str, score: str) -> None:  # type: ignore[no-untyped-def]
+    """A.6 gives the frozen network the same chance as A.7 gives the uniform one."""
+    run, kind = ClassifierRun(folder / name), score.split("_")[0]
+    scores = {step: run.load(step, "cpu").score(found.text.bitext, kind) for step in run.checkpoints}
+    values = {step: agreement(found.scores["alpha"], each).agreement for step, each in scores.items()}
+    chosen, course = getattr(found, f"{name}_step"), found.time_courses[name]
+    assert list(values) == [0, 10, 50, 100]
+    assert dict(zip(course.step, course.agreement, strict=True)) == values
+    assert np.array_equal(found.scores[score].values, scores[chosen].values)
+    assert (
+        values[chosen] == max(values.values()) == found.row.set_index("quantity").agreement[f"A(alpha, {score})"]
+    )
 
 
 def test_beta_count_is_the_label_share_of_a_words_cooccurrences(found) -> None:  # type: ignore[no-untyped-def]
@@ -131,16 +117,6 @@ def test_beta_count_is_the_label_share_of_a_words_cooccurrences(found) -> None: 
     for m, (text, label) in enumerate(zip(VALID.texts, VALID.labels, strict=True)):
         wanted = [counts[label][word] / (counts["n"][word] + counts["y"][word]) for word in text.split()]
         assert found.scores["beta_count"][m][0].tolist() == pytest.approx(wanted, rel=1e-5)
-
-
-def test_alpha_fr_is_that_of_the_logged_step_that_agrees_most(found, folder: Path) -> None:  # type: ignore[no-untyped-def]
-    """A.6 gives the frozen network the same chance as A.7 gives the uniform one."""
-    run = ClassifierRun(folder / "frozen")
-    scores = {step: run.load(step, "cpu").score(found.text.bitext, "alpha") for step in run.checkpoints}
-    values = {step: agreement(found.scores["alpha"], v).agreement for step, v in scores.items()}
-    assert values[found.frozen_step] == max(values.values())
-    assert np.array_equal(found.scores["alpha_fr"].values, scores[found.frozen_step].values)
-    assert found.row.set_index("quantity").agreement["A(alpha, alpha_fr)"] == max(values.values())
 
 
 def test_courses_of_two_seeds_and_of_the_regression(found, folder: Path) -> None:  # type: ignore[no-untyped-def]

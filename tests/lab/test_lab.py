@@ -9,9 +9,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
+from alignkit.lab.time_course import COLUMNS, series
+from alignkit.lab.translation import AUTHORS, LabSettings, lab
 from alignkit.metrics.agreement import agreement
 from alignkit.metrics.kendall import kendall
+from alignkit.neural.aligners import load_checkpoint
+from alignkit.neural.settings import RunSettings, TransformerSettings
+from alignkit.neural.training.run_directory import TranslationRun
+from alignkit.neural.training.translation import train_translation
+from alignkit.text.pairs import LinePairs
+from alignkit_cli.lab import render_lab
 from alignkit_cli.main import run as run_program
 from tests.lab.conftest import settings_of
 
@@ -22,6 +31,7 @@ PAPERS = [
     ("lstm.alpha", "lstm.beta"),
 ]
 OTHER = [("lstm.alpha", "other.beta")]
+KINDS = ("alpha", "beta", "delta")
 OURS = [
     ("lstm.alpha", v) for v in ("proxy.beta", "ibm1(1).beta", "ibm1(1).alpha", "ibm1(5).beta", "ibm1(5).alpha")
 ]
@@ -29,10 +39,20 @@ OURS = [
 
 @pytest.fixture(scope="module")
 def found(folder):
-    from alignkit.lab.translation import LabSettings, lab
-
     settings = LabSettings(all_steps=True)
     return lab(folder / "general-0", folder / "general-1", folder / "uniform-0", settings, "cpu")
+
+
+@pytest.fixture(scope="module")
+def runs(folder):
+    """The first run, the second, and the uniform one."""
+    return [TranslationRun(folder / name) for name in ("general-0", "general-1", "uniform-0")]
+
+
+@pytest.fixture(scope="module")
+def alpha(runs):
+    """The first run's attention in its validation text."""
+    return runs[0].load(device="cpu").score(runs[0].valid, "alpha")
 
 
 def row(found, u, v):
@@ -54,43 +74,27 @@ def test_the_papers_row_stands_first_and_ours_after_it(found):
     assert found.table.agreement.between(0, 1).all()
 
 
-def test_every_row_is_that_of_the_scores_themselves(folder, found):
-    from alignkit.classical.ibm1 import fit_ibm1
-    from alignkit.neural.aligners import load_checkpoint
-    from alignkit.neural.training.run_directory import TranslationRun
-
-    run = TranslationRun(folder / "general-0")
-    network = load_checkpoint(folder / "general-0", "cpu")
-    scores = {f"lstm.{kind}": network.score(run.valid, kind) for kind in ("alpha", "beta", "delta")}
-    scores["uniform.beta"] = load_checkpoint(folder / "uniform-0", "cpu").score(run.valid, "beta")
-    scores["other.beta"] = load_checkpoint(folder / "general-1", "cpu").score(run.valid, "beta")
-    scores["proxy.beta"] = load_checkpoint(folder / "general-0" / "proxy.pt", "cpu").score(run.valid, "beta")
+def test_every_row_is_that_of_the_scores_themselves(runs, found):
+    run = runs[0]
+    networks = zip(("lstm", "other", "uniform"), (each.load(device="cpu") for each in runs), strict=True)
+    scores = {f"{name}.{kind}": network.score(run.valid, kind) for name, network in networks for kind in KINDS}
+    scores["proxy.beta"] = load_checkpoint(run.path / "proxy.pt", "cpu").score(run.valid, "beta")
     for iterations in (1, 5):
         model = fit_ibm1(run.train, iterations=iterations, null=False)
         for kind in ("alpha", "beta"):
             scores[f"ibm1({iterations}).{kind}"] = model.score(run.valid, kind)
     for u, v in (PAPERS + OTHER + OURS)[1:]:
         one, expected = row(found, u, v), agreement(scores[u], scores[v])
-        assert (one.agreement, one.chance, one.low, one.high, one["rows"]) == (
-            expected.agreement,
-            expected.chance,
-            expected.low,
-            expected.high,
-            expected.rows,
-        )
+        assert {name: one[name] for name in vars(expected)} == vars(expected)
         order = kendall(scores[u], scores[v])
         assert (one.tau, one.tau_low, one.tau_undefined) == (order.tau, order.low, order.undefined)
 
 
-def test_uniform_is_taken_where_alpha_agrees_with_it_most(folder, found):
-    from alignkit.neural.aligners import load_checkpoint
-    from alignkit.neural.training.run_directory import TranslationRun
-
-    run, uniform = TranslationRun(folder / "general-0"), TranslationRun(folder / "uniform-0")
-    alpha = load_checkpoint(folder / "general-0", "cpu").score(run.valid, "alpha")
+def test_uniform_is_taken_where_alpha_agrees_with_it_most(runs, alpha, found):
+    run, _, uniform = runs
     values = {
-        step: agreement(alpha, load_checkpoint(path, "cpu").score(run.valid, "beta")).agreement
-        for step, path in uniform.checkpoints.items()
+        step: agreement(alpha, uniform.load(step, "cpu").score(run.valid, "beta")).agreement
+        for step in uniform.checkpoints
     }
     assert len(values) > 4
     assert row(found, *PAPERS[0]).agreement == max(values.values())
@@ -99,16 +103,12 @@ def test_uniform_is_taken_where_alpha_agrees_with_it_most(folder, found):
 
 
 @pytest.mark.parametrize("measured", ["agreement", "tau"])
-def test_xi_is_the_accuracy_at_the_first_step_above_the_level(folder, found, measured):
-    from alignkit.neural.aligners import load_checkpoint
-    from alignkit.neural.training.run_directory import TranslationRun
-
-    run, other = TranslationRun(folder / "general-0"), TranslationRun(folder / "general-1")
-    alpha = load_checkpoint(folder / "general-0", "cpu").score(run.valid, "alpha")
+def test_xi_is_the_accuracy_at_the_first_step_above_the_level(runs, alpha, found, measured):
+    run, other, _ = runs
     accuracy = dict(other.log.series("valid.accuracy"))
     steps = []
-    for step, path in other.checkpoints.items():
-        moved = load_checkpoint(path, "cpu").score(run.valid, "alpha")
+    for step in other.checkpoints:
+        moved = other.load(step, "cpu").score(run.valid, "alpha")
         like = agreement(alpha, moved).agreement if measured == "agreement" else kendall(alpha, moved).tau
         steps.append((step, like))
     column = "xi_accuracy" if measured == "agreement" else "tau_xi_accuracy"
@@ -126,36 +126,26 @@ def test_xi_is_the_accuracy_at_the_first_step_above_the_level(folder, found, mea
     assert not found.table.not_reached.str.contains("bleu").any()
 
 
-def test_xi_star_is_the_first_runs_best(folder, found):
-    from alignkit.neural.training.run_directory import TranslationRun
-
-    assert found.stars == {
-        "accuracy": max(v for _, v in TranslationRun(folder / "general-0").log.series("valid.accuracy"))
-    }
+def test_xi_star_is_the_first_runs_best(runs, found):
+    assert found.stars == {"accuracy": max(value for _, value in runs[0].log.series("valid.accuracy"))}
 
 
-def test_time_courses_have_every_logged_step_of_every_run(folder, found):
-    from alignkit.lab.time_course import COLUMNS, series
-    from alignkit.neural.aligners import load_checkpoint
-    from alignkit.neural.training.run_directory import TranslationRun
-
+def test_time_courses_have_every_logged_step_of_every_run(runs, found):
     course = found.time_courses
     assert tuple(course.columns) == COLUMNS
-    for label, name, kind in (
-        ("lstm", "general-0", "alpha"),
-        ("other", "general-1", "alpha"),
-        ("uniform", "uniform-0", "beta"),
-    ):
-        run = TranslationRun(folder / name)
+    kinds = {"lstm": "alpha", "other": "alpha", "uniform": "beta"}
+    for (label, kind), run in zip(kinds.items(), runs, strict=True):
         steps, values = series(course, f"A({kind}(step), ibm1(5).beta)", label)
         assert steps.tolist() == list(run.checkpoints)
         assert values.tolist() != sorted(values.tolist())[:1] * len(values)
         steps, values = series(course, "valid.accuracy", label)
         assert list(zip(steps.tolist(), values.tolist(), strict=True)) == run.log.series("valid.accuracy")
-    run = TranslationRun(folder / "general-1")
+    first, run, _ = runs
     step = list(run.checkpoints)[3]
-    moved = load_checkpoint(run.checkpoints[step], "cpu").score(run.valid, "alpha")
-    fixed = load_checkpoint(folder / "general-0", "cpu").score(run.valid, "delta")
+    moved, fixed = (
+        run.load(step, "cpu").score(run.valid, "alpha"),
+        first.load(device="cpu").score(run.valid, "delta"),
+    )
     there = course[(course.run == "other") & (course.step == step)].set_index("name").value
     expected = agreement(moved, fixed)
     assert there["A(alpha(step), lstm.delta)"] == expected.agreement
@@ -165,12 +155,8 @@ def test_time_courses_have_every_logged_step_of_every_run(folder, found):
     assert there["tau(lstm.delta, alpha(step))"] == kendall(fixed, moved).tau
 
 
-def test_the_second_seeds_attention_is_followed_towards_the_firsts(folder, found):
-    from alignkit.neural.aligners import load_checkpoint
-    from alignkit.neural.training.run_directory import TranslationRun
-
-    run, other = TranslationRun(folder / "general-0"), TranslationRun(folder / "general-1")
-    alpha = load_checkpoint(folder / "general-0", "cpu").score(run.valid, "alpha")
+def test_the_second_seeds_attention_is_followed_towards_the_firsts(runs, alpha, found):
+    run, other, _ = runs
     assert found.seeds.step.tolist() == list(other.checkpoints)
     step = list(other.checkpoints)[-2]
     moved = other.load(step, "cpu").score(run.valid, "alpha")
@@ -182,52 +168,43 @@ def test_the_second_seeds_attention_is_followed_towards_the_firsts(folder, found
 
 @pytest.fixture(scope="module")
 def authors(folder):
-    from alignkit.lab.translation import AUTHORS, lab
-
     runs = folder / "general-0", folder / "general-1", folder / "uniform-0"
     return lab(*runs, device="cpu", **AUTHORS)
 
 
-def test_the_authors_conventions(folder, authors):
+def test_the_authors_conventions(runs, authors):
     """alpha by the best accuracy, both directions, and the largest value over the uniform run's steps."""
-    from alignkit.neural.aligners import load_checkpoint
-    from alignkit.neural.training.run_directory import TranslationRun
-
-    run, uniform = TranslationRun(folder / "general-0"), TranslationRun(folder / "uniform-0")
+    run, other, uniform = runs
     accuracy = {k: v for k, v in run.log.series("valid.accuracy") if k in run.checkpoints}
     best = max(accuracy, key=accuracy.__getitem__)
     assert authors.facts["network"]["step"] == best
     network = run.load(best, "cpu")
     assert list(rows_of(authors))[3:6] == [(v, u) for u, v in PAPERS[:3]]
     scores = {f"lstm.{kind}": network.score(run.valid, kind) for kind in ("alpha", "delta")}
-    scores["proxy.beta"] = load_checkpoint(folder / "general-0" / "proxy-bias.pt", "cpu").score(run.valid, "beta")
+    scores["proxy.beta"] = load_checkpoint(run.path / "proxy-bias.pt", "cpu").score(run.valid, "beta")
     rows = authors.table.set_index(["u", "v"])
-    for name, fixed in scores.items():
-        steps = {step: uniform.load(step, "cpu").score(run.valid, "beta") for step in uniform.checkpoints}
-        for u, v in ((name, "uniform.beta"), ("uniform.beta", name)):
-            pairs = {k: (fixed, b) if u == name else (b, fixed) for k, b in steps.items()}
-            values = {step: agreement(*pair).agreement for step, pair in pairs.items()}
-            assert rows.agreement[u, v] == max(values.values()), (u, v)
-            assert values[int(rows.beta_step[u, v])] == max(values.values())
-    other, alpha = TranslationRun(folder / "general-1"), scores["lstm.alpha"]
-    betas = {step: other.load(step, "cpu").score(run.valid, "beta") for step in other.checkpoints}
-    values = {step: agreement(alpha, beta).agreement for step, beta in betas.items()}
-    assert rows.agreement["lstm.alpha", "other.beta"] == max(values.values())
-    assert values[int(rows.beta_step["lstm.alpha", "other.beta"])] == max(values.values())
+    betas = {
+        name: {step: each.load(step, "cpu").score(run.valid, "beta") for step in each.checkpoints}
+        for name, each in (("other.beta", other), ("uniform.beta", uniform))
+    }
+    compared = [(name, "uniform.beta") for name in scores]
+    for u, v in [*compared, *(pair[::-1] for pair in compared), ("lstm.alpha", "other.beta")]:
+        moving = betas[u if u in betas else v]
+        values = {
+            step: agreement(scores.get(u, beta), scores.get(v, beta)).agreement for step, beta in moving.items()
+        }
+        assert rows.agreement[u, v] == max(values.values()), (u, v)
+        assert values[int(rows.beta_step[u, v])] == max(values.values())
     own = agreement(scores["lstm.alpha"], network.score(run.valid, "beta")).agreement
     assert rows.agreement["lstm.alpha", "lstm.beta"] == own
 
 
 def test_a_performance_that_was_not_logged_cannot_choose(folder):
-    from alignkit.lab.translation import lab
-
     with pytest.raises(AlignkitError, match=r"no logged step with bleu .*train with --set training.bleu=logged"):
         lab(folder / "general-0", device="cpu", alpha_by="bleu")
 
 
 def test_what_is_missing_is_left_out_and_said(folder):
-    from alignkit.lab.translation import LabSettings, lab
-
     settings = LabSettings(limit=10)
     alone = lab(folder / "general-0", settings=settings, device="cpu")
     assert list(zip(alone.table.u, alone.table.v, strict=True)) == PAPERS[3:] + OURS
@@ -242,9 +219,6 @@ def test_what_is_missing_is_left_out_and_said(folder):
 
 
 def test_runs_without_checkpoints_give_what_they_can(folder, lines, tmp_path):
-    from alignkit.lab.translation import LabSettings, lab
-    from alignkit.neural.training.translation import LinePairs, train_translation
-
     sides = [side[:250] for side in lines], [side[250:] for side in lines]
     for name, attention in (("learned", "general"), ("uniform", "uniform")):
         settings = settings_of(keep="best", steps=3, seed=5).change(network={"attention": attention})
@@ -258,11 +232,6 @@ def test_runs_without_checkpoints_give_what_they_can(folder, lines, tmp_path):
 
 
 def test_a_transformer_has_attention_too(folder, lines, tmp_path):
-    from alignkit.lab.translation import LabSettings, lab
-    from alignkit.neural.settings import RunSettings, TransformerSettings
-    from alignkit.neural.training.translation import LinePairs, train_translation
-    from alignkit_cli.lab import render_lab
-
     texts = [LinePairs(*(side[part] for side in lines)) for part in (slice(0, 250), slice(250, 300))]
     own = settings_of(steps=1, keep="best")
     network = TransformerSettings(embedding=8, heads=2, hidden=8, layers=1)
@@ -276,9 +245,6 @@ def test_a_transformer_has_attention_too(folder, lines, tmp_path):
 
 
 def test_runs_that_do_not_belong_together(folder, lines, tmp_path):
-    from alignkit.lab.translation import lab
-    from alignkit.neural.training.translation import LinePairs, train_translation
-
     def refused(match, *runs):
         with pytest.raises(AlignkitError, match=match):
             lab(*runs, device="cpu")

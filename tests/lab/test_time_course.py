@@ -11,18 +11,12 @@ from alignkit.metrics.agreement import AGREEMENT, agreement
 from alignkit.metrics.kendall import kendall
 from alignkit.neural.aligners import load_checkpoint
 from alignkit.neural.training.run_directory import TranslationRun
-from alignkit.neural.training.translation import train_translation
 from alignkit.scores import Scores
-from alignkit.text.pairs import LinePairs
-from tests.lab.conftest import settings_of
 
 
 @pytest.fixture(scope="module")
-def run(lines, tmp_path_factory):
-    texts = [LinePairs(*(side[part] for side in lines)) for part in (slice(0, 100), slice(250, 280))]
-    folder = tmp_path_factory.mktemp("course") / "general-0"
-    train_translation(folder, *texts, settings_of(keep="logged"), device="cpu")
-    return TranslationRun(folder)
+def run(folder):
+    return TranslationRun(folder / "general-0")
 
 
 @pytest.fixture(scope="module")

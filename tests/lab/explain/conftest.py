@@ -52,11 +52,3 @@ def subject_of(runs):
         return subject_of_run(runs / "0", [runs / "1"], settings, device="cpu")
 
     return make
-
-
-def rows_of(found):
-    """Rows by the name of their test."""
-    assert len({row["test"] for row in found}) == len(found)
-    for row in found:
-        assert np.isnan(row["low"]) or row["low"] - 1e-9 <= row["value"] <= row["high"] + 1e-9
-    return {row["test"]: row["value"] for row in found}

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from alignkit.errors import AlignkitError
 from alignkit.lab.explain.registry import ExplanationSettings
-from alignkit.lab.explain.subject import Subject, decisions, explanation_table
+from alignkit.lab.explain.subject import Subject, explanation_table
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.training.run_directory import ClassifierRun
 from alignkit_cli.main import run
@@ -20,13 +19,6 @@ from tests.lab.explain.conftest import train
 def explain_classifier(classifier, text, others=(), **options):
     """The table of tests of a classifier, without the training text."""
     return explanation_table(Subject(classifier, text, text, ExplanationSettings(**options), others))
-
-
-def test_decisions_are_the_classifiers(runs):
-    own = ClassifierRun(runs / "0")
-    classifier = own.load(device="cpu")
-    found = [one.logit for one in decisions(classifier.network, own.valid)]
-    np.testing.assert_allclose(found, classifier.logits(own.valid.bitext), atol=1e-5)
 
 
 def test_attention_of_sigmoids_has_no_distance(runs):

@@ -28,10 +28,16 @@ from alignkit.lab.explain.subject import DIFFERENCES, SHARES, SIZES, decisions, 
 from alignkit.metrics.agreement import agreement
 from alignkit.metrics.intervals import mean_interval
 from alignkit.metrics.kendall import kendall
+from alignkit.neural.devices import DeviceCorpus
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores
 from alignkit.neural.settings import UNIFORM
-from alignkit.neural.training.classification import ClassificationTask
+from alignkit.neural.training.classification import (
+    ClassificationTask,
+    Judged,
+    adversarial_loss,
+    inattention_loss,
+)
 from alignkit.scores import Scores
 
 
@@ -84,6 +90,14 @@ def means(columns):
         wanted = np.nanmean(values), low, high, np.sum(~np.isnan(values))
         found[name] = pytest.approx(wanted, rel=1e-4, abs=1e-6)
     return found
+
+
+def judged_by(network, text):
+    """What a network says of the first six texts."""
+    texts = np.arange(6)
+    words, lengths = DeviceCorpus(text.corpus, torch.device("cpu")).gather(texts)
+    h, mask = network.encode(words, lengths)
+    return Judged(texts, torch.from_numpy(text.labels[texts]).float(), *network.judge(h, mask), mask)
 
 
 def right_by(logits, text):
@@ -165,7 +179,21 @@ def test_an_adversary_for_each_weight(subject, made):
     rows = values_of(trained.trained_adversary_rows(subject))
     own, text, wanted = classifier_scores(subject.network, subject.text, "alpha"), subject.text, {}
     p = expit(classifier_logits(subject.network, text))
-    for number, (weight, (name, settings, task, best, _, network)) in enumerate(zip((0, 0.1), made, strict=True)):
+    learned = classifier_scores(subject.network, subject.training, "alpha")
+    teacher = classifier_logits(subject.network, subject.training), learned
+    for number, (weight, (name, settings, task, best, more, network)) in enumerate(
+        zip((0, 0.1), made, strict=True)
+    ):
+        judged = judged_by(network, subject.training)
+        assert more["criterion"](judged) == adversarial_loss(*teacher, weight)(judged)
+        fresh = randomized(Classifier(subject.network.settings), 9)
+        more["prepare"](fresh)
+        differ = {
+            part.split(".")[0]
+            for part, value in subject.network.state_dict().items()
+            if not torch.equal(value, fresh.state_dict()[part])
+        }
+        assert differ == {"attention"}
         assert (name, settings.training.seed) == (f"adversary, lambda {weight:g}", 4000 + number)
         assert (task, best, settings.training.steps) == (ClassificationTask, False, 150)
         logits, alpha = classifier_logits(network, text), classifier_scores(network, text, "alpha")
@@ -219,9 +247,12 @@ def test_what_words_leak(subject, made):
     rows, text, wanted = trained.inattention_rows(subject), subject.text, {}
     names = [(name, weight) for name in ("recurrent", "embeddings") for weight in (0, 1)]
     words = [text.corpus.vocabulary.id(word) for word in ("good", "w1")]
-    for number, ((name, weight), (full, settings, _, best, _, network)) in enumerate(
+    avoided = [np.isin(each, words) for each in subject.training.corpus]
+    for number, ((name, weight), (full, settings, _, best, more, network)) in enumerate(
         zip(names, made, strict=True)
     ):
+        judged = judged_by(network, subject.training)
+        assert more["criterion"](judged) == inattention_loss(avoided, weight)(judged)
         kind = {"recurrent": "lstm", "embeddings": "embeddings"}[name]
         assert (settings.training.seed, settings.network.encoder, best) == (4000 + number, kind, True)
         assert settings.network.attention == changed.attention

@@ -1,4 +1,4 @@
-"""Networks trained beside a classifier: adversaries, guided ones and inattentive ones, on a planted text."""
+"""Networks that are trained under a guide, and the words that tell most, on a planted text."""
 
 from __future__ import annotations
 
@@ -10,30 +10,18 @@ import pytest
 from alignkit.errors import AlignkitError
 from alignkit.lab.explain.trained import (
     guided_logits,
-    inattention_rows,
     telling_words,
     train_guided,
-    trained_adversary_rows,
 )
 from alignkit.scores import Scores
 from alignkit.text.labelled import LabelledLines
 from alignkit.text.tokenization import learn_words
-
-from .conftest import rows_of
 
 
 def deciding(text):
     """Per text bool (L,), True at the word that decides."""
     words = [text.corpus.vocabulary.id(word) for word in ("good", "bad")]
     return [np.isin(each, words) for each in text.corpus]
-
-
-def test_the_trained_adversary_trades_outputs_for_attention(subject_of):
-    found = rows_of(trained_adversary_rows(subject_of(steps=80, adversary_weights=(0.0, 0.1))))
-    assert found["lambda 0, TVD"] < 0.1
-    assert found["lambda 0.1, JSD"] > found["lambda 0, JSD"] + 0.4
-    assert found["lambda 0, same decision"] > 0.9
-    assert 0 <= found["lambda 0.1, TVD"] <= 1
 
 
 def one_hot(text, right):
@@ -62,23 +50,6 @@ def test_a_guide_helps_by_what_it_points_to(subject_of):
             assert logits[m] == pytest.approx(alone.item(), abs=1e-5)
     assert accuracy[True] == 1
     assert accuracy[False] < 0.8  # the best of several steps on 50 texts
-
-
-def test_what_is_not_attended_to_leaks_into_neighbours(subject_of):
-    found = rows_of(inattention_rows(subject_of(steps=75, avoid=("good", "bad"), avoid_weights=(0.0, 0.1, 1.0))))
-    for name in ("recurrent", "embeddings"):
-        assert found[f"{name}, lambda 0, accuracy"] > 0.9
-        assert found[f"{name}, lambda 1, mass"] < 0.1
-        assert found[f"{name}, lambda 0.1, removed"] < 0.75  # nothing else tells of the label
-    # Neighbours' states know the word that is not attended to,
-    assert found["recurrent, lambda 1, accuracy"] > 0.85
-    assert found["recurrent, lambda 1, hidden"] > 0.85
-    # other words' embeddings do not: there, the word's own grows, so that little attention is enough.
-    assert found["embeddings, lambda 0.1, accuracy"] > 0.85
-    assert found["embeddings, lambda 0.1, mass"] < 0.7 * found["embeddings, lambda 0, mass"]
-    assert found["embeddings, lambda 0.1, mass by norm"] > found["embeddings, lambda 0.1, mass"]
-    assert found["embeddings, lambda 0.1, norm"] > found["embeddings, lambda 0, norm"]
-    assert found["embeddings, lambda 0.1, hidden"] < 0.75
 
 
 def test_telling_words_by_hand():

@@ -186,7 +186,9 @@ def test_align_takes_it(tmp_path, capsys):
             stream.writelines(f"{lines[m]}\n" for m in (0, 2, 4, 1))
     model, heads = str(make_language_model("Llama", tmp_path / "model")), str(tmp_path / "h.npz")
     template = ["--template", "German: {source} English: {target}"]
-    assert run_program(["attention", model, *text, "-o", heads, *template, "-q"]) == 0
+    attention = ["attention", model, *text, "-o", heads, "-q"]
+    assert run_program([*attention, "--prefix", "x"]) == 2  # of an encoder-decoder
+    assert run_program([*attention, *template]) == 0
     own = best_links(AttentionHeads.load(heads).word_scores(HeadChoice(1, 2)), null=False)
     (tmp_path / "gold").write_bytes(own.to_pharaoh())
     saved = str(tmp_path / "m.npz")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import logging
+import socket
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,7 +15,16 @@ import torch
 
 import alignkit_data
 from alignkit.errors import AlignkitError
-from alignkit.lab.interop.heads import AttentionHeads, HeadChoice
+from alignkit.lab.heads import hugging_face
+from alignkit.lab.heads.hugging_face import (
+    batches,
+    check_lengths,
+    cross_attention,
+    encode_side,
+    load_pretrained,
+    pairs_of_cross_attentions,
+)
+from alignkit.lab.interop.heads import AttentionHeads
 from alignkit.lab.interop.other_systems import read_heads
 from alignkit_cli.main import run as run_program
 
@@ -129,15 +141,11 @@ def folder(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def loaded(folder):
-    from alignkit.lab.heads.hugging_face import load_pretrained
-
     return load_pretrained(folder)
 
 
 @pytest.fixture(scope="module")
 def heads(loaded):
-    from alignkit.lab.heads.hugging_face import cross_attention
-
     return cross_attention(*loaded, SOURCE, TARGET, batch_size=2, device="cpu")
 
 
@@ -152,8 +160,6 @@ def forward(loaded, source, target):
 
 
 def test_padding_and_other_layers_are_left_out():
-    from alignkit.lab.heads.hugging_face import pairs_of_cross_attentions
-
     rng, sizes = np.random.default_rng(5), [(3, 2), (1, 4), (4, 5)]
     wanted = [rng.random((LAYERS, HEADS, *size), np.float32) for size in sizes]
     layers = [torch.full((3, HEADS, 4, 5), 9.0) for _ in range(LAYERS)]
@@ -168,8 +174,6 @@ def test_padding_and_other_layers_are_left_out():
 
 
 def test_shorter_pairs_are_read_first():
-    from alignkit.lab.heads.hugging_face import batches
-
     lengths, steps = {0: 5, 3: 2, 4: 9, 7: 2, 8: 4}, []
     assert [*batches(lengths, 2, lambda *step: steps.append(step))] == [[3, 7], [8, 0], [4]]
     assert steps == [(2, 5, "attention"), (4, 5, "attention"), (5, 5, "attention")]
@@ -178,8 +182,6 @@ def test_shorter_pairs_are_read_first():
 
 
 def test_lines_may_be_as_long_as_the_model_reads():
-    from alignkit.lab.heads.hugging_face import check_lengths
-
     config = SimpleNamespace(max_position_embeddings=3)
     check_lengths(SimpleNamespace(config=config), "source", {0: [1, 2, 3]})
     check_lengths(SimpleNamespace(config=None), "source", {0: [1] * 1000})
@@ -188,8 +190,6 @@ def test_lines_may_be_as_long_as_the_model_reads():
 
 
 def test_attention_that_does_not_fit_is_refused():
-    from alignkit.lab.heads.hugging_face import pairs_of_cross_attentions
-
     layers, tokens = [torch.rand(1, HEADS, 4, 5)] * LAYERS, [range(5)]
     for attention in (None, (None, None)):
         with pytest.raises(AlignkitError, match="output_attentions"):
@@ -232,36 +232,13 @@ def test_blank_pairs_are_empty(heads):
     assert heads.on_words.shapes.tolist() == [[5, 4], [0, 0], [3, 3], [0, 0], [9, 8]]
 
 
-def test_shifted_rows_are_those_whose_input_is_the_token(loaded, heads):
-    """The decoder's inputs are the labels one step late; row t + 1 has label t as its input."""
-    model, tokenizer = loaded
-    labels = tokenizer(text_target=TARGET[0], return_tensors="pt")["input_ids"]
-    prepare = getattr(model, "prepare_decoder_input_ids_from_labels", None)
-    if prepare is None:
-        pytest.skip("a model that does not show the decoder's inputs")
-    inputs = prepare(labels)[0].tolist()
-    labels = labels[0].tolist()
-    assert inputs[1:] == labels[:-1]
-    wanted, *_ = forward(loaded, SOURCE[0], TARGET[0])
-    for layer in range(LAYERS):
-        found = heads.scores(HeadChoice(layer, 1, shifted=True))[0]
-        for t in range(len(labels) - 1):
-            assert inputs[t + 1] == labels[t]
-            assert np.allclose(found[t], wanted[layer, 1, t + 1], atol=1e-4)
-        assert not found[-1].any()
-
-
 def test_one_layer(loaded, heads):
-    from alignkit.lab.heads.hugging_face import cross_attention
-
     found = cross_attention(*loaded, SOURCE, TARGET, layers=[1], device="cpu")
     assert found.heads == ((1, 0), (1, 1))
     assert np.allclose(found.values, heads.values[2:], atol=1e-4)
 
 
 def test_a_prefix_is_no_word(loaded):
-    from alignkit.lab.heads.hugging_face import encode_side
-
     plain = encode_side(loaded[1], ["ein Mann"])
     prefixed = encode_side(loaded[1], ["ein Mann"], prefix=">>eng<<")
     assert len(prefixed.ids[0]) > len(plain.ids[0])
@@ -271,8 +248,6 @@ def test_a_prefix_is_no_word(loaded):
 
 
 def test_what_is_refused(loaded):
-    from alignkit.lab.heads.hugging_face import cross_attention
-
     with pytest.raises(AlignkitError, match="1 source and 2 target lines"):
         cross_attention(*loaded, ["a"], ["a", "b"])
     with pytest.raises(AlignkitError, match="no layer 5"):
@@ -283,8 +258,6 @@ def test_what_is_refused(loaded):
 
 
 def test_a_tokenizer_with_more_tokens_than_the_model_is_refused(loaded, monkeypatch):
-    from alignkit.lab.heads import hugging_face
-
     plain = hugging_face.encode_side
 
     def shifted(*arguments, **options):
@@ -315,8 +288,6 @@ def test_the_command(folder, heads, tmp_path, capfd):
 
 def test_a_path_without_a_folder(monkeypatch, tmp_path):
     """transformers itself would say that it is no name of a model."""
-    from alignkit.lab.heads.hugging_face import load_pretrained
-
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_bytes(b"")
@@ -331,11 +302,7 @@ def test_a_path_without_a_folder(monkeypatch, tmp_path):
 
 
 def test_without_a_network_the_retries_are_not_shown(monkeypatch):
-    import logging
-
     import transformers
-
-    from alignkit.lab.heads import hugging_face
 
     logger = logging.getLogger("huggingface_hub")
     monkeypatch.setattr(hugging_face, "_answers", lambda _: True)  # the network goes away later
@@ -353,11 +320,7 @@ def test_without_a_network_the_retries_are_not_shown(monkeypatch):
 
 
 def test_without_a_network_only_what_is_here_is_looked_for(monkeypatch, folder):
-    import socket
-
     import transformers
-
-    from alignkit.lab.heads import hugging_face
 
     def nowhere(address, timeout):
         assert address == ("huggingface.co", 443)
@@ -385,10 +348,6 @@ def test_without_a_network_only_what_is_here_is_looked_for(monkeypatch, folder):
 
 
 def test_without_transformers(monkeypatch, tmp_path):
-    import sys
-
-    from alignkit.lab.heads.hugging_face import load_pretrained
-
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(AlignkitError, match=r"models of Hugging Face need transformers, .*: pip install"):
         load_pretrained("org/name")

@@ -16,8 +16,6 @@ from alignkit.lab.heads.hugging_face import (
     prompt,
     translation_attention,
 )
-from alignkit.lab.interop.heads import HeadChoice
-from alignkit.lab.interop.other_systems import read_heads
 
 from .test_hugging_face import SOURCE, TARGET, fast_tokenizer
 
@@ -140,24 +138,6 @@ def test_a_model_that_hides_its_attention_is_an_error(loaded, monkeypatch):
     monkeypatch.setattr(model, "modules", lambda: iter(()))
     with pytest.raises(AlignkitError, match="does not return its attention"):
         translation_attention(model, tokenizer, SOURCE[:1], TARGET[:1])
-
-
-def test_the_command(loaded, tmp_path):
-    from alignkit_cli.main import run
-
-    model, tokenizer = loaded
-    model.save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
-    for name, lines in (("src", SOURCE), ("tgt", TARGET)):
-        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
-    call = ["attention", tmp_path / "model", tmp_path / "src", tmp_path / "tgt", "-o", tmp_path / "h.npz", "-q"]
-    assert run([*map(str, call)]) == 0
-    wanted = translation_attention(model, tokenizer, SOURCE, TARGET)
-    found = read_heads(str(tmp_path / "h.npz"))
-    assert np.allclose(found.values, wanted.values, atol=1e-5)
-    words = found.word_scores(HeadChoice(1, 2))
-    assert words.shapes.tolist()[0] == [len(TARGET[0].split()), len(SOURCE[0].split())]
-    assert run([*map(str, call), "--prefix", "x"]) == 2
 
 
 def test_transformer_lens_takes_the_mask(loaded):

@@ -19,6 +19,7 @@ from alignkit.lab.report.page import build_page
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.agreement import agreement_rows
 from alignkit.metrics.intervals import bootstrap_ratio
+from alignkit.metrics.registry import compare
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from tests.lab.report.conftest import find, make_report, no_tables, planted_set
@@ -41,7 +42,6 @@ def planted_report():
     u = [np.array([[1.0, 0], [0, 1]]), np.eye(7)[[0, 2]]]
     v = [np.array([[1.0, 0], [1, 0]]), np.eye(7)[[0, 1]]]
     sets = [Scores.from_matrices(each) for each in (u, v)]
-    from alignkit.metrics.registry import compare
 
     counts = np.array([{"often": 30, "seldom": 3, "seldom2": 1, "x": 0}[t] for t in bitext.source.vocabulary])
     named = (planted_set("lstm.alpha", sets[0]), planted_set("ibm1.beta", sets[1]))
@@ -90,7 +90,6 @@ def test_mass_on_planted_attention():
     bitext = Bitext.from_sentences([["<s>", "▁w", "▁,", "</s>"]] * 2, [["▁y", "</s>"]] * 2)
     scores = Scores.from_matrices([np.array([[0.1, 0.1, 0.1, 0.7]] * 2)] * 2)
     sets = (planted_set("lstm.alpha", scores), planted_set("lstm.beta", scores))
-    from alignkit.metrics.registry import compare
 
     table = compare({each.name: each.scores for each in sets})
     report = Report("t", bitext, sets, table, np.ones(4, np.int64))

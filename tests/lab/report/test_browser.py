@@ -9,6 +9,7 @@ import pytest
 from browser import Browser, chromium
 
 from alignkit.lab.report.page import build_page
+from alignkit.metrics.agreement import agreement_rows
 from tests.lab.report.conftest import HOSTILE, find, make_report, no_tables
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason="Chromium is not installed (apt-get install chromium)")
@@ -119,8 +120,6 @@ def test_search(opened, report):
 
 
 def share(report, m, u="lstm.alpha", v="ibm1.beta"):
-    from alignkit.metrics.agreement import agreement_rows
-
     rows = agreement_rows(find(report, u).scores, find(report, v).scores, report.percent)
     found = rows.hits[rows.sentence == m]
     return found.mean() if len(found) else None

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from alignkit.neural.networks.attention import dot_product_attention, uniform_weights
+from alignkit.neural.proxy import fit_proxy
 from alignkit.neural.settings import LstmSettings, ProxySettings, RunSettings, TrainingSettings
 from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import TranslationTask
@@ -60,7 +61,6 @@ def test_training_and_scores_have_the_same_bits_at_any_number_of_threads(attenti
 def test_the_proxy_has_the_same_bits_at_any_number_of_threads():
     if not torch.backends.mkl.is_available():
         pytest.skip("only MKL's products are the same at any number of threads")
-    from alignkit.neural.proxy import fit_proxy
 
     lines = [random_lines(seed, 70, 1000, 30) for seed in (3, 4)]
     tokenizer = learn_words([*lines[0], *lines[1]])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from alignkit.errors import AlignkitError
 from alignkit.neural.devices import BatchSizes
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.neural.scoring.evaluation import evaluate_network
@@ -87,7 +88,5 @@ def test_empty_sides_give_empty_matrices(tokenizer: Tokenizer) -> None:
 
 
 def test_a_network_needs_its_vocabulary() -> None:
-    from alignkit.errors import AlignkitError
-
     with pytest.raises(AlignkitError, match="vocabulary"):
         EncoderDecoder(LstmSettings())

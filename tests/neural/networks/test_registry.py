@@ -15,12 +15,9 @@ from alignkit.neural.networks.encoder_decoder import Decoded, EncoderDecoder, En
 from alignkit.neural.scoring.evaluation import beam_search, translate
 from alignkit.neural.scoring.translation import network_scores
 from alignkit.neural.settings import NETWORKS, NetworkSettings, RunSettings, from_dict, new_network
-from alignkit.neural.training.run_directory import TranslationRun
-from alignkit.neural.training.translation import train_translation
-from alignkit.text.pairs import LinePairs
 from alignkit.text.tokenization import EOS
 
-from ..conftest import log_probability, random_lines, small_network, small_settings
+from ..conftest import log_probability, small_network, small_settings
 
 
 def weighted_mean(scores, h, mask):
@@ -102,22 +99,6 @@ def test_a_registered_network_scores_translates_and_is_saved(tmp_path, bitext, t
         assert np.array_equal(again.score(few, kind).values, scores.values)
     for beam in (1, 3):
         assert translate(again.network, few.source, beam) == translate(found.network, few.source, beam)
-
-
-def test_a_run_directory_goes_on(tmp_path):
-    texts = [LinePairs(random_lines(12, seed), random_lines(12, seed + 1)) for seed in (1, 3)]
-    settings = settings_of("bag", epochs=2)
-
-    def stop(done, total, message):
-        if done == total - 1:
-            raise KeyboardInterrupt
-
-    whole = train_translation(tmp_path / "whole", *texts, settings, device="cpu")
-    with pytest.raises(KeyboardInterrupt):
-        train_translation(tmp_path / "parts", *texts, settings, stop, "cpu")
-    parts = train_translation(tmp_path / "parts", *texts, settings, device="cpu")
-    assert parts.metrics == whole.metrics
-    assert TranslationRun(tmp_path / "parts").settings == settings
 
 
 @pytest.mark.parametrize("name", ["dot", "additive", "bag"])

@@ -21,8 +21,8 @@ from alignkit.neural.settings import (
     TextSettings,
 )
 from alignkit.neural.training.classification import (
-    ClassificationTask,
     SMALLEST,
+    ClassificationTask,
     Judged,
     adversarial_loss,
     copy_but_attention,
