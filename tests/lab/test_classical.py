@@ -13,7 +13,6 @@ from alignkit.metrics.agreement import agreement
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs
-from alignkit_cli.main import run as run_program
 
 
 @pytest.fixture(scope="module")
@@ -64,17 +63,3 @@ def test_scores_of_others_are_checked_before_anything_is_fitted(pairs, copies, t
     Scores.from_matrices([np.zeros((1, 1))] * len(pairs.source)).save(tmp_path / "wrong.npz")
     with pytest.raises(AlignkitError, match=r"wrong\.npz"):
         compare_classical(pairs, {"wrong": tmp_path / "wrong.npz"}, threads=1)
-
-
-def test_options_of_networks_are_refused(tmp_path, capsys, pairs):
-    paths = []
-    for name, side in zip("st", pairs, strict=True):
-        (tmp_path / name).write_text("\n".join(side) + "\n")
-        paths.append(str(tmp_path / name))
-    (tmp_path / "best.pt").touch()
-    for options, name in (
-        (["--also", "delta"], "--also delta"),
-        (["--uniform", str(tmp_path / "best.pt")], "--uniform"),
-    ):
-        assert run_program(["compare", *paths, *options]) == 2
-        assert f"{name} goes only with --neural" in capsys.readouterr().err

@@ -38,23 +38,11 @@ from alignkit.neural.training.classification import train_classifier
 from alignkit.neural.training.run_directory import ClassifierRun
 from alignkit.scores import Scores
 from alignkit.text.bitext import Corpus
-from alignkit.text.labelled import LabelledLines, LabelledText
+from alignkit.text.labelled import LabelledText
 from alignkit.text.tokenization import BOS, EOS
+from tests.neural.training.test_classification import planted
 
 NAMES = ("n", "y")
-
-
-def planted(count: int, seed: int) -> LabelledLines:
-    """Noise with one word that decides the label."""
-    rng = np.random.default_rng(seed)
-    texts, labels = [], []
-    for _ in range(count):
-        words = list(rng.choice([f"w{i}" for i in range(12)], rng.integers(4, 10)))
-        y = int(rng.integers(2))
-        words.insert(int(rng.integers(len(words) + 1)), str(rng.choice([["bad", "poor"], ["good", "fine"]][y])))
-        texts.append(" ".join(words))
-        labels.append(NAMES[y])
-    return LabelledLines(texts, labels)
 
 
 TEXT, VALID = planted(140, 1), planted(60, 2)

@@ -149,10 +149,7 @@ def test_time_courses_have_every_logged_step_of_every_run(runs, found):
     there = course[(course.run == "other") & (course.step == step)].set_index("name").value
     expected = agreement(moved, fixed)
     assert there["A(alpha(step), lstm.delta)"] == expected.agreement
-    assert there["chance(alpha(step), lstm.delta)"] == expected.chance
-    assert there["high(alpha(step), lstm.delta)"] == expected.high
     assert there["A(lstm.delta, alpha(step))"] == agreement(fixed, moved).agreement
-    assert there["tau(lstm.delta, alpha(step))"] == kendall(fixed, moved).tau
 
 
 def test_the_second_seeds_attention_is_followed_towards_the_firsts(runs, alpha, found):

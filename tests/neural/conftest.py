@@ -21,6 +21,16 @@ def one_thread() -> None:
     torch.set_num_threads(1)
 
 
+def at_one_thread_and_two(compute):
+    """What a function returns at each number of threads."""
+    before, found = torch.get_num_threads(), []
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        found.append(compute())
+    torch.set_num_threads(before)
+    return found
+
+
 def random_lines(count: int, seed: int, longest: int = 8) -> list[str]:
     """Sentences of random words; among the first six one is empty."""
     rng = np.random.default_rng(seed)

@@ -151,10 +151,8 @@ def test_damaged_files_are_refused(aligner: NeuralAligner, tmp_path: Path) -> No
     damaged = [b"", b"PK", b"hello", whole[: len(whole) // 2], whole[:-10], rng.bytes(1000)]
     for data in damaged:
         place.write_bytes(data)
-        with pytest.raises(InputError) as caught:
+        with pytest.raises(InputError, match=r"^[^\n]*a\.pt[^\n]*$"):
             load_aligner(place)
-        assert "a.pt" in str(caught.value)
-        assert "\n" not in str(caught.value)
 
 
 def change(content: dict, *keys: str, to: object) -> dict:  # type: ignore[type-arg]

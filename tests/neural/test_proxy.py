@@ -13,7 +13,7 @@ from alignkit.errors import AlignkitError
 from alignkit.neural import proxy
 from alignkit.neural.aligners import ProxyAligner
 from alignkit.neural.devices import CPU, BatchSizes
-from alignkit.neural.proxy import BagLoss, fit_proxy, proxy_of
+from alignkit.neural.proxy import fit_proxy, proxy_of
 from alignkit.neural.settings import ProxySettings
 from alignkit.neural.training.loop import adam
 from alignkit.text.bitext import Bitext
@@ -88,27 +88,6 @@ def test_a_bias_is_trained_and_then_left_out(text: Bitext) -> None:
     # The bias holds what all words share, so that "the" is less probable without it.
     means = [np.mean([rows[0].mean() for rows in each.score(common, "beta")]) for each in (biased, plain)]
     assert means[0] < means[1] - 0.05
-
-
-def test_the_first_gradient_is_the_co_occurrence_table(text: Bitext) -> None:
-    """Equations 13 and 14: with W = 0, the gradient in the logit of (x, y) is C[x, y] up to what y's share is.
-
-    The direction -d loss / d W applied to e(x) is a sum over co-occurrences, so with orthonormal e it is the
-    table C with its expectation under the uniform distribution taken away.
-    """
-    rows_src, rows_tgt = len(text.source.vocabulary), len(text.target.vocabulary)
-    pairs = [(x, y) for x, y in zip(text.source, text.target, strict=True) if len(x) and len(y)]
-    e = torch.eye(rows_src)
-    w = torch.zeros(rows_tgt, rows_src, requires_grad=True)
-    bags = torch.stack([e[torch.from_numpy(x.astype(np.int64))].mean(0) for x, _ in pairs])
-    rows = torch.from_numpy(np.repeat(np.arange(len(pairs)), [len(y) for _, y in pairs]))
-    targets = torch.from_numpy(np.concatenate([y for _, y in pairs]).astype(np.int64))
-    BagLoss.apply(bags, w, rows, targets).backward()
-    table = np.zeros((rows_src, rows_tgt))
-    for x, y in pairs:
-        np.add.at(table, (x[:, None], y[None, :]), 1 / len(x))
-    expected = table - table.sum(1, keepdims=True) / rows_tgt
-    np.testing.assert_allclose(-w.grad.t().numpy() * len(targets), expected, atol=1e-4)
 
 
 def test_a_planted_lexicon_is_found_for_every_word() -> None:

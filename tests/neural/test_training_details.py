@@ -10,11 +10,8 @@ import torch
 
 from alignkit.errors import AlignkitError
 from alignkit.neural.devices import one_thread
-from alignkit.neural.scoring.evaluation import translate
 from alignkit.neural.training.loop import adam, optimise
 from alignkit.neural.training.trainer import check_converging
-from alignkit.text.bitext import Bitext
-from alignkit.text.tokenization import EOS
 
 from .conftest import small_network
 
@@ -59,15 +56,6 @@ def test_dropout_is_between_the_layers_of_both_lstms() -> None:
     assert torch.equal(network.states(previous, start)[0], network.states(previous, start)[0])
     without = small_network(dropout=0.0).train()
     assert torch.equal(without.states(previous, start)[0], without.states(previous, start)[0])
-
-
-def test_a_translation_that_does_not_end_has_twice_as_many_tokens_as_its_source_and_ten() -> None:
-    network = small_network()
-    with torch.no_grad():
-        network.output.bias[EOS] = -1e9
-    text = Bitext.from_sentences([["a"], ["b", "c", "d"]], [["x"], ["y"]])
-    lengths = [len(x) for x in text.source]
-    assert [len(ids) for ids in translate(network, text.source)] == [2 * length + 10 for length in lengths]
 
 
 def test_training_that_has_left_all_bounds_is_stopped() -> None:

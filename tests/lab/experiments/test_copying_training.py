@@ -130,7 +130,14 @@ def test_rounded_products_train_nearly_the_same():
     settings = replace(SMALL, steps=8)
     before = torch.backends.mkldnn.matmul.fp32_precision
     exact = train_on_sequences(networks(2), range(2), draw, settings)
-    rounded = train_on_sequences(networks(2), range(2), draw, replace(settings, products="bfloat16"))
+    used = []
+
+    def watched(generator, count):
+        used.append(torch.backends.mkldnn.matmul.fp32_precision)
+        return draw(generator, count)
+
+    rounded = train_on_sequences(networks(2), range(2), watched, replace(settings, products="bfloat16"))
+    assert {*used} == {"bf16"}
     for one, other in zip(exact, rounded, strict=True):
         assert one.loss == pytest.approx(other.loss, rel=0.02)
     assert torch.backends.mkldnn.matmul.fp32_precision == before

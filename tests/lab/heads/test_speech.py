@@ -107,8 +107,6 @@ def test_what_is_too_long_is_one_line(loaded, audio):
             AlignkitError, match="line 1: the model reads at most 2 seconds of audio and 32 tokens"
         ):
             speech_attention(*loaded, [sound], [text])
-    with pytest.raises(AlignkitError, match="no layer 7"):
-        speech_attention(*loaded, audio, TEXT, layers=[7])
 
 
 @pytest.mark.parametrize("shape", [(9, 40), (20, 21), (12, 9), (1, 5), (5, 1)])

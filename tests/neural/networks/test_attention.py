@@ -13,11 +13,17 @@ from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import TranslationTask
 from alignkit.text.tokenization import encode_bitext, learn_words
 
+from ..conftest import at_one_thread_and_two
 
-def random_lines(seed: int, count: int, types: int, longest: int) -> list[str]:
-    """Sentences of many types: large enough products to be shared between threads."""
-    rng = np.random.default_rng(seed)
-    return [" ".join(f"w{w}" for w in rng.integers(0, types, rng.integers(1, longest + 1))) for _ in range(count)]
+
+def large_text(count, types, longest):
+    """A tokenizer and pairs of many types: large enough products to be shared between threads."""
+    lines, rng = ([], []), np.random.default_rng(1)
+    for side in lines:
+        for length in rng.integers(1, longest + 1, count):
+            side.append(" ".join(f"w{w}" for w in rng.integers(0, types, length)))
+    tokenizer = learn_words([*lines[0], *lines[1]])
+    return tokenizer, encode_bitext(tokenizer, *lines)
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -39,37 +45,30 @@ def test_uniform_weights_are_shared_by_tokens_without_padding():
 def test_training_and_scores_have_the_same_bits_at_any_number_of_threads(attention):
     if not torch.backends.mkl.is_available():
         pytest.skip("only MKL's products are the same at any number of threads")
-    lines = [random_lines(seed, 16, 500, 10) for seed in (1, 2)]
-    tokenizer = learn_words([*lines[0], *lines[1]])
-    bitext = encode_bitext(tokenizer, *lines)
+    tokenizer, bitext = large_text(16, 500, 10)
     network = LstmSettings(attention=attention, layers=1)
     settings = RunSettings(network=network, training=TrainingSettings(steps=1, bleu="never"))
-    before = torch.get_num_threads()
-    results = []
-    for threads in (1, 2):
-        torch.set_num_threads(threads)
-        trained = Trainer(
-            TranslationTask(bitext, bitext.take(np.arange(2)), settings, tokenizer, device="cpu")
-        ).run()
-        weights = [w.numpy().tobytes() for w in trained.network.state_dict().values()]
-        scores = [trained.score(bitext.take(np.arange(6)), kind).values.tobytes() for kind in ("alpha", "beta")]
-        results.append((weights, scores, trained.step))
-    torch.set_num_threads(before)
-    assert results[0] == results[1]
+
+    def trained():
+        task = TranslationTask(bitext, bitext.take(np.arange(2)), settings, tokenizer, device="cpu")
+        best = Trainer(task).run()
+        weights = [w.numpy().tobytes() for w in best.network.state_dict().values()]
+        scores = [best.score(bitext.take(np.arange(6)), kind).values.tobytes() for kind in ("alpha", "beta")]
+        return weights, scores, best.step
+
+    one, two = at_one_thread_and_two(trained)
+    assert one == two
 
 
 def test_the_proxy_has_the_same_bits_at_any_number_of_threads():
     if not torch.backends.mkl.is_available():
         pytest.skip("only MKL's products are the same at any number of threads")
 
-    lines = [random_lines(seed, 70, 1000, 30) for seed in (3, 4)]
-    tokenizer = learn_words([*lines[0], *lines[1]])
-    bitext = encode_bitext(tokenizer, *lines)
-    before = torch.get_num_threads()
-    results = []
-    for threads in (1, 2):
-        torch.set_num_threads(threads)
+    _, bitext = large_text(70, 1000, 30)
+
+    def trained():
         proxy = fit_proxy(bitext, bitext, ProxySettings(epochs=1), device="cpu")
-        results.append((proxy.embedding.numpy().tobytes(), proxy.score(bitext, "beta").values.tobytes()))
-    torch.set_num_threads(before)
-    assert results[0] == results[1]
+        return proxy.embedding.numpy().tobytes(), proxy.score(bitext, "beta").values.tobytes()
+
+    one, two = at_one_thread_and_two(trained)
+    assert one == two

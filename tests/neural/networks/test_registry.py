@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from alignkit.neural.networks.attention import uniform_weights
 from alignkit.neural.networks.encoder_decoder import Decoded, EncoderDecoder, Encoding, TranslationNetwork
 from alignkit.neural.scoring.evaluation import beam_search, translate
 from alignkit.neural.scoring.translation import network_scores
-from alignkit.neural.settings import NETWORKS, NetworkSettings, RunSettings, from_dict, new_network
+from alignkit.neural.settings import NETWORKS, NetworkSettings, new_network
 from alignkit.text.tokenization import EOS
 
 from ..conftest import log_probability, small_network, small_settings
@@ -124,11 +124,3 @@ def test_the_fast_probe_is_the_plain_one(bitext, changes, monkeypatch):
     fast = network_scores(network, bitext, "beta")
     monkeypatch.setattr(EncoderDecoder, "lexical_features", TranslationNetwork.lexical_features)
     np.testing.assert_allclose(network_scores(network, bitext, "beta").values, fast.values, atol=1e-6)
-
-
-def test_settings_name_their_network():
-    settings = settings_of("bag")
-    assert isinstance(settings.network, BagSettings)
-    assert from_dict(RunSettings, asdict(settings)) == settings
-    assert asdict(settings)["network"]["architecture"] == "bag"
-    assert settings.change(network={"architecture": "lstm"}).network == RunSettings().network

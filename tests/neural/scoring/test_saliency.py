@@ -14,7 +14,7 @@ from alignkit.neural.scoring.translation import network_scores
 from alignkit.text.bitext import Bitext
 from alignkit.text.tokenization import Tokenizer, encode_bitext
 
-from ..conftest import WORDS, random_lines, small_network
+from ..conftest import WORDS, at_one_thread_and_two, random_lines, small_network
 from ..naive import NaiveNetwork, delta_by_autograd
 
 SIZES = batch_sizes("saliency", torch.device("cpu"))
@@ -105,12 +105,10 @@ def test_the_number_of_threads_changes_no_bit(tokenizer: Tokenizer) -> None:
     lines = [" ".join(np.random.default_rng(seed).choice(WORDS, 15)) for seed in range(8)]
     text = encode_bitext(tokenizer, lines[:4], lines[4:])
     network = small_network(2000, embedding=64, hidden=128)
-    found = []
-    for threads in (1, 2):
-        torch.set_num_threads(threads)
-        found.append((network_scores(network, text, "delta"), network_scores(network, text, "loo")))
-    for one, other in zip(*found, strict=True):
-        assert one.values.tobytes() == other.values.tobytes()
+    one, two = at_one_thread_and_two(
+        lambda: [network_scores(network, text, kind).values.tobytes() for kind in ("delta", "loo")]
+    )
+    assert one == two
 
 
 def test_derivatives_that_fade_away_become_zero(tokenizer: Tokenizer) -> None:

@@ -37,7 +37,7 @@ from alignkit.scores import Scores
 from alignkit.text.labelled import LabelledLines
 from alignkit.text.tokenization import learn_words
 
-from ..conftest import check_gradients
+from ..conftest import at_one_thread_and_two, check_gradients
 from .test_translation import Stopped, contents
 
 NAMES = ("n", "y")
@@ -111,15 +111,16 @@ def test_the_number_of_threads_changes_no_bit() -> None:
     text = LabelledLines([" ".join(TEXT.texts[i : i + 4]) for i in range(64)], TEXT.labels[:64])
     tokenizer = learn_words(text.texts)
     encoded, few = (part.encode(tokenizer, NAMES) for part in (text, text.take(range(4))))
-    found = []
-    for threads in (1, 2):
-        torch.set_num_threads(threads)
-        settings = ClassifierRunSettings(training=ClassifierTraining(steps=1))
+    settings = ClassifierRunSettings(training=ClassifierTraining(steps=1))
+
+    def trained() -> list[bytes]:
         loop = Trainer(ClassificationTask(encoded, few, settings, tokenizer, device="cpu"))
         loop.run()
         scores = [loop.snapshot().score(encoded.bitext, kind).values for kind in ("alpha", "beta")]
-        found.append([*(p.detach().numpy().tobytes() for p in loop.network.parameters()), *map(bytes, scores)])
-    assert found[0] == found[1]
+        return [*(p.detach().numpy().tobytes() for p in loop.network.parameters()), *map(bytes, scores)]
+
+    one, two = at_one_thread_and_two(trained)
+    assert one == two
 
 
 def test_frozen_training_moves_attention_alone(tmp_path: Path, whole: Path) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +14,17 @@ import torch
 
 from alignkit.errors import AlignkitError, InputError
 from alignkit.neural.aligners import NeuralAligner, load_checkpoint
-from alignkit.neural.devices import CPU, GPU, BatchSizes, batch_sizes, training_batches, usable
+from alignkit.neural.devices import (
+    CPU,
+    GPU,
+    BatchSizes,
+    batch_sizes,
+    scoring_batches,
+    training_batches,
+    usable,
+)
 from alignkit.neural.settings import RunSettings
-from alignkit.neural.training.run_directory import TranslationRun, find_run
+from alignkit.neural.training.run_directory import TranslationRun, find_run, fingerprint
 from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import TranslationTask, train_translation
 from alignkit.text.bitext import Bitext
@@ -70,6 +80,26 @@ def test_the_learning_rate_reaches_adam(bitext: Bitext, tokenizer: Tokenizer) ->
     assert not before.training
 
 
+def test_losses_are_means_since_the_last_measurement_and_of_equals_the_first_is_kept(
+    bitext: Bitext, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    losses, real = [], TranslationTask.loss
+
+    def loss(*given: Any) -> torch.Tensor:
+        value = real(*given)
+        losses.append(value.item())
+        return value
+
+    monkeypatch.setattr(TranslationTask, "loss", loss)
+    monkeypatch.setattr(TranslationTask, "measure", lambda *given: [("valid.loss", 2.0)])
+    task = TranslationTask(bitext, bitext, small_settings(steps=13), tokenizer, device="cpu")
+    trainer = Trainer(task)
+    assert trainer.run().step == 0
+    means = {end: np.mean(losses[start:end]) for start, end in pairwise((0, 6, 10, 12, 13))}
+    assert dict(trainer.log.series("train.loss")) == pytest.approx(means, rel=1e-5)
+    assert [step for step, _ in trainer.log.series("valid.loss")] == [0, *means]
+
+
 @pytest.mark.parametrize("settings", [{}, {"buckets": False}])
 def test_an_epoch_has_every_pair_once(bitext: Bitext, settings: dict[str, bool]) -> None:
     batches, other = (training_batches(bitext, 4, 7, epoch, **settings) for epoch in (0, 1))
@@ -84,6 +114,24 @@ def test_an_epoch_has_every_pair_once(bitext: Bitext, settings: dict[str, bool])
     assert mixed.count(1) >= whole > 0 if not settings else mixed.count(1) < whole
     if not settings:  # neither are the batches in order of length, nor the pairs of one length in that of the text
         assert [min(lengths[batch]) for batch in batches] != sorted(min(lengths[batch]) for batch in batches)
+
+
+@pytest.mark.parametrize(
+    "sizes", [BatchSizes(3), BatchSizes(5, 60, equal_lengths=False), BatchSizes(50, 24, equal_lengths=False)]
+)
+def test_batches_to_score_are_as_large_as_their_limits_allow(bitext: Bitext, sizes: BatchSizes) -> None:
+    rows, columns = bitext.target.lengths, bitext.source.lengths
+    pairs = sorted(usable(bitext), key=lambda m: (columns[m], rows[m]))
+    expected: list[list[int]] = [[]]
+    for m in pairs:
+        longer = [*expected[-1], m]
+        padded = len(longer) * rows[longer].max() * columns[longer].max()
+        alike = not sizes.equal_lengths or len({*columns[longer]}) == 1
+        if len(longer) == 1 or (alike and len(longer) <= sizes.pairs and padded <= sizes.elements):
+            expected[-1] = longer
+        else:
+            expected.append([m])
+    assert [batch.tolist() for batch in scoring_batches(bitext, sizes)] == expected
 
 
 @pytest.mark.parametrize(("name", "equal"), [("probes", False), ("saliency", True), ("leave_one_out", True)])
@@ -197,6 +245,11 @@ def test_what_a_run_refuses(tmp_path: Path) -> None:
     state.write_bytes(state.read_bytes()[:-100])
     with pytest.raises(InputError, match=r"state\.pt"):
         start(tmp_path / "run", small_settings(steps=2))
+
+
+def test_a_fingerprint_tells_where_lines_and_sides_end() -> None:
+    texts = [["ab"]], [["a", "b"]], [["a"], ["b"]], [["", "ab"]]
+    assert len({fingerprint(*sides) for sides in texts}) == 4
 
 
 def test_what_failed_before_its_first_step_may_be_tried_otherwise(tmp_path: Path) -> None:
