@@ -5,9 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +24,6 @@ from alignkit.lab.classification import (
 )
 from alignkit.metrics.agreement import AGREEMENT, agreement
 from alignkit.metrics.intervals import ratio
-from alignkit.metrics.protocol import MetricSettings
 from alignkit.neural.settings import (
     ClassifierRunSettings,
     ClassifierSettings,
@@ -58,17 +55,17 @@ SETTINGS = ClassifySettings(
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     torch.set_num_threads(1)
     return tmp_path_factory.mktemp("classify")
 
 
 @pytest.fixture(scope="module")
-def found(folder: Path):  # type: ignore[no-untyped-def]
+def found(folder):
     return classify(folder, TEXT, VALID, NAMES, SETTINGS, device="cpu")
 
 
-def test_every_score_is_that_of_its_network(found, folder: Path) -> None:  # type: ignore[no-untyped-def]
+def test_every_score_is_that_of_its_network(found, folder):
     """alpha, beta, delta and loo of the standard network, alpha_2 of the second, alpha_fr of the frozen one."""
     wanted = {name: ("standard", name) for name in ("alpha", "beta", "delta", "loo")}
     wanted |= {"alpha_2": ("second", "alpha")}
@@ -83,7 +80,7 @@ def test_every_score_is_that_of_its_network(found, folder: Path) -> None:  # typ
 
 
 @pytest.mark.parametrize(("name", "score"), [("uniform", "beta_uf"), ("frozen", "alpha_fr")])
-def test_scores_are_those_of_the_logged_step_that_agrees_most(found, folder: Path, name: str, score: str) -> None:  # type: ignore[no-untyped-def]
+def test_scores_are_those_of_the_logged_step_that_agrees_most(found, folder, name, score):
     """A.6 gives the frozen network the same chance as A.7 gives the uniform one."""
     run, kind = ClassifierRun(folder / name), score.split("_")[0]
     scores = {step: run.load(step, "cpu").score(found.text.bitext, kind) for step in run.checkpoints}
@@ -97,7 +94,7 @@ def test_scores_are_those_of_the_logged_step_that_agrees_most(found, folder: Pat
     )
 
 
-def test_beta_count_is_the_label_share_of_a_words_cooccurrences(found) -> None:  # type: ignore[no-untyped-def]
+def test_beta_count_is_the_label_share_of_a_words_cooccurrences(found):
     counts = {name: Counter[str]() for name in NAMES}
     for text, label in zip(TEXT.texts, TEXT.labels, strict=True):
         for word in text.split():
@@ -107,7 +104,7 @@ def test_beta_count_is_the_label_share_of_a_words_cooccurrences(found) -> None: 
         assert found.scores["beta_count"][m][0].tolist() == pytest.approx(wanted, rel=1e-5)
 
 
-def test_courses_of_two_seeds_and_of_the_regression(found, folder: Path) -> None:  # type: ignore[no-untyped-def]
+def test_courses_of_two_seeds_and_of_the_regression(found, folder):
     seeds, logistic = found.time_courses["seeds"], found.time_courses["logistic"]
     assert list(seeds.step) == list(logistic.step) == [0, 10, 50, 100]
     one, other = (ClassifierRun(folder / name).load(100, "cpu") for name in ("standard", "second"))
@@ -117,7 +114,7 @@ def test_courses_of_two_seeds_and_of_the_regression(found, folder: Path) -> None
     assert logistic.set_index("step").agreement[50] == agreement(found.scores["beta_log"], beta).agreement
 
 
-def test_of_one_text_no_rise_is_judged(found, folder: Path) -> None:  # type: ignore[no-untyped-def]
+def test_of_one_text_no_rise_is_judged(found, folder):
     text, alpha = found.text, found.scores["alpha"]
     first = LabelledText(text.corpus.block(0, 1), text.labels[:1], text.names)
     judged = rise_and_fall(
@@ -126,7 +123,7 @@ def test_of_one_text_no_rise_is_judged(found, folder: Path) -> None:  # type: ig
     assert np.isnan([judged.peak, *judged.rise, *judged.fall]).all()
 
 
-def test_a_peak_is_chosen_on_half_of_the_texts_and_judged_on_the_others(found, folder: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_peak_is_chosen_on_half_of_the_texts_and_judged_on_the_others(found, folder):
     run, u = ClassifierRun(folder / "uniform"), found.scores["alpha"]
     judged = rise_and_fall(run, u, "beta", found.text, "cpu")
     assert judged == found.rise_and_fall
@@ -142,24 +139,24 @@ def test_a_peak_is_chosen_on_half_of_the_texts_and_judged_on_the_others(found, f
     assert judged.fall[1] <= judged.fall[0] <= judged.fall[2]
 
 
-def test_texts_that_judge_a_peak_do_not_choose_it() -> None:
+def test_texts_that_judge_a_peak_do_not_choose_it():
     """Texts with even numbers agree most at step 10, the others, and all together, at step 20."""
     agreeing = {0: [0] * 6, 10: [1, 0, 1, 0, 1, 0], 20: [1, 1, 0, 1, 1, 1]}
 
     class Planted:
         checkpoints = dict.fromkeys(agreeing)
 
-        def load(self, step: int, device: str) -> Any:
+        def load(self, step, device):
             scores = Scores.from_matrices([np.array([[hit, 0.5]]) for hit in agreeing[step]])
             return SimpleNamespace(score=lambda bitext, kind: scores)
 
     text = LabelledText(Corpus.from_sentences([["a", "b"]] * 6), np.array([0, 1] * 3, np.int32), NAMES)
     u = Scores.from_matrices([np.array([[1.0, 0.0]])] * 6)
-    judged = rise_and_fall(Planted(), u, "beta", text)  # type: ignore[arg-type]
+    judged = rise_and_fall(Planted(), u, "beta", text)
     assert (judged.step, judged.peak, judged.last) == (10, 0, 1)
 
 
-def test_texts_may_begin_with_bos_and_end_with_eos(tmp_path: Path) -> None:
+def test_texts_may_begin_with_bos_and_end_with_eos(tmp_path):
     settings = dataclasses.replace(SETTINGS.runs.change(training={"steps": 2}), ends=True)
     own = train_classifier(tmp_path / "ends", TEXT, VALID, NAMES, settings, device="cpu")
     run = ClassifierRun(tmp_path / "ends")
@@ -170,7 +167,7 @@ def test_texts_may_begin_with_bos_and_end_with_eos(tmp_path: Path) -> None:
     assert run.settings.ends
 
 
-def test_time_courses_have_what_contextualised_agreement_needs(found, folder: Path) -> None:  # type: ignore[no-untyped-def]
+def test_time_courses_have_what_contextualised_agreement_needs(found, folder):
     course = found.time_courses["second"]
     run = ClassifierRun(folder / "second")
     assert list(course.step) == list(run.checkpoints)
@@ -188,7 +185,7 @@ def test_time_courses_have_what_contextualised_agreement_needs(found, folder: Pa
     assert own["beta_px"].agreement.max() < 1
 
 
-def test_accuracy_is_that_of_the_validation_text(found, folder: Path) -> None:  # type: ignore[no-untyped-def]
+def test_accuracy_is_that_of_the_validation_text(found, folder):
     table = found.accuracy.set_index("model")
     for name in ("standard", "uniform", "frozen", "second"):
         best = ClassifierRun(folder / name).load(device="cpu")
@@ -200,7 +197,7 @@ def test_accuracy_is_that_of_the_validation_text(found, folder: Path) -> None:  
     assert table.accuracy["majority"] == max(VALID.labels.count(name) for name in NAMES) / len(VALID)
 
 
-def test_a_second_call_trains_nothing_and_finds_the_same(found, folder: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_second_call_trains_nothing_and_finds_the_same(found, folder):
     before = {p: p.stat().st_mtime_ns for p in folder.rglob("*") if p.is_file()}
     again = classify(folder, TEXT, VALID, NAMES, SETTINGS, device="cpu")
     assert {p: p.stat().st_mtime_ns for p in folder.rglob("*") if p.is_file()} == before
@@ -218,12 +215,12 @@ class Same:
     hits: np.ndarray
 
 
-def count_same(u: Scores, v: Scores, settings: MetricSettings) -> Same:
+def count_same(u, v, settings):
     hits = [float(a.argmax() == b.argmax()) for a, b in zip(u, v, strict=True)]
     return Same(np.ones(len(hits)), np.array(hits))
 
 
-def test_another_metric_fills_the_same_row(found) -> None:  # type: ignore[no-untyped-def]
+def test_another_metric_fills_the_same_row(found):
     """A metric is a record: the interval and the columns come by themselves."""
     same = dataclasses.replace(
         AGREEMENT,
@@ -246,7 +243,7 @@ def test_another_metric_fills_the_same_row(found) -> None:  # type: ignore[no-un
     np.testing.assert_allclose(table.same[no_ties], found.row.agreement[no_ties])
 
 
-def test_beta_px_orders_words_as_the_proxys_probabilities_do(found, folder: Path) -> None:  # type: ignore[no-untyped-def]
+def test_beta_px_orders_words_as_the_proxys_probabilities_do(found, folder):
     proxy = load_aligner(folder / "proxy.pt").score(found.text.bitext, "beta")
     odds = np.log(proxy.values.astype(np.float64)) - np.log1p(-proxy.values.astype(np.float64))
     clear = np.abs(odds) < 8  # beyond, float32 rounds the probability
@@ -254,7 +251,7 @@ def test_beta_px_orders_words_as_the_proxys_probabilities_do(found, folder: Path
     np.testing.assert_allclose(found.scores["beta_px"].values[clear], odds[clear], rtol=1e-2, atol=1e-2)
 
 
-def test_the_penalties_hold_the_chosen_one(found) -> None:  # type: ignore[no-untyped-def]
+def test_the_penalties_hold_the_chosen_one(found):
     chosen = found.penalties.set_index("strength").loc[found.logistic.strength]
     best = found.penalties[found.penalties.accuracy == found.penalties.accuracy.max()]
     assert chosen.accuracy == best.accuracy.max()
@@ -264,21 +261,21 @@ def test_the_penalties_hold_the_chosen_one(found) -> None:  # type: ignore[no-un
     assert "tried" not in repr(found.logistic)
 
 
-def test_every_run_has_a_seed_of_its_own(folder: Path, found) -> None:  # type: ignore[no-untyped-def]
+def test_every_run_has_a_seed_of_its_own(folder, found):
     seeds = {name: ClassifierRun(folder / name).settings.training.seed for name in SETTINGS.variants}
     assert len(set(seeds.values())) == 4
     starts = [ClassifierRun(folder / name).load(0, "cpu").network.embedding.weight for name in seeds]
     assert not any(torch.equal(starts[0], other) for other in starts[1:])
 
 
-def test_the_standard_run_must_be_standard(tmp_path: Path) -> None:
+def test_the_standard_run_must_be_standard(tmp_path):
     uniform = ClassifySettings(SETTINGS.runs.change(network={"attention": "uniform"}))
     with pytest.raises(AlignkitError, match="learns its attention"):
         classify(tmp_path / "x", TEXT, VALID, NAMES, uniform)
     assert not (tmp_path / "x").exists()
 
 
-def test_scores_of_the_training_text(folder: Path, found) -> None:  # type: ignore[no-untyped-def]
+def test_scores_of_the_training_text(folder, found):
     settings = dataclasses.replace(SETTINGS, scored="train", loo=False)
     other = classify(folder, TEXT, VALID, NAMES, settings, device="cpu")
     assert len(other.text) == 140

@@ -10,14 +10,13 @@ from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.devices import evaluation_mode
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.neural.settings import LstmSettings, RunSettings, TextSettings, TrainingSettings
-from alignkit.text.bitext import Bitext
-from alignkit.text.tokenization import BOS, Tokenizer, encode_bitext, learn_words
+from alignkit.text.tokenization import BOS, encode_bitext, learn_words
 
 WORDS = [f"w{i}" for i in range(20)]
 
 
 @pytest.fixture(autouse=True)
-def one_thread() -> None:
+def one_thread():
     torch.set_num_threads(1)
 
 
@@ -31,7 +30,7 @@ def at_one_thread_and_two(compute):
     return found
 
 
-def random_lines(count: int, seed: int, longest: int = 8) -> list[str]:
+def random_lines(count, seed, longest=8):
     """Sentences of random words; among the first six one is empty."""
     rng = np.random.default_rng(seed)
     lines = [" ".join(rng.choice(WORDS, rng.integers(1, longest + 1))) for _ in range(count)]
@@ -41,41 +40,41 @@ def random_lines(count: int, seed: int, longest: int = 8) -> list[str]:
 
 
 @pytest.fixture
-def tokenizer() -> Tokenizer:
+def tokenizer():
     return learn_words(WORDS)
 
 
 @pytest.fixture
-def bitext(tokenizer: Tokenizer) -> Bitext:
+def bitext(tokenizer):
     """24 pairs of unlike lengths, one side empty here and there."""
     return encode_bitext(tokenizer, random_lines(24, 1), random_lines(24, 2)[::-1])
 
 
-def small_network(vocabulary: int = 24, seed: int = 3, **changes: object) -> EncoderDecoder:
+def small_network(vocabulary=24, seed=3, **changes):
     """An untrained network of H = 6 and embedding 5, in evaluation mode, with weights large enough to matter."""
     torch.manual_seed(seed)
     fields = {"vocabulary": vocabulary, "embedding": 5, "hidden": 6, "layers": 2, **changes}
-    network = EncoderDecoder(LstmSettings(**fields))  # type: ignore[arg-type]
+    network = EncoderDecoder(LstmSettings(**fields))
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.copy_(torch.randn_like(parameter) * 0.7)
     return network.eval()
 
 
-def untrained_aligner(tokenizer: Tokenizer, bitext: Bitext, **changes: object) -> NeuralAligner:
+def untrained_aligner(tokenizer, bitext, **changes):
     """A small network as if it had been trained on a bitext for three steps."""
-    network = small_network(**changes)  # type: ignore[arg-type]
+    network = small_network(**changes)
     settings, measured = RunSettings(TextSettings("words"), network.settings), {"valid.loss": 2.0}
     return NeuralAligner(network, tokenizer, settings, 3, measured, bitext.fingerprint())
 
 
-def small_settings(**training: object) -> RunSettings:
+def small_settings(**training):
     """Three epochs of a tiny network over words, with dropout."""
     fields = {"batch": 4, "epochs": 3, "schedule": "dense", "bleu": "never", **training}
     return RunSettings(
         TextSettings("words"),
         LstmSettings(embedding=8, hidden=8, layers=2, dropout=0.3),
-        TrainingSettings(**fields),  # type: ignore[arg-type]
+        TrainingSettings(**fields),
     )
 
 

@@ -16,22 +16,22 @@ from alignkit.neural.proxy import fit_proxy
 from alignkit.neural.settings import ProxySettings
 from alignkit.neural.training.run_directory import ClassifierRun
 from alignkit.text.bitext import Bitext, Corpus
-from alignkit.text.tokenization import Tokenizer, encode_bitext, learn_words
+from alignkit.text.tokenization import encode_bitext, learn_words
 from alignkit.text.vocabulary import Vocabulary
 
 from .conftest import WORDS, random_lines, untrained_aligner
 
 
 @pytest.fixture
-def aligner(bitext: Bitext, tokenizer: Tokenizer) -> NeuralAligner:
+def aligner(bitext, tokenizer):
     return untrained_aligner(tokenizer, bitext)
 
 
-def payload(path: Path) -> dict:  # type: ignore[type-arg]
+def payload(path):
     return torch.load(path, weights_only=True)
 
 
-def test_a_network_comes_back_as_it_was(aligner: NeuralAligner, bitext: Bitext, tmp_path: Path) -> None:
+def test_a_network_comes_back_as_it_was(aligner, bitext, tmp_path):
     aligner.save(tmp_path / "one.pt")
     aligner.save(tmp_path / "two.pt")
     assert (tmp_path / "one.pt").read_bytes() == (tmp_path / "two.pt").read_bytes()
@@ -49,7 +49,7 @@ def test_a_network_comes_back_as_it_was(aligner: NeuralAligner, bitext: Bitext, 
         aligner.save(tmp_path / "model.bin")
 
 
-def test_a_flipped_bit_changes_no_weight(tmp_path: Path) -> None:
+def test_a_flipped_bit_changes_no_weight(tmp_path):
     path, weights = tmp_path / "x.pt", torch.arange(100.0)
     save_payload(path, NETWORK, {"weights": weights})
     content, draw, refused = path.read_bytes(), np.random.default_rng(0), 0
@@ -65,7 +65,7 @@ def test_a_flipped_bit_changes_no_weight(tmp_path: Path) -> None:
     assert refused > 10
 
 
-def test_a_proxy_comes_back_as_it_was(bitext: Bitext, tmp_path: Path) -> None:
+def test_a_proxy_comes_back_as_it_was(bitext, tmp_path):
     proxy = fit_proxy(bitext, bitext, ProxySettings(embedding=4, epochs=1), device="cpu")
     proxy.save(tmp_path / "proxy.pt")
     loaded = load_aligner(tmp_path / "proxy.pt")
@@ -76,11 +76,11 @@ def test_a_proxy_comes_back_as_it_was(bitext: Bitext, tmp_path: Path) -> None:
         loaded.score(Bitext.from_sentences([["w1"]], [["w2"]]))
 
 
-def test_the_uniform_network_is_called_so(bitext: Bitext, tokenizer: Tokenizer) -> None:
+def test_the_uniform_network_is_called_so(bitext, tokenizer):
     assert untrained_aligner(tokenizer, bitext, attention="uniform").name == "uniform"
 
 
-def test_another_vocabulary_is_translated(aligner: NeuralAligner, bitext: Bitext) -> None:
+def test_another_vocabulary_is_translated(aligner, bitext):
     tokens = list(bitext.source.vocabulary)
     order = np.random.default_rng(0).permutation(len(tokens))
     shuffled = Vocabulary.from_tokens(tokens[i] for i in order)
@@ -89,7 +89,7 @@ def test_another_vocabulary_is_translated(aligner: NeuralAligner, bitext: Bitext
     assert np.array_equal(aligner.score(other, "beta").values, aligner.score(bitext, "beta").values)
 
 
-def test_a_text_of_words_is_encoded(aligner: NeuralAligner) -> None:
+def test_a_text_of_words_is_encoded(aligner):
     lines = [random_lines(8, seed) for seed in (3, 4)]
     words = Bitext.from_sentences(*([line.split() for line in side] for side in lines))
     encoded = encode_bitext(aligner.tokenizer, *lines)
@@ -104,7 +104,7 @@ def test_a_text_of_words_is_encoded(aligner: NeuralAligner) -> None:
         aligner.score(words, "delta")
 
 
-def test_unknown_words_are_unk_but_not_all_of_them(aligner: NeuralAligner) -> None:
+def test_unknown_words_are_unk_but_not_all_of_them(aligner):
     text = Bitext.from_sentences([["w1", "never", "w2"]], [["w3", "seen"]])
     unk = Bitext.from_sentences([["w1", "<unk>", "w2"]], [["w3", "<unk>"]])
     assert np.array_equal(aligner.score(text, "beta").values, aligner.score(unk, "beta").values)
@@ -119,15 +119,15 @@ def test_unknown_words_are_unk_but_not_all_of_them(aligner: NeuralAligner) -> No
 
 
 class Bomb:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path):
         self.path = path
 
-    def __reduce__(self):  # type: ignore[no-untyped-def]
+    def __reduce__(self):
         return (Path.touch, (self.path,))
 
 
 @pytest.mark.parametrize("legacy", [False, True])
-def test_code_in_a_file_is_not_run(aligner: NeuralAligner, tmp_path: Path, legacy: bool) -> None:
+def test_code_in_a_file_is_not_run(aligner, tmp_path, legacy):
     aligner.save(tmp_path / "good.pt")
     content = {**payload(tmp_path / "good.pt"), "metrics": Bomb(tmp_path / "exploded")}
     torch.save(content, tmp_path / "bad.pt", _use_new_zipfile_serialization=not legacy)
@@ -143,7 +143,7 @@ def test_code_in_a_file_is_not_run(aligner: NeuralAligner, tmp_path: Path, legac
     assert (tmp_path / "exploded").exists()
 
 
-def test_damaged_files_are_refused(aligner: NeuralAligner, tmp_path: Path) -> None:
+def test_damaged_files_are_refused(aligner, tmp_path):
     place = tmp_path / "a.pt"
     aligner.save(place)
     whole = place.read_bytes()
@@ -155,7 +155,7 @@ def test_damaged_files_are_refused(aligner: NeuralAligner, tmp_path: Path) -> No
             load_aligner(place)
 
 
-def change(content: dict, *keys: str, to: object) -> dict:  # type: ignore[type-arg]
+def change(content, *keys, to):
     """A copy with the value under the path of keys replaced."""
     copy = dict(content)
     copy[keys[0]] = change(copy[keys[0]], *keys[1:], to=to) if len(keys) > 1 else to
@@ -185,9 +185,7 @@ def change(content: dict, *keys: str, to: object) -> dict:  # type: ignore[type-
         (("step",), "many", "damaged"),
     ],
 )
-def test_impossible_contents_are_refused(
-    aligner: NeuralAligner, tmp_path: Path, keys: tuple[str, ...], value: object, problem: str
-) -> None:
+def test_impossible_contents_are_refused(aligner, tmp_path, keys, value, problem):
     aligner.save(tmp_path / "good.pt")
     torch.save(change(payload(tmp_path / "good.pt"), *keys, to=value), tmp_path / "bad.pt")
     with pytest.raises(InputError, match=problem) as caught:
@@ -196,7 +194,7 @@ def test_impossible_contents_are_refused(
     assert "\n" not in str(caught.value)
 
 
-def test_a_folder_that_is_no_run(aligner: NeuralAligner, tmp_path: Path) -> None:
+def test_a_folder_that_is_no_run(aligner, tmp_path):
     with pytest.raises(InputError, match=r"has no best\.pt.*; give a run directory"):
         load_aligner(tmp_path)
     with pytest.raises(InputError, match="no such file"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ import torch
 
 from alignkit.errors import AlignkitError
 from alignkit.neural import proxy
-from alignkit.neural.aligners import ProxyAligner
 from alignkit.neural.devices import CPU, BatchSizes
 from alignkit.neural.proxy import fit_proxy, proxy_of
 from alignkit.neural.settings import ProxySettings
@@ -24,7 +22,7 @@ SMALL = ProxySettings(embedding=8, batch=8, epochs=3)
 
 
 @pytest.fixture
-def text() -> Bitext:
+def text():
     """Two vocabularies of their own; an empty side here and there."""
     rng = np.random.default_rng(0)
     source = [[f"s{i}" for i in rng.integers(0, 15, rng.integers(0, 7))] for _ in range(30)]
@@ -32,7 +30,7 @@ def text() -> Bitext:
     return Bitext.from_sentences(source, target)
 
 
-def test_scores_equal_the_formula(text: Bitext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scores_equal_the_formula(text, monkeypatch):
     monkeypatch.setitem(CPU, "proxy", BatchSizes(256, logits=4 * 11 * 4))  # several chunks
     proxy = fit_proxy(text, text, SMALL, device="cpu")
     e, w = proxy.embedding.double().numpy(), proxy.output.double().numpy()
@@ -43,7 +41,7 @@ def test_scores_equal_the_formula(text: Bitext, monkeypatch: pytest.MonkeyPatch)
                 assert matrix[t, at] == pytest.approx(softmax(w @ e[x])[y], abs=1e-5)
 
 
-def test_unknown_words_score_zero(text: Bitext) -> None:
+def test_unknown_words_score_zero(text):
     proxy = fit_proxy(text, text, SMALL, device="cpu")
     new = Bitext.from_sentences([["s1", "new", "s2"]], [["t1", "new"]])
     known = Bitext.from_sentences([["s1", "s2"]], [["t1"]])
@@ -54,7 +52,7 @@ def test_unknown_words_score_zero(text: Bitext) -> None:
     assert (scores[0, [0, 2]] > 0).all()
 
 
-def test_loss_is_that_of_a_loop_and_falls(text: Bitext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loss_is_that_of_a_loop_and_falls(text, monkeypatch):
     monkeypatch.setitem(CPU, "proxy", BatchSizes(7))  # several batches
     seen: list[tuple[int, int, str]] = []
     proxy = fit_proxy(text, text, SMALL, lambda *row: seen.append(row), device="cpu")
@@ -70,7 +68,7 @@ def test_loss_is_that_of_a_loop_and_falls(text: Bitext, monkeypatch: pytest.Monk
     assert proxy.loss < fit_proxy(text, text, ProxySettings(embedding=8, epochs=0), device="cpu").loss
 
 
-def test_a_bias_is_trained_and_then_left_out(text: Bitext) -> None:
+def test_a_bias_is_trained_and_then_left_out(text):
     """What all words share goes into the bias, which beta lacks."""
     common = Bitext.from_sentences(
         [[f"s{i % 5}", f"s{i % 3}"] for i in range(40)], [["the", f"t{i % 5}"] for i in range(40)]
@@ -90,7 +88,7 @@ def test_a_bias_is_trained_and_then_left_out(text: Bitext) -> None:
     assert means[0] < means[1] - 0.05
 
 
-def test_a_planted_lexicon_is_found_for_every_word() -> None:
+def test_a_planted_lexicon_is_found_for_every_word():
     rng = np.random.default_rng(1)
     source = [rng.permutation(30)[: rng.integers(3, 9)] for _ in range(600)]
     text = Bitext.from_sentences(
@@ -104,15 +102,15 @@ def test_a_planted_lexicon_is_found_for_every_word() -> None:
         assert answer == [word[1:] for word in held.target.words(m)]
 
 
-def test_equal_seeds_give_equal_bits(text: Bitext) -> None:
-    def weights(seed: int) -> ProxyAligner:
+def test_equal_seeds_give_equal_bits(text):
+    def weights(seed):
         return fit_proxy(text, text, ProxySettings(embedding=8, epochs=2, seed=seed), device="cpu")
 
     assert torch.equal(weights(1).output, weights(1).output)
     assert not torch.equal(weights(1).output, weights(2).output)
 
 
-def test_what_the_proxy_refuses(text: Bitext) -> None:
+def test_what_the_proxy_refuses(text):
     other = Bitext.from_sentences([["a"]], [["b"]])
     with pytest.raises(AlignkitError, match="share their vocabularies"):
         fit_proxy(text, other, SMALL)
@@ -122,7 +120,7 @@ def test_what_the_proxy_refuses(text: Bitext) -> None:
         fit_proxy(text, text, SMALL, device="cpu").score(text, "alpha")
 
 
-def test_the_best_epoch_is_kept() -> None:
+def test_the_best_epoch_is_kept():
     """Validation text that says the contrary of the training text: every epoch makes it worse."""
     both = Bitext.from_sentences([["s0"], ["s1"]] * 16, [["t0"], ["t1"]] * 8 + [["t1"], ["t0"]] * 8)
     sides = both.block(0, 16), both.block(16, 32)
@@ -151,7 +149,7 @@ def test_weights_start_as_torchs_layers_do(monkeypatch):
         assert found.abs().max().item() == pytest.approx(wanted.abs().max().item(), rel=0.2)
 
 
-def test_a_kept_proxy_of_other_words_is_not_taken(tmp_path: Path) -> None:
+def test_a_kept_proxy_of_other_words_is_not_taken(tmp_path):
     """As a folder of `classify` can hold one from before its runs were deleted: ids would be other words."""
     settings = ProxySettings(embedding=4, epochs=1)
     texts = [Bitext.from_sentences([word.split() for word in side], [["x"], ["y"]]) for side in ("ab", "cd")]

@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import warnings
-from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +20,6 @@ from alignkit.neural.proxy import fit_proxy
 from alignkit.neural.settings import ProxySettings
 from alignkit.neural.training.run_directory import (
     ClassifierRun,
-    RunDirectory,
     TranslationRun,
     load_network,
     open_run,
@@ -41,7 +37,7 @@ SHORT = test_classification.SMALL.change(training={"steps": 12})
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def runs(tmp_path_factory):
     """A folder with a run of each kind, both of them finished, and a proxy."""
     folder = tmp_path_factory.mktemp("runs")
     torch.set_num_threads(1)
@@ -53,12 +49,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def copied(runs: Path, tmp_path: Path) -> Path:
+def copied(runs, tmp_path):
     shutil.copytree(runs, tmp_path / "runs")
     return tmp_path / "runs"
 
 
-def changed_tensors(tensor: torch.Tensor) -> Iterator[tuple[str, Any]]:
+def changed_tensors(tensor):
     for dtype in (torch.float64, torch.float16, torch.int64, torch.bool, torch.complex64):
         yield f"as {dtype}", tensor.to(dtype)
     yield from (("more dimensions", tensor[None]), ("empty", tensor.flatten()[:0]), ("flat", tensor.flatten()))
@@ -78,20 +74,20 @@ def changed_tensors(tensor: torch.Tensor) -> Iterator[tuple[str, Any]]:
     yield from (("to None", None), ("to a list", tensor.tolist()), ("to text", "x"))
 
 
-def write_checkpoint(path: Path, content: Any) -> None:
+def write_checkpoint(path, content):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.save(content, path)
 
 
-def changed_checkpoint(path: Path, most: int | None) -> list[tuple[str, str, Any]]:
+def changed_checkpoint(path, most):
     content = torch.load(path, weights_only=True)
     return some(changed_values(content, changed_tensors), most)
 
 
 @pytest.mark.parametrize("most", MOST)
 @pytest.mark.parametrize("name", ["translation/best.pt", "classifier/best.pt", "proxy.pt"])
-def test_a_changed_checkpoint(copied: Path, name: str, most: int | None) -> None:
+def test_a_changed_checkpoint(copied, name, most):
     path = copied / name
     labelled = name.startswith("classifier")
     bitext = (
@@ -100,7 +96,7 @@ def test_a_changed_checkpoint(copied: Path, name: str, most: int | None) -> None
     bitext = bitext.bitext if labelled else bitext or TranslationRun(copied / "translation").valid
     place = copied / "a.pt"
 
-    def use() -> None:
+    def use():
         aligner = load_aligner(place)
         assert "\n" not in repr(aligner)
         for kind in aligner.kinds:
@@ -114,7 +110,7 @@ def test_a_changed_checkpoint(copied: Path, name: str, most: int | None) -> None
 
 
 @pytest.mark.parametrize("kind", [TranslationRun, ClassifierRun])
-def test_a_network_without_its_measurements(copied: Path, kind: type[RunDirectory]) -> None:
+def test_a_network_without_its_measurements(copied, kind):
     place = copied / ("translation" if kind is TranslationRun else "classifier")
     content = torch.load(place / "best.pt", weights_only=True)
     del content["metrics"]["valid.loss"]
@@ -125,21 +121,21 @@ def test_a_network_without_its_measurements(copied: Path, kind: type[RunDirector
 
 @pytest.mark.parametrize("most", MOST)
 @pytest.mark.parametrize("kind", ["translation", "classifier"])
-def test_a_changed_state(tmp_path: Path, kind: str, most: int | None) -> None:
+def test_a_changed_state(tmp_path, kind, most):
     run, place = tmp_path / "run", tmp_path / "now"
 
-    def stop(done: int, total: int, message: str) -> None:
+    def stop(done, total, message):
         if done == total - 1:
             raise test_translation.Stopped
 
-    def resume(path: Path) -> None:
+    def resume(path):
         with suppress(test_translation.Stopped):
             if kind == "translation":
                 test_translation.start(path, SETTINGS, progress=stop)
             else:
                 test_classification.start(path, SHORT, progress=stop)
 
-    def write(content: Any) -> None:
+    def write(content):
         shutil.rmtree(place, ignore_errors=True)
         shutil.copytree(run, place)
         write_checkpoint(place / "state.pt", content)
@@ -150,7 +146,7 @@ def test_a_changed_state(tmp_path: Path, kind: str, most: int | None) -> None:
     assert not found, "\n".join(found)
 
 
-def use_run(run: RunDirectory) -> None:
+def use_run(run):
     """Read all that a run directory holds."""
     assert isinstance(run, TranslationRun | ClassifierRun)
     assert run.settings.training.seed >= 0
@@ -163,13 +159,13 @@ def use_run(run: RunDirectory) -> None:
 
 @pytest.mark.parametrize("most", MOST)
 @pytest.mark.parametrize("kind", [TranslationRun, ClassifierRun])
-def test_a_changed_configuration(copied: Path, kind: type[RunDirectory], most: int | None) -> None:
+def test_a_changed_configuration(copied, kind, most):
     place = copied / ("translation" if kind is TranslationRun else "classifier")
     text = (place / "config.json").read_text()
     changes = some(changed_values(json.loads(text)), most)
     changes += [("whole", repr(wild[:9]), wild) for wild in ("", "{", "[" * 100_000, "\x00", '"x"', "1" * 5000)]
 
-    def write(content: Any) -> None:
+    def write(content):
         data = content if isinstance(content, str) else json.dumps(content)
         (place / "config.json").write_text(data)
 
@@ -177,7 +173,7 @@ def test_a_changed_configuration(copied: Path, kind: type[RunDirectory], most: i
     assert not found, "\n".join(found)
 
 
-def test_a_changed_log(copied: Path) -> None:
+def test_a_changed_log(copied):
     path = copied / "translation" / "log.jsonl"
     first = json.loads(path.read_text().splitlines()[0])
     changes = [(field, how, json.dumps(row)) for field, how, row in changed_values(first)]
@@ -198,12 +194,12 @@ def test_a_changed_log(copied: Path) -> None:
 
 @pytest.mark.parametrize("most", MOST)
 @pytest.mark.parametrize("name", ["train.npz", "valid.npz"])
-def test_a_changed_text(copied: Path, name: str, most: int | None) -> None:
+def test_a_changed_text(copied, name, most):
     run = TranslationRun(copied / "translation")
     path = run.path / name
     original = Bitext.load(path).fingerprint()
 
-    def use() -> None:
+    def use():
         text = run.train if name == "train.npz" else run.valid
         assert text.fingerprint() == original
 
@@ -212,13 +208,13 @@ def test_a_changed_text(copied: Path, name: str, most: int | None) -> None:
     assert not found, "\n".join(found)
 
 
-def exchanged(runs: Path, other: Path, name: str, target: str | None = None) -> Path:
+def exchanged(runs, other, name, target=None):
     """The first run with a file of another."""
     shutil.copy(other / name, runs / "translation" / (target or name))
     return runs / "translation"
 
 
-def test_files_of_another_run_are_noticed(copied: Path, tmp_path: Path) -> None:
+def test_files_of_another_run_are_noticed(copied, tmp_path):
     """Of another text, of another seed, of another step: never numbers from a mixture."""
     other = tmp_path / "other"
     text = LinePairs(random_lines(30, 11), random_lines(30, 12))
@@ -252,6 +248,6 @@ def test_files_of_another_run_are_noticed(copied: Path, tmp_path: Path) -> None:
     assert open_run(run.path) == run
 
 
-def test_training_that_diverges_says_so(tmp_path: Path) -> None:
+def test_training_that_diverges_says_so(tmp_path):
     with pytest.raises(AlignkitError, match=r"training diverged: .* use a smaller learning rate"):
         test_translation.start(tmp_path / "run", SETTINGS.change(training={"learning_rate": 1e30}))

@@ -16,17 +16,17 @@ from alignkit.neural.training.trainer import check_converging
 from .conftest import small_network
 
 
-def test_adam_has_its_usual_moments() -> None:
+def test_adam_has_its_usual_moments():
     (group,) = adam([torch.zeros(2, requires_grad=True)], 0.3).param_groups
     assert (group["lr"], group["betas"], group["eps"]) == (0.3, (0.9, 0.999), 1e-8)
     assert (group["weight_decay"], group["amsgrad"], group["fused"]) == (0, False, True)
 
 
-def test_random_numbers_of_a_step_depend_on_the_seed_and_the_step_alone() -> None:
-    def course(seed: int, start: int) -> tuple[list[int], list[float]]:
+def test_random_numbers_of_a_step_depend_on_the_seed_and_the_step_alone():
+    def course(seed, start):
         x, drawn = torch.zeros(1, requires_grad=True), []
 
-        def loss(step: int) -> torch.Tensor:
+        def loss(step):
             drawn.append(float(torch.rand(())))
             assert adam_of_x.param_groups[0]["lr"] == 0.1 * (step + 1)
             return (x - 1).square().sum()
@@ -44,7 +44,7 @@ def test_random_numbers_of_a_step_depend_on_the_seed_and_the_step_alone() -> Non
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_dropout_is_between_the_layers_of_both_lstms() -> None:
+def test_dropout_is_between_the_layers_of_both_lstms():
     """In training, half of what the first layer gives to the second is dropped, in the encoder and the decoder."""
     network = small_network(dropout=0.5).train()
     source, previous, lengths = torch.tensor([[4], [5], [6]]), torch.tensor([[1], [7], [8]]), np.array([3])
@@ -58,7 +58,7 @@ def test_dropout_is_between_the_layers_of_both_lstms() -> None:
     assert torch.equal(without.states(previous, start)[0], without.states(previous, start)[0])
 
 
-def test_training_that_has_left_all_bounds_is_stopped() -> None:
+def test_training_that_has_left_all_bounds_is_stopped():
     network = small_network()
     check_converging(network, 5, [("train.loss", 1e30)])
     with pytest.raises(AlignkitError, match=r"valid\.loss is not finite or far too large after step 5"):
@@ -70,7 +70,7 @@ def test_training_that_has_left_all_bounds_is_stopped() -> None:
 
 
 @pytest.mark.parametrize(("device", "within"), [("cpu", 1), ("meta", 2)])
-def test_one_thread_computes_on_a_cpu(device: str, within: int) -> None:
+def test_one_thread_computes_on_a_cpu(device, within):
     torch.set_num_threads(2)
     with one_thread(torch.device(device)):
         assert torch.get_num_threads() == within
@@ -78,7 +78,7 @@ def test_one_thread_computes_on_a_cpu(device: str, within: int) -> None:
 
 
 @pytest.mark.parametrize(("options", "within"), [({}, 2), ({"pinned": False}, 2), ({"pinned": True}, 1)])
-def test_the_backward_pass_runs_on_one_thread_if_it_is_pinned(options: dict[str, bool], within: int) -> None:
+def test_the_backward_pass_runs_on_one_thread_if_it_is_pinned(options, within):
     torch.set_num_threads(2)
     x, threads = torch.ones(1, requires_grad=True), []
     x.register_hook(lambda gradient: threads.append(torch.get_num_threads()))

@@ -27,19 +27,19 @@ from alignkit.support.stages import no_progress
 from alignkit.text.tokenization import BOS
 
 
-def random_problem(seed: int, rows: int = 4, length: int = 5, words: int = 7) -> Problem:
+def random_problem(seed, rows=4, length=5, words=7):
     generator = torch.Generator().manual_seed(seed)
     Z = 3 * torch.randn(length, words, generator=generator, dtype=torch.float64)
     base = torch.randn(rows, words, generator=generator, dtype=torch.float64)
     return Problem(Z, base, torch.randint(words, (rows,), generator=generator))
 
 
-def log_probability(problem: Problem, t: int, alpha: np.ndarray) -> float:
+def log_probability(problem, t, alpha):
     logits = problem.base[t].numpy() + alpha @ problem.Z.numpy()
     return logits[int(problem.y[t])] - np.logaddexp.reduce(logits)
 
 
-def best_of_scipy(function, length: int) -> float:
+def best_of_scipy(function, length):
     ones = {"type": "eq", "fun": lambda a: a.sum() - 1}
     start = np.full(length, 1 / length)
     options = {"maxiter": 500, "ftol": 1e-12}

@@ -18,7 +18,7 @@ from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 
 
-def same(found: Scores, wanted: Scores) -> bool:
+def same(found, wanted):
     return np.array_equal(found.shapes, wanted.shapes) and np.array_equal(found.values, wanted.values)
 
 

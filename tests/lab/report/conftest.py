@@ -15,7 +15,7 @@ from alignkit.text.bitext import Bitext
 HOSTILE = ["<script>alert(1)</script>", "</script>", "<!--", "@@DATA@@", "&amp;", '"><img', "\u2028", "{{x}}"]
 
 
-def make_report(pairs: int = 12, longest: int = 9, seed: int = 5, sets: int = 3, **changes: object) -> Report:
+def make_report(pairs=12, longest=9, seed=5, sets=3, **changes):
     """Random scores on random words, with hostile words in pair 3 and a blank side in pair 5."""
     draw = np.random.default_rng(seed)
     text = []
@@ -42,10 +42,10 @@ def make_report(pairs: int = 12, longest: int = 9, seed: int = 5, sets: int = 3,
         "marked": False,
         "facts": {"run <x>": {"seed": 0, "deep": {"none": None, "yes": True}}, "text": {"loose": 1}},
     }
-    return Report(**{**values, **changes})  # type: ignore[arg-type]
+    return Report(**{**values, **changes})
 
 
-def planted_set(name: str, scores: Scores) -> ScoreSet:
+def planted_set(name, scores):
     """A score set with the label that the aligner of that name gives."""
     labels = {
         "lstm.alpha": "Attention",
@@ -57,22 +57,22 @@ def planted_set(name: str, scores: Scores) -> ScoreSet:
     return ScoreSet(name, labels.get(name, name), f"The scores {name}.", scores)
 
 
-def find(report: Report, name: str) -> ScoreSet:
+def find(report, name):
     """The score set of that name."""
     return next(each for each in report.sets if each.name == name)
 
 
-def no_tables() -> dict[str, pd.DataFrame]:
+def no_tables():
     """The tables of a report with one set of scores."""
     return {name: table[:0] for name, table in make_report().tables.items()}
 
 
-def random_scores(draw: np.random.Generator, bitext: Bitext, normal: bool) -> Scores:
+def random_scores(draw, bitext, normal):
     matrices = [draw.random(tuple(shape)).astype(np.float32) for shape in bitext.shapes.tolist()]
     return Scores.from_matrices([m / m.sum(1, keepdims=True) if normal and m.size else m for m in matrices])
 
 
-def time_course_frame() -> pd.DataFrame:
+def time_course_frame():
     rows = [("r", step, "A(alpha(step), ibm1.beta)", value) for step, value in ((0, 0.1), (50, 0.2), (500, 0.5))]
     rows += [("r", step, "valid.accuracy", value) for step, value in ((0, 0.0), (50, 0.3), (500, 0.6))]
     rows += [("r", step, "tau(ibm1.beta, alpha(step))", value) for step, value in ((0, -0.01), (500, 0.3))]
@@ -87,5 +87,5 @@ def time_course_frame() -> pd.DataFrame:
 
 
 @pytest.fixture(scope="session")
-def report() -> Report:
+def report():
     return make_report()

@@ -123,7 +123,7 @@ def test_infinite_scores_have_no_shares(report, infinite):
     assert build_page(changed)
 
 
-def vars_of(scores: Scores):
+def vars_of(scores):
     return scores.offsets, scores.shapes
 
 

@@ -32,7 +32,7 @@ def text_of(report, *limit):
 class Elements(html.parser.HTMLParser):
     """Collects elements, and what scripts and styles hold."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text):
         super().__init__()
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.raw: list[str] = []

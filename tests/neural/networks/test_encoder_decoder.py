@@ -13,7 +13,6 @@ from alignkit.neural.scoring.evaluation import evaluate_network
 from alignkit.neural.scoring.translation import network_scores
 from alignkit.neural.settings import PRESETS, LstmSettings
 from alignkit.text.bitext import Bitext, Corpus
-from alignkit.text.tokenization import Tokenizer
 
 from ..conftest import parameter_count, small_network
 from ..naive import NaiveNetwork
@@ -27,14 +26,14 @@ VARIANTS = [
 ]
 
 
-def test_the_papers_network_has_the_papers_size() -> None:
+def test_the_papers_network_has_the_papers_size():
     network = EncoderDecoder(PRESETS["paper"].change(network={"vocabulary": 8000}).network)
     assert parameter_count(network) == 8_180_544
     assert parameter_count(network) - parameter_count(network.embedding) == 6_132_544
 
 
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
-def test_scores_equal_the_naive_ones(bitext: Bitext, changes: dict[str, object]) -> None:
+def test_scores_equal_the_naive_ones(bitext, changes):
     network = small_network(**changes)
     naive = NaiveNetwork(network)
     # Batches of one length; and of unlike lengths, padded and packed, as on a GPU, with logits in several chunks.
@@ -49,7 +48,7 @@ def test_scores_equal_the_naive_ones(bitext: Bitext, changes: dict[str, object])
 
 
 @pytest.mark.parametrize("shift", [200, 0, -200])
-def test_probe_survives_huge_logits(bitext: Bitext, shift: float) -> None:
+def test_probe_survives_huge_logits(bitext, shift):
     network = small_network()
     with torch.no_grad():
         network.output.weight *= 60
@@ -60,7 +59,7 @@ def test_probe_survives_huge_logits(bitext: Bitext, shift: float) -> None:
     np.testing.assert_allclose(beta[0], wanted, atol=1e-3)
 
 
-def test_evaluation_equals_a_loop(bitext: Bitext) -> None:
+def test_evaluation_equals_a_loop(bitext):
     network = small_network()
     naive = NaiveNetwork(network)
     right, losses = 0, []
@@ -73,8 +72,8 @@ def test_evaluation_equals_a_loop(bitext: Bitext) -> None:
     assert loss == pytest.approx(np.mean(losses), rel=1e-5)
 
 
-def test_empty_sides_give_empty_matrices(tokenizer: Tokenizer) -> None:
-    def corpus(*sentences: list[int]) -> Corpus:
+def test_empty_sides_give_empty_matrices(tokenizer):
+    def corpus(*sentences):
         offsets = np.cumsum([0, *(len(s) for s in sentences)])
         return Corpus(np.concatenate([np.array(s, np.int32) for s in sentences]), offsets, tokenizer.vocabulary)
 
@@ -87,6 +86,6 @@ def test_empty_sides_give_empty_matrices(tokenizer: Tokenizer) -> None:
     assert [len(network_scores(small_network(), empty, kind)) for kind in ("beta", "delta", "loo")] == [1, 1, 1]
 
 
-def test_a_network_needs_its_vocabulary() -> None:
+def test_a_network_needs_its_vocabulary():
     with pytest.raises(AlignkitError, match="vocabulary"):
         EncoderDecoder(LstmSettings())

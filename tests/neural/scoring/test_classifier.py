@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,9 +26,7 @@ NAMES = ("bad", "good")
 KINDS = ("alpha", "beta", "delta", "loo", "relevance")
 
 
-def small_classifier(
-    attention: str = "feed-forward", dtype: torch.dtype = torch.float32, encoder: str = "lstm", layers: int = 1
-) -> Classifier:
+def small_classifier(attention="feed-forward", dtype=torch.float32, encoder="lstm", layers=1):
     torch.manual_seed(5)
     settings = ClassifierSettings(
         vocabulary=24,
@@ -37,7 +34,7 @@ def small_classifier(
         hidden=6,
         attention_hidden=7,
         attention=attention,
-        encoder=encoder,  # type: ignore[arg-type]
+        encoder=encoder,
         layers=layers,
     )
     network = Classifier(settings).to(dtype)
@@ -48,7 +45,7 @@ def small_classifier(
 
 
 @pytest.fixture
-def text() -> LabelledText:
+def text():
     """20 texts of 0 to 8 words."""
     lines = random_lines(20, 1)
     return LabelledLines(lines, [NAMES[i % 3 == 0] for i in range(20)]).encode(learn_words(WORDS), NAMES)
@@ -57,16 +54,16 @@ def text() -> LabelledText:
 class Naive:
     """The classifier in numpy, float64, one text and one step at a time."""
 
-    def __init__(self, network: Classifier) -> None:
+    def __init__(self, network):
         self.w = {name: value.detach().double().numpy() for name, value in network.state_dict().items()}
         self.uniform = network.attention is None
         self.kind, self.size = network.settings.encoder, network.settings.hidden
         self.depth = 0 if self.kind == "embeddings" else network.settings.layers
 
-    def part(self, name: str) -> dict[str, np.ndarray]:
+    def part(self, name):
         return {k.removeprefix(f"{name}."): v for k, v in self.w.items() if k.startswith(f"{name}.")}
 
-    def __call__(self, ids: np.ndarray, omega: np.ndarray | None = None) -> tuple[float, np.ndarray, np.ndarray]:
+    def __call__(self, ids, omega=None):
         """Logit, alpha (L,), the logit of each state alone (L,)."""
         w = self.w
         x = w["embedding.weight"][ids] * (np.ones(len(ids)) if omega is None else omega)[:, None]
@@ -88,11 +85,11 @@ class Naive:
         return float(alpha @ h @ weight + bias), alpha, h @ weight + bias
 
 
-def log_right(logit: float, y: int) -> float:
+def log_right(logit, y):
     return -math.log1p(math.exp(-logit if y else logit))
 
 
-def test_the_papers_classifier_has_the_papers_size() -> None:
+def test_the_papers_classifier_has_the_papers_size():
     network = Classifier(ClassifierSettings(vocabulary=1000))
     assert parameter_count(network) - parameter_count(network.embedding) == 1_274_882
 
@@ -108,7 +105,7 @@ def test_the_papers_classifier_has_the_papers_size() -> None:
         ("feed-forward", "embeddings", 1),
     ],
 )
-def test_scores_equal_the_naive_ones(text: LabelledText, attention: str, encoder: str, layers: int) -> None:
+def test_scores_equal_the_naive_ones(text, attention, encoder, layers):
     network = small_classifier(attention, encoder=encoder, layers=layers)
     naive = Naive(network)
     found = {kind: classifier_scores(network, text, kind) for kind in KINDS}
@@ -137,7 +134,7 @@ def test_scores_equal_the_naive_ones(text: LabelledText, attention: str, encoder
     assert np.ptp(found["beta"].values) > 0.3
 
 
-def test_accuracy_and_loss() -> None:
+def test_accuracy_and_loss():
     loss, accuracy = judge_logits(np.array([2.0, -1.0, np.nan, 0.0]), np.array([1, 1, 1, 0]))
     wanted = -(math.log(sigmoid(np.array(2.0))) + math.log(sigmoid(np.array(-1.0))) + math.log(0.5)) / 3
     assert loss == pytest.approx(wanted)
@@ -145,12 +142,12 @@ def test_accuracy_and_loss() -> None:
     assert judge_logits(np.array([1000.0]), np.array([0])) == (1000.0, 0.0)
 
 
-def aligner(network: Classifier) -> ClassifierAligner:
+def aligner(network):
     settings = ClassifierRunSettings(network=network.settings)
     return ClassifierAligner(network, learn_words(WORDS), settings, 7, {"valid.accuracy": 0.5}, "mark", NAMES)
 
 
-def test_a_saved_classifier_is_the_same(text: LabelledText, tmp_path: Path) -> None:
+def test_a_saved_classifier_is_the_same(text, tmp_path):
     first = aligner(small_classifier())
     first.save(tmp_path / "c.pt")
     again = load_aligner(tmp_path / "c.pt")
@@ -160,7 +157,7 @@ def test_a_saved_classifier_is_the_same(text: LabelledText, tmp_path: Path) -> N
         assert np.array_equal(first.score(text.bitext, kind).values, again.score(text.bitext, kind).values)
 
 
-def test_labels_and_words_are_matched_by_name(text: LabelledText) -> None:
+def test_labels_and_words_are_matched_by_name(text):
     ours = aligner(small_classifier())
     wanted = ours.score(text.bitext, "beta")
     turned = LabelledText(text.corpus, (1 - text.labels).astype(np.int32), NAMES[::-1])
@@ -174,7 +171,7 @@ def test_labels_and_words_are_matched_by_name(text: LabelledText) -> None:
         ours.score(text.bitext, "gamma")
 
 
-def test_vectors(tmp_path: Path) -> None:
+def test_vectors(tmp_path):
     tokenizer = learn_words(["w1 w2 w3 a b"])
     path = tmp_path / "v.txt"
     path.write_text("5 2\nw2 1.5 -2\nnone 1 2\na b 3 4\nw1 0.5 1e-3\nw2 9 9\n")

@@ -9,15 +9,15 @@ import torch
 from alignkit.errors import AlignkitError
 from alignkit.neural.devices import BatchSizes
 from alignkit.neural.scoring.evaluation import beam_search, bleu, longest, translate
-from alignkit.text.bitext import Bitext, Corpus
-from alignkit.text.tokenization import EOS, PAD, Tokenizer
+from alignkit.text.bitext import Corpus
+from alignkit.text.tokenization import EOS, PAD
 
 from ..conftest import small_network
 from ..naive import NaiveNetwork
 
 
 @pytest.mark.parametrize("attention", ["general", "uniform"])
-def test_greedy_equals_a_loop(bitext: Bitext, attention: str) -> None:
+def test_greedy_equals_a_loop(bitext, attention):
     network = small_network(attention=attention)
     naive = NaiveNetwork(network)
     bitext = bitext.take(np.arange(7))
@@ -36,7 +36,7 @@ def test_greedy_equals_a_loop(bitext: Bitext, attention: str) -> None:
 
 
 @pytest.mark.parametrize(("beam", "steps"), [(2, 7), (3, 7), (30, 3)])  # of 24 tokens
-def test_a_beam_keeps_the_best_beginnings(bitext: Bitext, beam: int, steps: int) -> None:
+def test_a_beam_keeps_the_best_beginnings(bitext, beam, steps):
     network = small_network(seed=4)
     with torch.no_grad():  # flatter distributions, so that the greedy choice is often wrong
         network.output.weight *= 0.3
@@ -58,14 +58,14 @@ def test_a_beam_keeps_the_best_beginnings(bitext: Bitext, beam: int, steps: int)
     assert (scores[:, 0] > greedy[:, 0] + 1e-4).any()
 
 
-def test_an_empty_sentence_has_no_translation(tokenizer: Tokenizer) -> None:
+def test_an_empty_sentence_has_no_translation(tokenizer):
     corpus = Corpus(np.array([1, 5, 2], np.int32), np.array([0, 0, 3, 3]), tokenizer.vocabulary)
     found = translate(small_network(), corpus, beam=2)
     assert found[0] == found[2] == []
     assert len(found) == 3
 
 
-def test_bleu_of_its_own_translations_is_100(bitext: Bitext, tokenizer: Tokenizer) -> None:
+def test_bleu_of_its_own_translations_is_100(bitext, tokenizer):
     network = small_network()
     own = [tokenizer.decode(ids) for ids in translate(network, bitext.source, beam=3)]
     assert bleu(network, tokenizer, bitext, own, beam=3) == pytest.approx(100)

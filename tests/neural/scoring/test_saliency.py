@@ -7,12 +7,11 @@ import pytest
 import torch
 
 from alignkit.neural.devices import Batcher, batch_sizes
-from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.neural.scoring import saliency
 from alignkit.neural.scoring.saliency import lstm_saliency
 from alignkit.neural.scoring.translation import network_scores
 from alignkit.text.bitext import Bitext
-from alignkit.text.tokenization import Tokenizer, encode_bitext
+from alignkit.text.tokenization import encode_bitext
 
 from ..conftest import WORDS, at_one_thread_and_two, random_lines, small_network
 from ..naive import NaiveNetwork, delta_by_autograd
@@ -29,7 +28,7 @@ VARIANTS = [
 ]
 
 
-def log_probabilities(network: EncoderDecoder, naive: NaiveNetwork, x, y, scales) -> np.ndarray:
+def log_probabilities(network, naive, x, y, scales):
     """float64 (T,): log p(y_t) with every source embedding scaled, from the paper's equations."""
     h, start = naive.encode(x, scales)
     out = []
@@ -41,7 +40,7 @@ def log_probabilities(network: EncoderDecoder, naive: NaiveNetwork, x, y, scales
 
 
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
-def test_delta_equals_autograd(bitext: Bitext, changes: dict[str, object]) -> None:
+def test_delta_equals_autograd(bitext, changes):
     """In batches of one source length and unlike target lengths, to float64's last digits."""
     network = small_network(**changes).double()
     batcher = Batcher(bitext, torch.device("cpu"))
@@ -55,7 +54,7 @@ def test_delta_equals_autograd(bitext: Bitext, changes: dict[str, object]) -> No
             np.testing.assert_allclose(one[: len(wanted)], wanted, rtol=1e-9, atol=1e-12)
 
 
-def test_long_sentences_in_several_passes(tokenizer: Tokenizer) -> None:
+def test_long_sentences_in_several_passes(tokenizer):
     text = encode_bitext(tokenizer, random_lines(3, 4, longest=12), random_lines(3, 5, longest=12))
     network = small_network()
     whole = network_scores(network, text, "delta"), network_scores(network, text, "loo")
@@ -70,7 +69,7 @@ def test_long_sentences_in_several_passes(tokenizer: Tokenizer) -> None:
 
 
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
-def test_leave_one_out_equals_the_network_without_each_token(bitext: Bitext, changes: dict[str, object]) -> None:
+def test_leave_one_out_equals_the_network_without_each_token(bitext, changes):
     network = small_network(**changes)
     naive = NaiveNetwork(network)
     scores = network_scores(network, bitext, "loo")
@@ -83,7 +82,7 @@ def test_leave_one_out_equals_the_network_without_each_token(bitext: Bitext, cha
     assert np.abs(scores.values).max() > 0.1
 
 
-def test_a_source_of_one_token(tokenizer: Tokenizer) -> None:
+def test_a_source_of_one_token(tokenizer):
     """Without it nothing is left: no state, a decoder that starts from zeros, a context of its bias alone."""
     text = Bitext.from_sentences([["a"], ["b"]], [["c", "d"], ["e"]])
     for changes in ({}, {"attention": "uniform", "output": "sum"}, {"bidirectional": False}):
@@ -100,7 +99,7 @@ def test_a_source_of_one_token(tokenizer: Tokenizer) -> None:
             np.testing.assert_allclose(scores[m][:, 0], whole - np.array(empty), atol=1e-4)
 
 
-def test_the_number_of_threads_changes_no_bit(tokenizer: Tokenizer) -> None:
+def test_the_number_of_threads_changes_no_bit(tokenizer):
     """At sizes where the libraries share the work: 4 sentences of 17 tokens in a batch, H = 128, V = 2,000."""
     lines = [" ".join(np.random.default_rng(seed).choice(WORDS, 15)) for seed in range(8)]
     text = encode_bitext(tokenizer, lines[:4], lines[4:])
@@ -111,7 +110,7 @@ def test_the_number_of_threads_changes_no_bit(tokenizer: Tokenizer) -> None:
     assert one == two
 
 
-def test_derivatives_that_fade_away_become_zero(tokenizer: Tokenizer) -> None:
+def test_derivatives_that_fade_away_become_zero(tokenizer):
     """Over 200 tokens they would fall below float32's normal numbers, which are many times slower."""
     text = encode_bitext(tokenizer, [" ".join(["w1", "w2"] * 100)], [" ".join(["w3"] * 2)])
     network = small_network()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from itertools import cycle
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -43,7 +42,7 @@ from .test_translation import Stopped, contents
 NAMES = ("n", "y")
 
 
-def planted(count: int, seed: int) -> LabelledLines:
+def planted(count, seed):
     """Texts of noise with one word that decides the label: good or fine, bad or poor."""
     rng = np.random.default_rng(seed)
     texts, labels = [], []
@@ -64,12 +63,12 @@ SMALL = ClassifierRunSettings(
 )
 
 
-def start(path: Path, settings: ClassifierRunSettings = SMALL, **kwargs: object):  # type: ignore[no-untyped-def]
-    return train_classifier(path, TEXT, VALID, NAMES, settings, device="cpu", **kwargs)  # type: ignore[arg-type]
+def start(path, settings=SMALL, **kwargs):
+    return train_classifier(path, TEXT, VALID, NAMES, settings, device="cpu", **kwargs)
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(tmp_path_factory):
     """The folder of a finished run, which no test changes."""
     torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("whole") / "run"
@@ -77,8 +76,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def stop_at(step: int):  # type: ignore[no-untyped-def]
-    def progress(done: int, total: int, message: str) -> None:
+def stop_at(step):
+    def progress(done, total, message):
         assert total == 60
         assert message.startswith(f"epoch {(done - 1) // 15 + 1}, validation accuracy 0.")
         if done == step:
@@ -87,7 +86,7 @@ def stop_at(step: int):  # type: ignore[no-untyped-def]
     return progress
 
 
-def test_it_learns_the_word_that_decides(tmp_path: Path) -> None:
+def test_it_learns_the_word_that_decides(tmp_path):
     best = start(tmp_path / "run", SMALL.change(training={"steps": 150}))
     assert best.metrics["valid.accuracy"] > 0.95
     valid = ClassifierRun(tmp_path / "run").valid
@@ -99,21 +98,21 @@ def test_it_learns_the_word_that_decides(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("moment", [1, 10, 33])
-def test_a_stopped_run_ends_in_the_same_bits(tmp_path: Path, whole: Path, moment: int) -> None:
+def test_a_stopped_run_ends_in_the_same_bits(tmp_path, whole, moment):
     with pytest.raises(Stopped):
         start(tmp_path, progress=stop_at(moment))
     start(tmp_path)
     assert contents(tmp_path) == contents(whole)
 
 
-def test_the_number_of_threads_changes_no_bit() -> None:
+def test_the_number_of_threads_changes_no_bit():
     """At the paper's sizes, where torch does share the work."""
     text = LabelledLines([" ".join(TEXT.texts[i : i + 4]) for i in range(64)], TEXT.labels[:64])
     tokenizer = learn_words(text.texts)
     encoded, few = (part.encode(tokenizer, NAMES) for part in (text, text.take(range(4))))
     settings = ClassifierRunSettings(training=ClassifierTraining(steps=1))
 
-    def trained() -> list[bytes]:
+    def trained():
         loop = Trainer(ClassificationTask(encoded, few, settings, tokenizer, device="cpu"))
         loop.run()
         scores = [loop.snapshot().score(encoded.bitext, kind).values for kind in ("alpha", "beta")]
@@ -123,7 +122,7 @@ def test_the_number_of_threads_changes_no_bit() -> None:
     assert one == two
 
 
-def test_frozen_training_moves_attention_alone(tmp_path: Path, whole: Path) -> None:
+def test_frozen_training_moves_attention_alone(tmp_path, whole):
     start(tmp_path, SMALL.change(training={"trained": "attention"}))
     run = ClassifierRun(tmp_path)
     ends = [run.load(step, "cpu").network.state_dict() for step in (0, 60)]
@@ -137,7 +136,7 @@ def test_frozen_training_moves_attention_alone(tmp_path: Path, whole: Path) -> N
     assert all(torch.equal(value, other[name]) for name, value in ends[0].items())
 
 
-def test_what_a_run_holds_and_refuses(tmp_path: Path, whole: Path) -> None:
+def test_what_a_run_holds_and_refuses(tmp_path, whole):
     best, run = start(whole), ClassifierRun(whole)
     assert run.settings == SMALL
     assert list(run.checkpoints) == [0, 10, 50, 60]
@@ -165,7 +164,7 @@ def test_what_a_run_holds_and_refuses(tmp_path: Path, whole: Path) -> None:
     assert not ClassifierRun(tmp_path).begun  # so another text may be tried there
 
 
-def test_vectors_are_where_embeddings_begin(tmp_path: Path) -> None:
+def test_vectors_are_where_embeddings_begin(tmp_path):
     vectors = tmp_path / "v.txt"
     vectors.write_text("good 1 2 3 4 5 6 7 8\n")
     start(tmp_path / "run", vectors=vectors)
@@ -180,7 +179,7 @@ def test_vectors_are_where_embeddings_begin(tmp_path: Path) -> None:
         start(tmp_path / "run")
 
 
-def test_training_starts_from_prepared_weights() -> None:
+def test_training_starts_from_prepared_weights():
     tokenizer = learn_words(TEXT.texts)
     text = TEXT.encode(tokenizer, NAMES)
     first = Trainer(ClassificationTask(text, text, SMALL, tokenizer, device="cpu")).network
@@ -201,11 +200,11 @@ ENCODERS = [{"encoder": "words", "layers": 2}, {"encoder": "embeddings"}]
 @pytest.mark.parametrize(
     "changes", [*MECHANISMS, *ENCODERS], ids=lambda changes: " ".join(map(str, changes.values()))
 )
-def test_the_loss_reaches_every_parameter(changes: dict[str, object]) -> None:
+def test_the_loss_reaches_every_parameter(changes):
     settings, tokenizer = SMALL.change(network=changes), learn_words(TEXT.texts)
     text, name = TEXT.encode(tokenizer, NAMES), settings.network.attention
 
-    def precise(judged: Judged) -> torch.Tensor:
+    def precise(judged):
         assert judged.texts is words
         assert np.array_equal(judged.labels, text.labels[words])
         assert np.array_equal(judged.mask.sum(1), text.corpus.lengths[words])
@@ -223,14 +222,14 @@ def test_the_loss_reaches_every_parameter(changes: dict[str, object]) -> None:
     check_gradients(network, lambda: task.loss(network, words, 0), idle, smooth)
 
 
-def cross_entropy(judged: Judged) -> float:
+def cross_entropy(judged):
     """Its mean with the labels, nats."""
     signs = 2 * judged.labels.numpy() - 1
     return float(np.mean(np.logaddexp(0, -signs * judged.logits.numpy())))
 
 
 @pytest.fixture
-def judged() -> Judged:
+def judged():
     """Three of five texts, of unlike lengths; the last one gives no attention to its first words."""
     draw, texts, lengths = np.random.default_rng(3), np.array([4, 0, 2]), [4, 2, 3]
     alpha = np.zeros((3, 4))
@@ -241,7 +240,7 @@ def judged() -> Judged:
     return Judged(texts, torch.tensor([1.0, 0.0, 1.0]).double(), logits, torch.from_numpy(alpha), mask)
 
 
-def test_an_adversary_is_near_in_its_outputs_and_far_in_its_attention(judged: Judged) -> None:
+def test_an_adversary_is_near_in_its_outputs_and_far_in_its_attention(judged):
     draw = np.random.default_rng(4)
     logits, rows = draw.normal(size=5), [draw.dirichlet(np.ones(length)) for length in (2, 6, 3, 1, 4)]
     rows[0][:] = 0, 1
@@ -253,7 +252,7 @@ def test_an_adversary_is_near_in_its_outputs_and_far_in_its_attention(judged: Ju
     assert loss(judged).item() == pytest.approx(np.mean(parts), rel=1e-5)
 
 
-def test_attention_to_words_to_avoid_costs(judged: Judged) -> None:
+def test_attention_to_words_to_avoid_costs(judged):
     marks = [np.arange(length) % 2 == 0 for length in (2, 6, 3, 1, 4)]
     marks[2][:] = True  # all attention is on them
     rest = [row[: len(marks[m])][~marks[m]].sum() for m, row in zip(judged.texts, judged.alpha, strict=True)]
@@ -263,7 +262,7 @@ def test_attention_to_words_to_avoid_costs(judged: Judged) -> None:
     assert label_loss(judged).item() == pytest.approx(cross_entropy(judged))
 
 
-def test_divergence_is_over_the_places_of_the_mask() -> None:
+def test_divergence_is_over_the_places_of_the_mask():
     p, q = np.random.default_rng(5).dirichlet(np.ones(4), (2, 3))
     mask = np.array([[True] * 4, [False, True, True, False], [False] * 4])
     found = divergence(*map(torch.from_numpy, (p, q, mask)))

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,13 +21,11 @@ from alignkit.neural.devices import (
     training_batches,
     usable,
 )
-from alignkit.neural.settings import RunSettings
 from alignkit.neural.training.run_directory import TranslationRun, find_run, fingerprint
 from alignkit.neural.training.trainer import Trainer
 from alignkit.neural.training.translation import TranslationTask, train_translation
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs
-from alignkit.text.tokenization import Tokenizer
 
 from ..conftest import random_lines, small_settings
 
@@ -38,12 +34,12 @@ TEXT, VALID = LinePairs(SOURCE, TARGET), LinePairs(random_lines(7, 3), random_li
 FILES = ["best.pt", "state.pt", "log.jsonl", "train.npz", "valid.npz", "valid.tgt.txt", "config.json"]
 
 
-def start(path: Path, settings: RunSettings | None = None, **kwargs: object) -> NeuralAligner:
-    return train_translation(path, TEXT, VALID, settings or small_settings(), device="cpu", **kwargs)  # type: ignore[arg-type]
+def start(path, settings=None, **kwargs):
+    return train_translation(path, TEXT, VALID, settings or small_settings(), device="cpu", **kwargs)
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(tmp_path_factory):
     """The folder of a finished run, which no test changes."""
     torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("whole") / "run"
@@ -51,7 +47,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def contents(path: Path) -> dict[str, bytes]:
+def contents(path):
     return {str(p.relative_to(path)): p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()}
 
 
@@ -59,8 +55,8 @@ class Stopped(Exception):  # noqa: N818
     pass
 
 
-def stop_at(step: int):  # type: ignore[no-untyped-def]
-    def progress(done: int, total: int, message: str) -> None:
+def stop_at(step):
+    def progress(done, total, message):
         assert total == 24
         assert message.startswith(f"epoch {(done - 1) // 8 + 1} of 3, validation loss ")
         if done == step:
@@ -69,7 +65,7 @@ def stop_at(step: int):  # type: ignore[no-untyped-def]
     return progress
 
 
-def test_the_learning_rate_reaches_adam(bitext: Bitext, tokenizer: Tokenizer) -> None:
+def test_the_learning_rate_reaches_adam(bitext, tokenizer):
     """One step of Adam moves every weight that has a gradient by nearly the learning rate."""
     settings = small_settings(steps=1, rate_warmup=10, learning_rate=0.1)
     trainer = Trainer(TranslationTask(bitext, bitext, settings, tokenizer, device="cpu"))
@@ -81,11 +77,11 @@ def test_the_learning_rate_reaches_adam(bitext: Bitext, tokenizer: Tokenizer) ->
 
 
 def test_losses_are_means_since_the_last_measurement_and_of_equals_the_first_is_kept(
-    bitext: Bitext, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    bitext, tokenizer, monkeypatch
+):
     losses, real = [], TranslationTask.loss
 
-    def loss(*given: Any) -> torch.Tensor:
+    def loss(*given):
         value = real(*given)
         losses.append(value.item())
         return value
@@ -101,7 +97,7 @@ def test_losses_are_means_since_the_last_measurement_and_of_equals_the_first_is_
 
 
 @pytest.mark.parametrize("settings", [{}, {"buckets": False}])
-def test_an_epoch_has_every_pair_once(bitext: Bitext, settings: dict[str, bool]) -> None:
+def test_an_epoch_has_every_pair_once(bitext, settings):
     batches, other = (training_batches(bitext, 4, 7, epoch, **settings) for epoch in (0, 1))
     assert sorted(np.concatenate(batches)) == list(usable(bitext))
     assert [len(other), *sorted(map(len, other))] == [6, *[4] * 6]
@@ -119,7 +115,7 @@ def test_an_epoch_has_every_pair_once(bitext: Bitext, settings: dict[str, bool])
 @pytest.mark.parametrize(
     "sizes", [BatchSizes(3), BatchSizes(5, 60, equal_lengths=False), BatchSizes(50, 24, equal_lengths=False)]
 )
-def test_batches_to_score_are_as_large_as_their_limits_allow(bitext: Bitext, sizes: BatchSizes) -> None:
+def test_batches_to_score_are_as_large_as_their_limits_allow(bitext, sizes):
     rows, columns = bitext.target.lengths, bitext.source.lengths
     pairs = sorted(usable(bitext), key=lambda m: (columns[m], rows[m]))
     expected: list[list[int]] = [[]]
@@ -135,7 +131,7 @@ def test_batches_to_score_are_as_large_as_their_limits_allow(bitext: Bitext, siz
 
 
 @pytest.mark.parametrize(("name", "equal"), [("probes", False), ("saliency", True), ("leave_one_out", True)])
-def test_a_gpu_takes_larger_batches(name: str, equal: bool) -> None:
+def test_a_gpu_takes_larger_batches(name, equal):
     small, large = (batch_sizes(name, torch.device(device)) for device in ("cpu", "cuda"))
     assert (small.equal_lengths, large.equal_lengths) == (True, equal)
     assert all(one <= other for one, other in zip(small, large, strict=True) if one not in (True, False))
@@ -145,7 +141,7 @@ def test_a_gpu_takes_larger_batches(name: str, equal: bool) -> None:
 
 
 @pytest.mark.parametrize("moment", [0, 10, 17])
-def test_a_stopped_run_ends_in_the_same_bits(tmp_path: Path, whole: Path, moment: int) -> None:
+def test_a_stopped_run_ends_in_the_same_bits(tmp_path, whole, moment):
     if moment == 0:  # before anything but the configuration was written
         with pytest.raises(Stopped):
             start(tmp_path, progress=stop_at(1))
@@ -160,13 +156,11 @@ def test_a_stopped_run_ends_in_the_same_bits(tmp_path: Path, whole: Path, moment
     assert set(FILES) | {"checkpoints/step-000010.pt"} <= set(contents(whole))
 
 
-def test_what_a_killed_process_leaves_goes_on(
-    tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_killed_process_leaves_goes_on(tmp_path, whole, monkeypatch):
     """The folder is copied as it is between two of the files that a measured step writes, the new one unnamed."""
     count, real = 0, os.replace
 
-    def replace(source: str, target: str) -> None:
+    def replace(source, target):
         nonlocal count
         count += 1
         if count == 15:
@@ -185,8 +179,8 @@ def test_what_a_killed_process_leaves_goes_on(
     assert contents(tmp_path / "killed") == contents(whole)
 
 
-def test_first_weights_and_batches_are_those_of_the_seed(bitext: Bitext, tokenizer: Tokenizer) -> None:
-    def start_of(seed: int) -> tuple[torch.Tensor, list[np.ndarray]]:
+def test_first_weights_and_batches_are_those_of_the_seed(bitext, tokenizer):
+    def start_of(seed):
         task = TranslationTask(bitext, bitext, small_settings(seed=seed), tokenizer, device="cpu")
         return Trainer(task).network.output.weight, task.batches(0)
 
@@ -197,7 +191,7 @@ def test_first_weights_and_batches_are_those_of_the_seed(bitext: Bitext, tokeniz
     assert not np.array_equal(np.concatenate(first), np.concatenate(second))
 
 
-def test_training_learns_to_copy(tokenizer: Tokenizer, bitext: Bitext) -> None:
+def test_training_learns_to_copy(tokenizer, bitext):
     text = Bitext(bitext.target, bitext.target)
     settings = small_settings(epochs=12, learning_rate=4e-2).change(
         network={"hidden": 32, "embedding": 16, "dropout": 0.0, "layers": 1}
@@ -208,7 +202,7 @@ def test_training_learns_to_copy(tokenizer: Tokenizer, bitext: Bitext) -> None:
     assert trainer.log.series("valid.accuracy")[0][1] < 0.3
 
 
-def test_a_finished_run_returns_at_once(whole: Path) -> None:
+def test_a_finished_run_returns_at_once(whole):
     assert TranslationRun(whole).finished
     before, first = contents(whole), TranslationRun(whole).load(device="cpu")
     again = start(whole, progress=stop_at(24))
@@ -216,7 +210,7 @@ def test_a_finished_run_returns_at_once(whole: Path) -> None:
     assert (first.step, first.metrics) == (again.step, again.metrics)
 
 
-def test_line_ends_are_no_part_of_the_text(tmp_path: Path) -> None:
+def test_line_ends_are_no_part_of_the_text(tmp_path):
     whole, lines = (
         small_settings(steps=2),
         [LinePairs(*([f"{line}\n" for line in side] for side in text)) for text in (TEXT, VALID)],
@@ -227,7 +221,7 @@ def test_line_ends_are_no_part_of_the_text(tmp_path: Path) -> None:
     assert len(TranslationRun(tmp_path / "ended").references) == len(VALID.target)
 
 
-def test_what_a_run_refuses(tmp_path: Path) -> None:
+def test_what_a_run_refuses(tmp_path):
     start(tmp_path / "run", small_settings(steps=2))
     with pytest.raises(AlignkitError, match=r"settings.training.batch: 4 before, now 5"):
         start(tmp_path / "run", small_settings(steps=2, batch=5))
@@ -247,12 +241,12 @@ def test_what_a_run_refuses(tmp_path: Path) -> None:
         start(tmp_path / "run", small_settings(steps=2))
 
 
-def test_a_fingerprint_tells_where_lines_and_sides_end() -> None:
+def test_a_fingerprint_tells_where_lines_and_sides_end():
     texts = [["ab"]], [["a", "b"]], [["a"], ["b"]], [["", "ab"]]
     assert len({fingerprint(*sides) for sides in texts}) == 4
 
 
-def test_what_failed_before_its_first_step_may_be_tried_otherwise(tmp_path: Path) -> None:
+def test_what_failed_before_its_first_step_may_be_tried_otherwise(tmp_path):
     with pytest.raises(AlignkitError, match="validation text has no pair"):
         train_translation(tmp_path / "run", TEXT, LinePairs([], []), small_settings(steps=2))
     start(tmp_path / "run", small_settings(steps=2, batch=5))
@@ -260,7 +254,7 @@ def test_what_failed_before_its_first_step_may_be_tried_otherwise(tmp_path: Path
     assert contents(tmp_path / "run") == contents(tmp_path / "other")
 
 
-def test_a_run_gives_its_text_and_its_checkpoints(tmp_path: Path, whole: Path) -> None:
+def test_a_run_gives_its_text_and_its_checkpoints(tmp_path, whole):
     best = start(whole)
     run = find_run(whole / "checkpoints" / "step-000010.pt")
     assert run is not None
@@ -280,7 +274,7 @@ def test_a_run_gives_its_text_and_its_checkpoints(tmp_path: Path, whole: Path) -
 
 
 @pytest.mark.parametrize("bleu", ["end", "logged"])
-def test_bleu_is_logged_when_asked_for(tmp_path: Path, bleu: str) -> None:
+def test_bleu_is_logged_when_asked_for(tmp_path, bleu):
     best = start(tmp_path / "run", small_settings(steps=12, bleu=bleu, beam=2))
     log = TranslationRun(tmp_path / "run").log
     steps = [step for step, _ in log.series("valid.bleu")]
@@ -288,7 +282,7 @@ def test_bleu_is_logged_when_asked_for(tmp_path: Path, bleu: str) -> None:
     assert len(log.series("valid.bleu_greedy")) == len(steps)
 
 
-def test_checkpoints_rise_beyond_a_million_steps(tmp_path: Path) -> None:
+def test_checkpoints_rise_beyond_a_million_steps(tmp_path):
     """What is read along a run, such as the first step at which something holds, needs their order."""
     others = ["x", "", "-00001", "1", "9" * 200, 6 * chr(0x661)]  # no numbers of six digits or a few more
     (tmp_path / "checkpoints").mkdir()
