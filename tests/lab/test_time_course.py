@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
+import pandas as pd
 import pytest
 
 from alignkit.classical.ibm1 import fit_ibm1
@@ -69,8 +69,7 @@ def test_scores_can_be_cropped(run, dictionary):
 def test_series_of_one_run(run, dictionary):
     settings = TimeCourseSettings(metrics=(AGREEMENT,), resamples=0)
     table = time_course(run, run.valid, {"r": dictionary}, settings, device="cpu")
-    other = table.assign(run="other", value=-1.0)
-    both = type(table)(np.concatenate([table.values, other.values]), columns=table.columns).infer_objects()
+    both = pd.concat([table, table.assign(run="other", value=-1.0)])
     steps, values = series(both, "A(alpha(step), r)", "general-0")
     assert (steps.tolist(), (values >= 0).all()) == (list(run.checkpoints), True)
     assert len(series(both, "nothing")[0]) == 0

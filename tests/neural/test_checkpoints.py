@@ -133,10 +133,8 @@ def test_code_in_a_file_is_not_run(aligner, tmp_path, legacy):
     torch.save(content, tmp_path / "bad.pt", _use_new_zipfile_serialization=not legacy)
     (tmp_path / "pickle.pt").write_bytes(pickle.dumps(Bomb(tmp_path / "exploded")))
     for name in ("bad.pt", "pickle.pt"):
-        with pytest.raises(InputError, match="nothing in it was run; give a checkpoint") as caught:
+        with pytest.raises(InputError, match=rf"^[^\n]*{name}.*nothing in it was run; give a checkpoint[^\n]*$"):
             load_aligner(tmp_path / name)
-        assert "\n" not in str(caught.value)
-        assert name in str(caught.value)
     assert not (tmp_path / "exploded").exists()
     # the bomb is a live one: an unsafe reader would have set it off
     pickle.loads((tmp_path / "pickle.pt").read_bytes())
@@ -188,10 +186,8 @@ def change(content, *keys, to):
 def test_impossible_contents_are_refused(aligner, tmp_path, keys, value, problem):
     aligner.save(tmp_path / "good.pt")
     torch.save(change(payload(tmp_path / "good.pt"), *keys, to=value), tmp_path / "bad.pt")
-    with pytest.raises(InputError, match=problem) as caught:
+    with pytest.raises(InputError, match=rf"^[^\n]*bad\.pt.*{problem}[^\n]*$"):
         load_aligner(tmp_path / "bad.pt")
-    assert "bad.pt" in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_a_folder_that_is_no_run(aligner, tmp_path):

@@ -61,12 +61,6 @@ def test_none_and_all_are_exact_ends():
         assert claim("some fail", "share", 0.0, wilson(0, trials), above=0.0).verdict is Verdict.UNDECIDED
 
 
-def test_one_run_decides_nothing():
-    assert claim("x", "y", 5.0, mean_interval([5.0]), above=1.0).verdict is Verdict.UNDECIDED
-    assert claim("x", "y", 5.0, mean_interval([5.0, 5.1]), above=1.0).verdict is Verdict.HOLDS
-    assert claim("x", "y", 5.0, mean_interval([5.0, 6.0]), above=1.0).verdict is Verdict.UNDECIDED
-
-
 def test_nan_is_left_out_of_a_mean():
     value, interval = averaged([1.0, math.nan, 3.0, 8.0])
     assert value == 4
