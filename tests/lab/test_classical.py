@@ -34,7 +34,11 @@ def copies(pairs, tmp_path_factory):
 
 
 def test_values_are_those_of_the_metric(pairs, copies):
-    found = compare_classical(pairs, {"copy": copies}, iterations=3, threads=1)
+    told = []
+    found = compare_classical(
+        pairs, {"copy": copies}, iterations=3, threads=1, progress=lambda *step: told.append(step)
+    )
+    assert told
     assert found.network is None
     bitext = Bitext.from_sentences(*([line.split() for line in side] for side in pairs))
     ibm1 = fit_ibm1(bitext, iterations=3, null=False).score(bitext, "beta")

@@ -161,10 +161,8 @@ def test_texts_may_begin_with_bos_and_end_with_eos(tmp_path):
     own = train_classifier(tmp_path / "ends", TEXT, VALID, NAMES, settings, device="cpu")
     run = ClassifierRun(tmp_path / "ends")
     without = VALID.encode(own.tokenizer, NAMES)
-    assert (run.valid.corpus.lengths == without.corpus.lengths + 2).all()
     for one, other in zip(run.valid.corpus, without.corpus, strict=True):
         assert one.tolist() == [BOS, *other.tolist(), EOS]
-    assert run.settings.ends
 
 
 def test_time_courses_have_what_contextualised_agreement_needs(found, folder):

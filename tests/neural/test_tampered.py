@@ -208,12 +208,6 @@ def test_a_changed_text(copied, name, most):
     assert not found, "\n".join(found)
 
 
-def exchanged(runs, other, name, target=None):
-    """The first run with a file of another."""
-    shutil.copy(other / name, runs / "translation" / (target or name))
-    return runs / "translation"
-
-
 def test_files_of_another_run_are_noticed(copied, tmp_path):
     """Of another text, of another seed, of another step: never numbers from a mixture."""
     other = tmp_path / "other"
@@ -231,14 +225,14 @@ def test_files_of_another_run_are_noticed(copied, tmp_path):
     }
     for name, use in uses.items():
         use()
-        exchanged(copied, other, name)
+        shutil.copy(other / name, run.path)
         with pytest.raises(InputError, match=r"another run|not the \w+ text of this run"):
             use()
         with pytest.raises(AlignkitError, match=r"another run|not the \w+ text of this run"):
             test_translation.start(run.path, SETTINGS)
         for path, data in whole.items():
             path.write_bytes(data)
-    exchanged(copied, seed, "best.pt")
+    shutil.copy(seed / "best.pt", run.path)
     with pytest.raises(InputError, match=r"a network of another run .*seed: 0 before, now 1"):
         load_network(run.path, "cpu")
     assert load_checkpoint(run.path, "cpu").name == "lstm"  # a network is a network, to align with

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from alignkit.errors import AlignkitError
+from alignkit.neural import devices
 from alignkit.neural.devices import one_thread
 from alignkit.neural.training.loop import adam, optimise
 from alignkit.neural.training.trainer import check_converging
@@ -67,6 +68,21 @@ def test_training_that_has_left_all_bounds_is_stopped():
         network.output.bias[3] = 2e6
     with pytest.raises(AlignkitError, match="a weight is not finite or far too large after step 5"):
         check_converging(network, 5, [("train.loss", 1.0)])
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_gpu_is_taken_where_there_is_one(monkeypatch, there):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: there)
+    monkeypatch.setattr(torch, "empty", lambda *size, device: None)
+    assert devices.pick_device().type == ("cuda" if there else "cpu")
+
+
+@pytest.mark.parametrize(("before", "asked", "chosen"), [(1, None, 1), (4, None, 2), (1, 3, 3)])
+def test_threads_are_those_asked_for_or_no_more_than_cores(monkeypatch, before, asked, chosen):
+    monkeypatch.setattr(devices, "core_count", lambda: 2)
+    torch.set_num_threads(before)
+    devices.set_threads(asked)
+    assert torch.get_num_threads() == chosen
 
 
 @pytest.mark.parametrize(("device", "within"), [("cpu", 1), ("meta", 2)])

@@ -35,12 +35,6 @@ def same(one, other):
     return {name.split(".")[0] for name in after} - differ
 
 
-def test_the_groups_are_all_parts_but_the_attention(bench):
-    grouped = [name for names in experiment.GROUPS.values() for name in names]
-    assert sorted([*grouped, "attention"]) == sorted(name for name, _ in bench.starts[0].named_children())
-    assert len(set(experiment.SUBSETS)) == 16
-
-
 def test_a_transplant_changes_its_groups_and_no_others(bench, flat):
     fresh, trained = bench.starts[0], flat[0]
     every = same(fresh, fresh)

@@ -79,14 +79,6 @@ def test_counts_are_those_of_a_loop(sequences):
     assert table == pytest.approx(expected, rel=1e-5)
 
 
-def test_contrasts_have_closed_forms():
-    """Of n_i tokens of type i in L: E[n_i n_j] over E[n_i^2]."""
-    assert contrast(count_table(ALL[0], 50, 0)) == pytest.approx(1, rel=1e-6)  # exactly flat
-    assert contrast(count_table(ALL[3], 50, 0)) == pytest.approx(1, rel=1e-6)
-    assert contrast(count_table(ALL[1], COUNT, 0)) == pytest.approx((9 - 1) / (LENGTH - 1), rel=0.01)
-    assert contrast(count_table(ALL[2], COUNT, 0)) == pytest.approx((6 + LENGTH - 1) / (LENGTH - 1), rel=0.03)
-
-
 @pytest.mark.parametrize("sequences", ALL, ids=lambda s: s.kind)
 def test_chance_is_what_the_best_guesser_gets(sequences):
     """A guesser that sees the target's past alone and knows the distribution."""

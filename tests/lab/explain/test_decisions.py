@@ -7,7 +7,8 @@ from itertools import permutations
 import numpy as np
 import pytest
 from scipy.optimize import linprog
-from scipy.special import expit
+from scipy.spatial.distance import jensenshannon
+from scipy.special import expit, logit
 
 from alignkit.lab.explain.interventions import (
     adversarial_attention,
@@ -52,6 +53,15 @@ def test_the_adversary_is_allowed_and_no_other_corner_is_further(seed, epsilon):
             bounds=(0, 1),
         ).x
         assert jensen_shannon(decision.alpha, np.clip(corner, 0, None)) <= value + 1e-7
+
+
+def test_attention_moves_to_the_other_word_as_far_as_the_output_may():
+    """There is no lower bound, and the first word alone is the attention already."""
+    decision = Decision(np.array([1.0, 0.0]), np.array([0.0, 10.0]), -4.0)
+    most = (logit(expit(-4) + 0.1) + 4) / 10
+    value, attention = adversarial_attention(decision, 0.1)
+    assert attention == pytest.approx([1 - most, most])
+    assert value == pytest.approx(jensenshannon([1, 0], attention) ** 2)
 
 
 def test_uniform_and_permuted_attention():

@@ -169,11 +169,9 @@ def test_a_damaged_file_is_one_error(tmp_path, change):
     assert (again.heads, again.made, again.weights.tolist()) == (aligner.heads, aligner.made, [2.0, 3.0])
     arrays = {"heads": np.array(aligner.heads, np.int32), "weights": aligner.weights}
     header = {"bias": -1.0, "threshold": 0.5, "made": {"model": "x"}}
-    changed = {
-        name: {**known, **{k: v for k, v in change.items() if k in known}}
-        for name, known in (("arrays", arrays), ("header", header))
-    }
-    save_arrays(tmp_path / "b.npz", "alignkit.heads", 1, changed["arrays"], changed["header"])
+    for known in (arrays, header):
+        known.update((name, each) for name, each in change.items() if name in known)
+    save_arrays(tmp_path / "b.npz", "alignkit.heads", 1, arrays, header)
     with pytest.raises(InputError, match=r"b\.npz: damaged"):
         load_aligner(tmp_path / "b.npz")
 

@@ -159,20 +159,6 @@ def forward(loaded, source, target):
     return torch.stack(found.cross_attentions, dim=1)[0].numpy(), ids[0].tolist(), labels[0].tolist()
 
 
-def test_padding_and_other_layers_are_left_out():
-    rng, sizes = np.random.default_rng(5), [(3, 2), (1, 4), (4, 5)]
-    wanted = [rng.random((LAYERS, HEADS, *size), np.float32) for size in sizes]
-    layers = [torch.full((3, HEADS, 4, 5), 9.0) for _ in range(LAYERS)]
-    for m, (pair, (t, s)) in enumerate(zip(wanted, sizes, strict=True)):
-        for layer in range(LAYERS):
-            layers[layer][m, :, :t, :s] = torch.from_numpy(pair[layer])
-    tokens = [range(s) for _, s in sizes], [range(t) for t, _ in sizes]
-    for chosen in (None, [1]):
-        found = pairs_of_cross_attentions(layers, *tokens, chosen)
-        for pair, own in zip(found, wanted, strict=True):
-            assert np.array_equal(pair, own if chosen is None else own[chosen])
-
-
 def test_shorter_pairs_are_read_first():
     lengths, steps = {0: 5, 3: 2, 4: 9, 7: 2, 8: 4}, []
     assert [*batches(lengths, 2, lambda *step: steps.append(step))] == [[3, 7], [8, 0], [4]]

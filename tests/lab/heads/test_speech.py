@@ -231,7 +231,7 @@ def test_the_command(loaded, audio, tmp_path, capfd, monkeypatch):
     wanted = speech_attention(model, tokenizer, [audio[0], audio[1][:0], audio[2]], TEXT[:3], device="cpu")
     assert np.allclose(found.values, wanted.values, atol=1e-3)  # samples have 16 bits
     assert found.heads == wanted.heads
-    for bad, problem in ((b"RIFF", "no WAV file"), (None, "No such file")):
+    for bad, problem in ((b"RIFF", "no WAV file"), (b"RIFF", "as by: ffmpeg -i"), (None, "No such file")):
         if bad is None:
             paths[0].unlink()
         else:

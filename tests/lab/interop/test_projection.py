@@ -105,6 +105,9 @@ def test_errors_name_the_line():
     tokens = ([["ab", "c"], ["d"]], [["d", "efg"], ["d"]])
     with pytest.raises(InputError, match="line 2: its subwords make the word 'd' where the text has 'c'"):
         project_scores(ExternalScores("x", Scores.from_matrices(words), *tokens), bitext)
+    larger = Scores.from_matrices([np.ones((3, 2)), words[1]])
+    with pytest.raises(InputError, match="line 1: a matrix of 3 by 2 for 2 target and 2 source subwords"):
+        project_scores(ExternalScores("x", larger, *tokens), bitext)
     fewer = ([["abc"], ["c"]], [["d", "efg"], ["d"]])
     with pytest.raises(InputError, match="line 1: number of words: 1 from its subwords, 2 in the text"):
         project_scores(ExternalScores("x", Scores.from_matrices([np.ones((2, 1)), words[1]]), *fewer), bitext)

@@ -155,6 +155,19 @@ def test_other_text_than_the_runs(folder, lines):
     assert found.bitext.source.words(3) == ["<s>", "</s>"]
 
 
+def test_saved_models_are_compared_between_words(folder, lines, tmp_path):
+    words = Bitext.from_sentences(*([line.split() for line in side] for side in lines))
+    models = {name: fit_ibm1(words, iterations=count) for name, count in (("one", 1), ("two", 2))}
+    for name, model in models.items():
+        model.save(tmp_path / f"{name}.npz")
+    files = [tmp_path / f"{name}.npz" for name in models]
+    found = build_report(runs=[str(folder / "general-0")], models=files, device="cpu")
+    held = words.block(250, 300)
+    assert np.array_equal(found.bitext.shapes, held.shapes)
+    for name, model in models.items():
+        assert find(found, f"{name}.alpha").scores.values == pytest.approx(model.score(held, "alpha").values)
+
+
 def test_not_a_run(folder, tmp_path):
     with pytest.raises(AlignkitError):
         build_report(runs=[str(tmp_path)], device="cpu")

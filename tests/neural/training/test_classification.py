@@ -139,8 +139,8 @@ def test_frozen_training_moves_attention_alone(tmp_path, whole):
 def test_what_a_run_holds_and_refuses(tmp_path, whole):
     best, run = start(whole), ClassifierRun(whole)
     assert run.settings == SMALL
-    assert list(run.checkpoints) == [0, 10, 50, 60]
     accuracy = dict(run.log.series("valid.accuracy"))
+    assert list(run.checkpoints) == list(accuracy) == [0, 10, 50, 60]
     assert best.metrics["valid.accuracy"] == max(accuracy.values())
     assert run.load(10).metrics["valid.accuracy"] == accuracy[10]
     assert run.train.bitext.fingerprint() == best.fingerprint
