@@ -85,11 +85,6 @@ def test_a_checkpoint_away_from_its_run_needs_its_text(folder, lines, tmp_path, 
     assert held[0].fingerprint() == at_home.pairs.fingerprint() != few.pairs.fingerprint()
 
 
-def test_the_wrong_second_network(folder):
-    with pytest.raises(AlignkitError, match="not trained with uniform"):
-        compare_networks(str(folder / "general-0"), str(folder / "general-0"), device="cpu")
-
-
 def test_command(folder, found, capsys):
     arguments = [
         "compare",
@@ -137,6 +132,7 @@ def test_the_metric_can_be_chosen(folder, found, capsys):
     [
         (["--neural", "absent"], "absent"),
         (["--uniform", "RUN"], "--neural"),
+        (["--neural", "RUN", "--uniform", "RUN"], "not trained with uniform"),
         (["RUN/log.jsonl", "RUN/log.jsonl", "--also", "ov"], "--neural"),
         (["--neural", "RUN", "--percent", "0"], "percentage"),
         (["--neural", "RUN", "--percent", "five"], "percentage"),

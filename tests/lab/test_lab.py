@@ -70,8 +70,6 @@ def test_the_papers_row_stands_first_and_ours_after_it(found):
         *("tau", "tau_low", "tau_high", "tau_rows", "tau_undefined", "tau_xi_accuracy", "tau_xi_bleu"),
         *("not_reached", "beta_step"),
     ]
-    assert (found.table.agreement > found.table.chance).sum() >= 7
-    assert found.table.agreement.between(0, 1).all()
 
 
 def test_every_row_is_that_of_the_scores_themselves(runs, found):

@@ -73,6 +73,7 @@ def test_best_attention_against_scipy(seed):
     problems = [random_problem(seed), random_problem(seed + 100, rows=2)]
     alpha, value, gap = best_attention(problems, 1e-8)
     assert (gap <= 1e-8).all()
+    assert (best_attention(problems)[2] <= 1e-4).all()
     assert torch.allclose(alpha.sum(1), torch.ones(6, dtype=torch.float64))
     rows = [(problem, t) for problem in problems for t in range(len(problem.y))]
     for r, (problem, t) in enumerate(rows):

@@ -42,7 +42,6 @@ def test_settings_come_as_text():
         ("deceptive-attention", "weights=", "at least one more"),
         ("ktiw-drives-attention", "runs=0", "runs must be above 0"),
         ("gold-links", "pairs=-1", "pairs must be at least 0, not -1"),
-        ("gold-links", "judged=-1", "judged must be at least 0, not -1"),
         ("word-order-of-learning", "sizes=8,0", "sizes must be above 0"),
         ("written-lexicon", "doses=0,-1", "doses must be at least 0"),
     ],

@@ -76,11 +76,6 @@ def by_gold(planted):
     return rank_heads(heads, bitext, gold, resamples=30, seed=3, threads=1)
 
 
-def best_of(table, count=2):
-    rows = table.head(count)
-    return set(zip(rows["layer"], rows["head"], rows["shift"], strict=True))
-
-
 def places_of(t, T, L):
     """Where a target word looks by its position alone."""
     return {
@@ -237,7 +232,6 @@ def test_agreement_with_an_aligner_is_measured_as_everywhere(planted):
     heads, bitext, gold = planted
     reference = sharp(bitext, gold)
     found = rank_heads(heads, bitext, gold, reference=reference, threads=1)
-    assert best_of(found.table) == {(*GOOD, 0), (*LATE, 1)}
     rows = found.table.set_index(["layer", "head", "shift"])
     wanted = agreement(reference, heads.on_words.scores(HeadChoice(*GOOD)))
     assert rows.loc[(*GOOD, 0), "agreement"] == pytest.approx(wanted.agreement)

@@ -33,8 +33,7 @@ def test_sets_of_a_run(report):
     """The run with attention is the main one, whatever the order."""
     assert [each.name for each in report.sets] == ["lstm.alpha", "lstm.beta", "uniform.beta", "ibm1.beta"]
     assert report.main_pair == ("lstm.alpha", "ibm1.beta")
-    labels = [each.label for each in report.sets]
-    assert len(set(labels)) == len(labels)
+    assert len({each.label for each in report.sets}) == 4
 
 
 def test_the_course_is_that_of_the_checkpoints(folder, report):
