@@ -262,8 +262,6 @@ def test_the_penalties_hold_the_chosen_one(found):
 def test_every_run_has_a_seed_of_its_own(folder, found):
     seeds = {name: ClassifierRun(folder / name).settings.training.seed for name in SETTINGS.variants}
     assert len(set(seeds.values())) == 4
-    starts = [ClassifierRun(folder / name).load(0, "cpu").network.embedding.weight for name in seeds]
-    assert not any(torch.equal(starts[0], other) for other in starts[1:])
 
 
 def test_the_standard_run_must_be_standard(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.lab.experiments import Verdict
@@ -85,6 +86,10 @@ def test_heads_are_followed_one_by_one(texts, encoded, monkeypatch):  # noqa: F8
     for head, kind, learned in (("2.1", "alpha", 50), ("1.2", "lexicon", 20), ("all heads", "alpha", 80)):
         curve = raw.loc[head][f"A({kind}, ibm1.beta)"]
         assert (curve == 1).tolist() == [step >= learned for step in curve.index]
+    result.draw(figure := Figure())
+    line = figure.axes[0].lines[0]
+    assert line.get_xdata().tolist() == list(range(1, 91, 10))
+    assert line.get_ydata().tolist() == raw.loc["1.1"]["A(alpha, ibm1.beta)"].tolist()
     start = planted_network(0, lexicon, {"alpha": 50}).score(take_pairs(encoded.valid, 20), "alpha")
     expected = agreement(start, lexicon, resamples=0).agreement
     assert raw.loc["2.1", 0]["A(alpha, ibm1.beta)"] == pytest.approx(expected, abs=1e-5)

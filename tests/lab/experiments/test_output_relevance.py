@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from alignkit.lab.experiments import Verdict
 from alignkit.lab.experiments import classifiers as experiment
@@ -85,6 +86,8 @@ def test_every_claim_holds_on_planted_words(one_telling_word, split, networks, m
         row = table.loc[(u, v)]
         assert (row.agreement, row.chance) == (pytest.approx(expected.agreement), pytest.approx(expected.chance))
         assert row.tau == pytest.approx(rows[(rows.u == u) & (rows.v == v)].tau.mean(), abs=1e-5)
+    result.draw(figure := Figure())
+    assert np.isfinite(np.concatenate([line.get_ydata() for line in figure.axes[0].lines])).all()
     accuracies = [(classifier_logits(each, few.valid) > 0) == (few.valid.labels == 1) for each in networks]
     one, other = (f"{right.mean():.3f}" for right in accuracies)
     assert f"accuracy {one} with attention, {other} with uniform attention" in result.remarks[0]

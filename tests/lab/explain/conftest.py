@@ -32,8 +32,8 @@ def train(folder, seed, steps):
         ClassifierSettings(embedding=8, hidden=8, attention_hidden=8),
         ClassifierTraining(batch=8, learning_rate=2e-2, steps=steps, seed=seed),
     )
-    texts, labels = planted(50, 2)
-    held = LabelledLines(["", *texts], ["y", *labels])  # one has no words
+    held = planted(50, 2)
+    held = LabelledLines(["", *held.texts], ["y", *held.labels])  # one has no words
     train_classifier(folder, planted(150, 1), held, ("n", "y"), settings, device="cpu")
 
 

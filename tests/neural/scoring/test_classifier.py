@@ -110,7 +110,6 @@ def test_scores_equal_the_naive_ones(text, attention, encoder, layers):
     naive = Naive(network)
     found = {kind: classifier_scores(network, text, kind) for kind in KINDS}
     logits = classifier_logits(network, text)
-    assert [len(scores) for scores in found.values()] == [20] * len(KINDS)
     for m, (ids, y) in enumerate(zip(text.corpus, text.labels, strict=True)):
         if not len(ids):
             assert np.isnan(logits[m])
