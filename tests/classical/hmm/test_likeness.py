@@ -35,6 +35,7 @@ def test_ratios_are_shares_of_links_over_shares_of_all():
     assert LevelRatios(levels, shapes, 2.0).ratios[:LEVELS] == pytest.approx(first, rel=1e-4)  # at most 1
     assert (LevelRatios(levels[6:], shapes[1:], 1.0).ratios == 1).all()  # nothing is known
     assert (np.diff(ratios.ratios[:LEVELS]) < 0).all()
+    assert (np.diff(LOG_LIKENESS) < 0).all()  # between which it is interpolated
     assert ratios.ratios[UNKNOWN] == 1
     links = np.array([1.0, 0.5, 0.25, 0.0, 0.0, 0.0, 1.0], np.float32)
     elements = np.full(len(links), 7, np.uint32)

@@ -89,3 +89,8 @@ def test_the_pairs_of_several_views_are_pruned_together(tmp_path):
     assert loaded.probabilities(text).values.tobytes() == same
     with pytest.raises(AlignkitError, match="the words of this text take"):
         pruned_to_size(model, 1000)
+
+
+def test_a_model_without_pairs_loses_none():
+    model = fit_joint(bitext_of([([], [])]), views=(View(),))
+    assert pruned(model, "1M") == (model, "0 of 0 word pairs are kept; the others had 0.00% of all expected links")
