@@ -41,8 +41,8 @@ STREAM_CHUNK = 1 << 16  # the most bytes of a stream that are passed on at a tim
 _LOWERED = 1 << 22  # bytes that are lower-cased at a time: as a string they may take four times as much memory
 _FIRST_TABLE = 1 << 15
 _IDEOGRAPHIC_SPACE = "\u3000".encode()
-#: The first bytes of the characters that :data:`VISIBLE` does not match.
-_MAYBE_INVISIBLE = np.frombuffer(bytes([*range(33), 0xC2, 0xE2, 0xEF]), np.uint8)
+#: bool (256,): the first bytes of the characters that :data:`VISIBLE` does not match.
+_MAYBE_INVISIBLE = np.isin(np.arange(256), [*range(33), 0xC2, 0xE2, 0xEF])
 _UTF16 = "it looks like UTF-16: convert it with iconv"
 #: What to do about a file that is not UTF-8, by its first two bytes.
 _REMEDIES = {
@@ -266,7 +266,7 @@ def encode_text(data: bytes) -> Corpus:
     text.copy_tokens(view, starts, type_offsets, letters)
     corpus = Corpus(tokens, offsets, Vocabulary(letters, type_offsets))
     shown = np.ones(len(starts), bool)
-    for v in np.flatnonzero(np.isin(letters[type_offsets[:-1]], _MAYBE_INVISIBLE)).tolist():
+    for v in np.flatnonzero(_MAYBE_INVISIBLE[letters[type_offsets[:-1]]]).tolist():
         shown[v] = VISIBLE.search(corpus.vocabulary.decoded(v)) is not None
     if shown[tokens[offsets[:-1][corpus.lengths > 0]]].all():  # the first token of each line
         return corpus
