@@ -78,11 +78,19 @@ def test_the_closed_forms_hold_on_very_long_lines():
 
 
 def test_the_tension_moves_to_the_one_that_expects_the_distance():
-    bitext = bitext_of([(["x"] * L, ["y"] * T) for T, L in [(5, 7), (9, 8), (12, 12), (3, 4)] * 3])
+    """In eight steps of fast_align each time."""
+    shapes = [(5, 7), (9, 8), (12, 12), (3, 4)] * 3
+    bitext = bitext_of([(["x"] * L, ["y"] * T) for T, L in shapes])
     wanted = PositionDistribution(bitext, 6.0)
     positions = PositionDistribution(bitext, 1.0)
+    distance, tension = np.average(wanted.distances, weights=wanted.tokens), 1.0
+    places = [(T, L, t) for T, L in shapes for t in range(1, T + 1)]
+    for _ in range(8):
+        tension += 20 * (np.mean([naive.diagonal_distance(*place, tension) for place in places]) - distance)
+    positions.fit_tension(distance)
+    assert 1 < positions.tension == pytest.approx(tension, rel=1e-9)
     for _ in range(40):
-        positions.fit_tension(np.average(wanted.distances, weights=wanted.tokens))
+        positions.fit_tension(distance)
     assert positions.tension == pytest.approx(6.0, abs=1e-3)
     assert positions.tokens.sum() == 3 * (5 + 9 + 12 + 3)
 

@@ -9,7 +9,7 @@ from planted import bitext_of, random_pairs
 from alignkit.classical.cooccurrence import PairTable
 from alignkit.classical.diagonal import fit_diagonal
 from alignkit.classical.ibm1 import fit_ibm1
-from alignkit.classical.lexical_model import Lookup, has_converged
+from alignkit.classical.lexical_model import Lookup, has_converged, normalise_null
 
 FITS = {
     "ibm1": lambda text: fit_ibm1(text, threads=1),
@@ -68,3 +68,8 @@ def test_a_tolerance_of_zero_never_stops():
     assert not has_converged([-1.0, -1.0], 0.0)
     assert has_converged([-1.0, -1.0], 1e-9)
     assert not has_converged([-1.0], 1.0)
+
+
+def test_the_row_of_null_is_in_single_precision():
+    row = normalise_null(np.array([1.0, 0.0, 3.0]), None)
+    assert (row.dtype, row.tolist()) == (np.float32, [0.25, 0, 0.75])

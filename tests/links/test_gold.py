@@ -92,6 +92,8 @@ def test_long_sentences_leave_it_as_it_is_but_say_so():
         (["2-2"] * 15, 1),
         (["1-1"] * 29 + ["40-40"], 1),  # by the mean of the lengths
         (["9-9"] * 40, 0),
+        (["1-1 5-5"] * 10, 0),  # six words
+        (["1-1 5-5"] * 15, 1),
     ],
 )
 def test_without_lengths_enough_lines_decide(lines, base):
@@ -100,7 +102,7 @@ def test_without_lengths_enough_lines_decide(lines, base):
     said = f"index 0 occurs in none of {len(lines)} lines with links" if base else "index 0 never occurs; if"
     assert said in found.warning
     assert f"--hyp-base {1 - base}" in found.warning
-    assert found.gold.possible[0].tolist() == [[int(lines[0][0]) - base] * 2]
+    assert found.gold.possible[0][0].tolist() == [int(lines[0][0]) - base] * 2
 
 
 def test_possible_links_count_too_and_all_pairs_need_a_length():
