@@ -94,7 +94,6 @@ def test_uniform_is_taken_where_alpha_agrees_with_it_most(runs, alpha, found):
         step: agreement(alpha, uniform.load(step, "cpu").score(run.valid, "beta")).agreement
         for step in uniform.checkpoints
     }
-    assert len(values) > 4
     assert row(found, *PAPERS[0]).agreement == max(values.values())
     step = min(step for step, value in values.items() if value == max(values.values()))
     assert any(f"step {step} of the uniform run" in text for text in found.notes)

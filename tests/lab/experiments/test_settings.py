@@ -37,12 +37,9 @@ def test_settings_come_as_text():
         ("initial-gradient", "widths=4,0", "widths must be above 0"),
         ("optimal-attention", "tolerance=-1", "tolerance must be above 0"),
         ("toy-classifier", "step=0", "step must be above 0"),
-        ("topic-words", "topics=0", "topics must be above 0"),
         ("deceptive-attention", "copy_epochs=0", "copy_epochs must be above 0"),
         ("deceptive-attention", "weights=", "at least one more"),
-        ("ktiw-drives-attention", "runs=0", "runs must be above 0"),
         ("gold-links", "pairs=-1", "pairs must be at least 0, not -1"),
-        ("word-order-of-learning", "sizes=8,0", "sizes must be above 0"),
         ("written-lexicon", "doses=0,-1", "doses must be at least 0"),
     ],
 )
