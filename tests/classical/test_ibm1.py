@@ -78,15 +78,6 @@ def test_long_sentences_keep_their_likelihood(source, target):
     assert model.log_likelihood == pytest.approx([-target * np.log(target)] * 2, rel=1e-4)  # EM stays uniform
 
 
-def test_wrong_options(messy_bitext):
-    with pytest.raises(AlignkitError, match="iterations must be at least 1, not 0"):
-        fit_ibm1(messy_bitext, iterations=0)
-    with pytest.raises(AlignkitError, match=r"threads must lie in .1, 1024., not -1"):
-        fit_ibm1(messy_bitext, threads=-1)
-    with pytest.raises(AlignkitError, match="IBM1Settings has no option 'iteration'; it has iterations, null,"):
-        fit_ibm1(messy_bitext, iteration=3)
-
-
 def test_options_replace_settings(messy_bitext):
     settings = IBM1Settings(iterations=7, dirichlet=0.1)
     model = fit_ibm1(messy_bitext, settings, iterations=3, null=False)
@@ -171,6 +162,9 @@ def test_pruning_drops_the_improbable_and_nothing_else():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"iterations": 0}, "iterations must be at least 1, not 0"),
+        ({"threads": -1}, r"threads must lie in .1, 1024., not -1"),
+        ({"iteration": 3}, "IBM1Settings has no option 'iteration'; it has iterations, null,"),
         ({"null_probability": 0.0}, "NULL probability"),
         ({"null_probability": 1.0}, "NULL probability"),
         ({"null_probability": 0.1, "null": False}, "NULL probability"),

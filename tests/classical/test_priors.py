@@ -235,18 +235,6 @@ def test_the_joint_model_goes_on_without_lexical_iterations():
     assert right(rest) >= right(alone)
 
 
-@pytest.mark.parametrize("name", FITS)
-def test_threads_change_no_bit(name, tmp_path):
-    text = random_pairs(8, pairs=150)
-    prior = read_prior(written(tmp_path, "s0\tt0\t0.5\ns1\tt2\t0.25\t0.5\n"))
-    fits = {"ibm1": fit_ibm1, "hmm": fit_hmm, "joint": fit_joint}
-    start = fits[name](bitext_of(text[:70]))
-    options = {"prior": prior, "start": start}
-    models = [fits[name](bitext_of(text), threads=n, **options) for n in (1, 2, 5)]
-    values = [lexicon_of(model).table.values.tobytes() for model in models]
-    assert values[0] == values[1] == values[2]
-
-
 def test_null_must_be_in_both_models():
     bitext = bitext_of(AMBIGUOUS)
     with pytest.raises(AlignkitError, match="NULL"):

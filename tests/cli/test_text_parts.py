@@ -20,15 +20,6 @@ def model(tmp_path_factory):
     return path
 
 
-def test_fit_on_gives_a_line_for_each_pair(alignkit):
-    outcome = alignkit("ibm1", *SAMPLE, "--fit-on", "300")
-    count = SAMPLE[0].read_bytes().count(b"\n")
-    assert outcome.code == 0
-    assert len(outcome.lines) == count
-    assert sum(map(bool, outcome.lines)) > 0.9 * count
-    assert f"a sample of 300 of {count} pairs" in outcome.err
-
-
 def test_a_stream_is_adapted_to_pair_by_pair(alignkit, model):
     lines = [f"{a}\t{b}\n" for a, b in zip(*(path.read_text().splitlines() for path in TEST), strict=True)][:4]
     call = ["align", "--model", model / "m.npz", "--adapt", "-"]

@@ -86,15 +86,3 @@ def test_links_guide_a_text_whose_end_is_held_out(
     assert run([*call, str(tmp_path / "new"), "--guide", str(tmp_path / "outside")]) == 2
     assert "outside, line 2: link 99-0 points outside" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
-
-
-@pytest.mark.parametrize("valid", [False, True])
-def test_blank_texts_are_refused_before_anything_is_written(
-    tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str], valid: bool
-) -> None:
-    blank = tmp_path / "blank"
-    blank.write_text("\n" * 60)
-    texts = [*files[:2], "--valid", str(blank), str(blank)] if valid else [str(blank), str(blank)]
-    assert run(["train", *texts, "-o", str(tmp_path / "run"), *QUICK]) == 2
-    assert "no pair with words on both sides" in capsys.readouterr().err
-    assert not (tmp_path / "run").exists()

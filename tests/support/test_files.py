@@ -62,15 +62,11 @@ def test_an_exception_leaves_the_old_file_and_nothing_else(tmp_path, error):
             stream.flush()
             raise error
 
-    with pytest.raises(expected):
+    with pytest.raises(expected) as caught:
         write()
+    assert str(caught.value).endswith("/x: No space left on device") or not isinstance(error, OSError)
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_full_disk_is_one_line(tmp_path):
-    with pytest.raises(AlignkitError, match="x: No space left"), atomic_write(tmp_path / "x"):
-        raise OSError(28, "No space left on device")
 
 
 def test_permissions(tmp_path):
