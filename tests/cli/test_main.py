@@ -111,6 +111,10 @@ def test_names_with_newlines_stay_on_one_line(alignkit, failure, tmp_path):
     failure(alignkit("ibm1", tmp_path / "a\nb", tmp_path / "c"), "No such file")
 
 
+def test_long_words_are_abbreviated(alignkit, failure):
+    failure(alignkit("align", "--" + 200 * "x", "a", "b"), "No such option '--xxxxxxxxxxxxxxxxx...xxxxxxxx'")
+
+
 def test_closed_pipe_is_quiet(enough_text):
     """Like `alignkit ... | head -0`."""
     read, write = os.pipe()

@@ -252,7 +252,7 @@ def test_settings_of_sampling_are_logged(caplog):
         (lambda: eflomal.Aligner().align("a", ["b"]), "src_input must be an open file, a list or a generator"),
         (lambda: eflomal.Aligner().align([b"a"], ["b"]), "a line of src_input must be text"),
         (
-            lambda: eflomal.Aligner().align(["a"], ["b"], priors_input=["LEX\ta\tb\t1", "LEX\ta"]),
+            lambda: eflomal.Aligner().align(["a"], ["b"], priors_input=["LEX\ta\tb\t1\n", "LEX\ta\n"]),
             "^priors_input, line 2: is not a line of eflomal's priors",
         ),
         (

@@ -6,8 +6,11 @@ import pytest
 from planted import bitext_of, hmm_of_one_pair, random_pairs
 
 from alignkit.classical.hmm.hmm import fit_hmm
-from alignkit.classical.hmm.inference import ROUNDS
+from alignkit.classical.hmm.inference import ROUNDS, posteriors
+from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.model import WIDTH
+from alignkit.classical.hmm.views import View
+from alignkit.kernels.hmm_e_step import BOTH, FORWARD, REVERSE
 from alignkit.kernels.hmm_rows import DENSE
 
 SHAPES = [(1, 1), (1, 4), (4, 1), (3, 3), (4, 3), (3, 4), (5, 2)]
@@ -51,6 +54,14 @@ def test_posteriors_are_those_of_matrices(T, L):
     likelihood, posteriors, _, _ = naive.posteriors_by_matrices(*numbers, 0.2)
     assert hmm.log_probabilities(bitext)[0] == pytest.approx(likelihood, abs=1e-3)
     assert np.allclose(hmm.score(bitext, "alpha")[0], posteriors, atol=1e-3)
+
+
+def test_the_likelihood_of_both_directions_is_their_sum():
+    bitext = bitext_of(random_pairs(3, pairs=20))
+    model = fit_joint(bitext, views=(View(),)).words.plain
+    both, forward, reverse = (posteriors(bitext, model, pool, 1)[1] for pool in (BOTH, FORWARD, REVERSE))
+    assert both == pytest.approx(forward + reverse, rel=1e-6)
+    assert not np.allclose(forward, reverse)
 
 
 @pytest.mark.parametrize("seed", range(5))
