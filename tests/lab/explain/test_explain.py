@@ -39,6 +39,8 @@ def test_the_command_prints_the_table(runs, capsys, tmp_path, monkeypatch):
     assert run(["explain", str(runs / "0"), "--limit", "10"]) == 0
     printed = capsys.readouterr().out
     assert "\nerased, random" in printed
+    assert printed.split("\n")[0].split() == ["test", "value", "95", "%", "interval", "n"]
+    assert all(f"\n{name}: " in printed for name in ("order", "uniform", "erasure", "adversary"))
     assert "seeds, JSD" not in printed
     assert run(["explain", str(runs / "0"), "--other", str(runs / "1"), "--json"]) == 0
     found = {row["test"]: row for row in json.loads(capsys.readouterr().out)["explanation"]}

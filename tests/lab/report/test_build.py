@@ -12,6 +12,7 @@ from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.lab.report.build import against_gold, build_report
 from alignkit.lab.report.page import page_data
+from alignkit.lab.report.tables import align_columns
 from alignkit.links.from_scores import best_links
 from alignkit.links.links import parse_links
 from alignkit.metrics.aer import WordFacts, error_table
@@ -22,6 +23,10 @@ from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit_cli.main import run as run_program
 from tests.lab.report.conftest import find
+
+
+def test_columns_are_aligned_without_blanks_at_their_end():
+    assert align_columns([["", "b", ""], ["cc", "1.5", ""]]) == "      b\ncc  1.5"
 
 
 @pytest.fixture(scope="module")
