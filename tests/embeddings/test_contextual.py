@@ -98,6 +98,11 @@ def test_levels_do_not_depend_on_threads_or_blocks(embeddings, bitext, monkeypat
 
 
 @needs_encoder
+@pytest.mark.filterwarnings("error")
+def test_a_side_without_words_has_no_levels(embeddings):
+    assert len(embeddings.levels(bitext_of([([], ["the", "house"]), ([], [])]), 1)) == 0
+
+
 def test_long_sentences_are_encoded_in_parts(embeddings):
     words = [f"w{i}" for i in range(300)]
     long = bitext_of([(words, words[:3]), ([], []), (["x" * 5000], ["y"])])

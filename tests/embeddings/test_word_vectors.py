@@ -78,7 +78,9 @@ def test_words_get_their_vectors_or_those_of_their_lower_case_forms(tmp_path, da
     (tmp_path / "v").write_bytes(data)
     words = ["a", "b", "5", "Haus", "haus", "Rot", "rot"]
     none = [0] * len(next(iter(wanted.values())))
-    found = vectors_of(tmp_path / "v", Vocabulary.from_tokens(words)).tolist()
+    vectors = vectors_of(tmp_path / "v", Vocabulary.from_tokens(words))
+    assert vectors.dtype == np.float32
+    found = vectors.tolist()
     assert dict(zip(words, found, strict=True)) == {word: none for word in words} | wanted
 
 

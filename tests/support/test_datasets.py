@@ -158,6 +158,7 @@ def test_the_catalogue():
         for each in data.files:
             assert each.url.startswith("https://")
             assert " " not in each.url
+            assert "/" not in each.name
             assert re.search(r"/[0-9a-f]{40}(/|\.zip$)", each.url)
             assert (each.sha256 is None) == (each.size is None)
             assert each.sha256 is None or len(bytes.fromhex(each.sha256)) == 32
