@@ -321,8 +321,10 @@ class JointHMM(Aligner):
 
     def _whole_probabilities(self, bitext: Bitext) -> Scores:
         """The probability of every link, (T, L) for each pair, each of which is taken as a whole."""
-        if max(len(side.vocabulary) - len(side.tokens) for side in (bitext.source, bitext.target)) > 0:
-            bitext = bitext.with_own_words()  # only their units are needed
+        # Only the units of the text's own words are needed; a pair that was read by itself has no others.
+        sides = bitext.source, bitext.target
+        if len(bitext) > 1 or any(len(side.vocabulary) > len(side.tokens) for side in sides):
+            bitext = bitext.with_own_words()
         total = words = None
         for view, model, readers in zip(self.views, self.models, self._readers, strict=True):
             viewed = ViewedText(view, bitext, readers)

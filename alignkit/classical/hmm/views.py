@@ -209,9 +209,7 @@ class UnitReader:
             return Corpus(tokens, offsets, vocabulary), sizes[corpus.tokens]
         units, widths, numbers = list[str](), list[int](), list[int]()
         for m in range(len(corpus)):
-            # Words have no line ends.
-            words = "\n".join(corpus.words(m)).lower().split("\n") if corpus.lengths[m] else []
-            own, own_widths = joined_words(words, self.collocations)
+            own, own_widths = joined_words([word.lower() for word in corpus.words(m)], self.collocations)
             units += own
             widths += own_widths
             numbers += [len(own)]
