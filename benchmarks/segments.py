@@ -75,7 +75,7 @@ def right_elements(source: str, target: str, wanted: list[Span], folder: Path, f
     for path, line in zip(files, (source, target), strict=True):
         path.write_text(f"{line}\n", encoding="utf-8")
     (line,) = project_files(*files, fitting={"threads": 1, **fitting})
-    found = places_of(line)
+    found = places_of(line.decode())
     return sum(found.get(name) == place for name, place in zip(NAMES, wanted, strict=False))
 
 

@@ -126,8 +126,8 @@ cli = LazyGroup(
     alignkit COMMAND --help; for those of all commands: alignkit --help-all.
 
     A text is two files, SRC and TGT, whose lines are translations of each other; or one file of lines "SRC |||
-    TGT" or SRC<tab>TGT, JSON lines, CSV or Parquet. Files may be compressed (.gz, .xz, .zst, .bz2); "-" is
-    standard input. Results go to standard output, everything else to standard error.
+    TGT" or SRC<tab>TGT, JSON lines, CSV, Parquet, TMX or XLIFF. Files may be compressed (.gz, .xz, .zst, .bz2);
+    "-" is standard input. Results go to standard output, everything else to standard error.
     """,
 )
 click.option(

@@ -13,7 +13,7 @@ from alignkit.lab.report.tables import to_json
 from alignkit.pipeline.settings import ReadSettings
 from alignkit.uses.phrases import FUNCTION_WORDS, LEAST_COUNT, LONGEST, PHRASE_LENGTH, TERM_LENGTH
 from alignkit_cli import shared
-from alignkit_cli.parameter_types import COUNT, SHARE, InputPath, OutputPath
+from alignkit_cli.parameter_types import COUNT, LANGUAGES, SHARE, InputPath, OutputPath
 from alignkit_cli.progress import ProgressBar
 
 if TYPE_CHECKING:
@@ -197,8 +197,17 @@ def phrases_command(output: str | None, **options: Any) -> None:
 @click.option("--best", type=COUNT, help="The largest number of terms.  [default: all]")
 @shared.output_option
 @shared.json_option("Print one JSON object.")
+@click.option(
+    "--tbx", type=LANGUAGES, help="Write TBX, for tools of translators; give the languages, as --tbx de,en."
+)
 def terms_command(
-    min_count: int, function_words: float, best: int | None, output: str | None, as_json: bool, **options: Any
+    min_count: int,
+    function_words: float,
+    best: int | None,
+    output: str | None,
+    as_json: bool,
+    tbx: str | None,
+    **options: Any,
 ) -> None:
     """List the terms of several words and their translations.
 
@@ -208,12 +217,17 @@ def terms_command(
     probability if LINKS has probabilities (`alignkit align --format probabilities`). A term within another one
     that is as frequent is left out.
     """
-    from alignkit.uses.phrases.tables import find_terms
+    from alignkit.uses.phrases.tables import find_terms, terms_as_tbx
 
+    if as_json and tbx is not None:
+        raise click.UsageError("Give --json or --tbx, not both.")
     table = find_terms(read_linked_text(**options), min_count, function_words, best)
-    text = (
-        to_json(table, "terms") + "\n"
-        if as_json
-        else table.to_csv(sep="\t", index=False, float_format="%.6g", quoting=csv.QUOTE_NONE, lineterminator="\n")
-    )
-    shared.write_output(text.encode(), output)
+    if tbx is not None:
+        text = terms_as_tbx(table, tbx)
+    elif as_json:
+        text = f"{to_json(table, 'terms')}\n".encode()
+    else:
+        text = table.to_csv(
+            sep="\t", index=False, float_format="%.6g", quoting=csv.QUOTE_NONE, lineterminator="\n"
+        ).encode()
+    shared.write_output(text, output)

@@ -265,6 +265,7 @@ class OutputFolder(click.ParamType):
 #: Types that several commands share.
 PERCENT = Checked("percent", "alignkit.metrics.protocol:top_share")
 ATTENTION = Checked("name", "alignkit.neural.settings:parse_attention", "network")
+LANGUAGES = Checked("source,target", "alignkit.uses.phrases.tables:language_pair")
 SEED = WholeNumber(0, 2**63 - 1)
 COUNT = WholeNumber(1, GREATEST)
 NATURAL = WholeNumber(0, GREATEST)

@@ -15,9 +15,13 @@ from alignkit_cli.progress import ProgressBar
 
 @shared.command("project", "alignkit project tagged.de plain.en links -o tagged.en")
 @shared.argument(
-    "source", metavar="SRC", type=TEXT, help="The source text with tags, labels or spans, as --format says."
+    "source",
+    metavar="SRC",
+    type=TEXT,
+    help="The source text with tags, labels or spans, as --format says; or, without TGT, a file of TMX or XLIFF, "
+    "whose translations get the inline elements that they lack (of TMX, FILE:SOURCE,TARGET names languages).",
 )
-@shared.argument("target", metavar="TGT", type=TEXT, help="Its translation without them, a sentence per line.")
+@shared.argument("target", metavar="[TGT]", type=TEXT, help="Its translation without them, a sentence per line.")
 @shared.argument(
     "links",
     metavar="[LINKS]",
@@ -51,19 +55,20 @@ from alignkit_cli.progress import ProgressBar
 @shared.linking_options
 @shared.output_option
 @shared.work_options
-def project_command(
-    source: str, target: str, links: str | None, output: str | None, quiet: bool, **options: Any
-) -> None:
+def project_command(output: str | None, quiet: bool, **options: Any) -> None:
     """Copy the inline tags, labels or spans of a text into its translation, along the links.
 
     Prints a sentence for each sentence of SRC. No tag is lost or repeated, elements keep their nesting, and
     nothing else of TGT changes. Tags without linked words go, empty, before the words that follow them. Labels and
     spans without a place are left out. A message on standard error names each of these.
+
+    Of TMX and XLIFF, prints the file, of which nothing else changes; LINKS has a line for each unit.
     """
     from alignkit.uses.projection_files import project_files
 
+    source, target, links = shared.choose_linked_text({**options, "sample": False})
+    shared.needs("file_format", "TGT", target is not None)
     with ProgressBar("aligning", quiet) as bar:
         how = {name: options[name] for name in ("file_format", "rule", "least", "tokenize")}
         parts = project_files(source, target, links, fitting=shared.how_to_link(options, links, bar), **how)
-    # Half a character, as "\\ud83d", is legal in JSON, and is written as it is there.
-    shared.write_output((part.encode("utf-8", "backslashreplace") for part in parts), output)
+    shared.write_output(parts, output)

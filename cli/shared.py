@@ -45,7 +45,7 @@ OPTION_GROUPS = {
         *("start", "keep_case", "adapt", "assignments"),
     ),
     "Output": (
-        *("output", "run_dir", "folder", "output_format", "as_json", "save_model", "trace"),
+        *("output", "run_dir", "folder", "output_format", "as_json", "tbx", "save_model", "trace"),
         *("save_scores", "sentence_scores", "per_sentence", "model_size", "kind"),
     ),
     "Resources": ("threads", "device", "fit_on", "shard", "seed"),
@@ -222,8 +222,8 @@ def choice_option(*names: str, choices: Iterable[str], help: str) -> Option:
 #: What SRC may be, for help.
 SOURCE = (
     "The source text, a sentence per line; or, without TGT, one file of both sides (lines SRC ||| TGT, TSV, CSV, "
-    'JSON lines, Parquet); or "-". Words are separated by spaces. Fields of records are src and tgt, or those of '
-    'FILE:SOURCE,TARGET. "-" is standard input.'
+    'JSON lines, Parquet, TMX, XLIFF); or "-". Words are separated by spaces. Fields of records are src and tgt, '
+    'or those of FILE:SOURCE,TARGET, for TMX and XLIFF languages. "-" is standard input.'
 )
 
 

@@ -1,6 +1,7 @@
 """The forms of a file with both sides of a text: lines with a separator, or records with named fields.
 
-Records are JSON lines, tables with a header (CSV, TSV) and Parquet. They become lines of source, tab and target.
+Records are JSON lines, tables with a header (CSV, TSV), Parquet, or units of TMX and XLIFF. They become lines of
+source, tab and target.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any, Literal
 from alignkit.errors import InputError, abbreviated, counted, first_line
 from alignkit.support.packages import need
 from alignkit.text.reading import valid_text
+from alignkit.text.translators import has_units, read_units, text_of
 from alignkit.types import PathLike
 
 LINE = re.compile(rb"[^\n]*\n|[^\n]+")  # only \n ends one
@@ -104,10 +106,11 @@ def split_fields(path: PathLike) -> tuple[PathLike, tuple[str, ...]]:
 def record_lines(path: PathLike, parts: Iterable[bytes], encoding_errors: str) -> Iterator[bytes] | None:
     """The records of a file as lines of source, tab and target, in parts; None if it is a text of another form.
 
-    Parquet is recognized by its first bytes; JSON lines by a first line that is an object; a table by a first line
-    with names of source and target. A sentence is text, a list of words, or null; its tabs and line breaks become
-    spaces. Fields are those that the path names, :data:`NAMES`, or the only two texts of the first record. They
-    may be within ``translation``, as in data sets of Hugging Face.
+    Parquet is recognized by its first bytes; TMX and XLIFF by their first element; JSON lines by a first line that
+    is an object; a table by a first line with names of source and target. A sentence is text, a list of words, or
+    null; its tabs and line breaks become spaces. Fields are those that the path names, :data:`NAMES`, or the only
+    two texts of the first record; they may be within ``translation``, as in data sets of Hugging Face. Those of
+    TMX are languages (:func:`alignkit.text.translators.read_units`).
 
     Args:
         path: the file, perhaps with its fields.
@@ -127,7 +130,10 @@ def record_lines(path: PathLike, parts: Iterable[bytes], encoding_errors: str) -
     columns = {each: {c.strip('" \r') for c in head.decode("utf-8", "replace").split(each)} for each in "\t,;"}
     wanted = [set(each) for each in ([fields] if fields else NAMES)]
     delimiter = next((each for each, its in columns.items() if any(its >= names for names in wanted)), None)
-    if first.startswith(b"PAR1"):
+    if has_units(first):
+        units = (dict(zip(NAMES[2], map(text_of, unit), strict=True)) for unit in read_units(name, parts, fields))
+        pairs = pair_lines(name, units, NAMES[2])
+    elif first.startswith(b"PAR1"):
         pairs = pair_lines(name, _parquet_records(name), fields)
     elif delimiter is not None:
         pairs = pair_lines(name, _table_records(name, parts, encoding_errors, delimiter), fields)

@@ -16,6 +16,7 @@ from alignkit.text.pair_formats import TAB, json_fields, record_lines, separator
 from alignkit.text.raw_text import tokenized_text, warn_of_raw_text
 from alignkit.text.reading import BOM, encode_text, file_parts, split_lines, valid_text
 from alignkit.text.tokenization import split_words
+from alignkit.text.translators import has_units
 from alignkit.types import PathLike
 
 if TYPE_CHECKING:
@@ -77,9 +78,10 @@ class PairFiles:
                 raise AlignkitError("standard input cannot be both sides; give it one SOURCE ||| TARGET text")
             lines = b"".join(file_parts(path, -1))
         begin = re.search(rb"[^\n]+", lines) if first == 1 else None
-        if begin and begin[0].lstrip().startswith(b"{") and json_fields(begin[0]):
+        is_json = begin and begin[0].lstrip().startswith(b"{") and json_fields(begin[0])
+        if is_json or (begin and has_units(lines)):
             remedy = "give one file with both sides in its fields, or two with a sentence per line"
-            raise InputError(path, "has JSON lines, not sentences", remedy=remedy)
+            raise InputError(path, f"has {'JSON lines' if is_json else 'XML'}, not sentences", remedy=remedy)
         return valid_text(path, lines, self.encoding_errors, self.lowered, first)
 
     def both_sides(self) -> tuple[bytes, bytes]:

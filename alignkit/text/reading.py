@@ -93,9 +93,14 @@ def file_parts(path: PathLike, size: int | None = None) -> Iterator[bytes]:
         path: the file.
         size: of the parts, as in :func:`read_chunks`; None: :data:`CHUNK`.
     """
+    return whole_lines(path, file_chunks(path, size or CHUNK))
+
+
+def file_chunks(path: PathLike, size: int) -> Iterator[bytes]:
+    """The content of a file, decompressed, as :func:`read_chunks` gives it; "-" is standard input."""
     check_type(path, str | os.PathLike, "a file must be given by its path")
     with reading(path), nullcontext(sys.stdin.buffer) if os.fspath(path) == "-" else open(path, "rb") as stream:
-        yield from whole_lines(path, read_chunks(path, stream, size or CHUNK))
+        yield from read_chunks(path, stream, size)
 
 
 def read_chunks(path: PathLike, stream: IO[bytes], size: int) -> Iterator[bytes]:

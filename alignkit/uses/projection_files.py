@@ -1,7 +1,7 @@
 """Files of inline tags, labels or spans, projected onto a translation.
 
-Tags are HTML and XML elements, empty elements and placeholders in lines of text; labels are in columns, spans in
-JSON lines.
+Tags are HTML and XML elements, empty elements and placeholders in lines of text, or the inline elements of TMX and
+XLIFF; labels are in columns, spans in JSON lines.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import InputError, abbreviated, counted
 from alignkit.support.files import Record, parse_json
 from alignkit.support.packages import need
 from alignkit.text.tokenization import WORD
+from alignkit.text.translators import Segment, has_units, read_units, text_of
 from alignkit.text.vocabulary import VISIBLE
 from alignkit.types import PathLike
 from alignkit.uses.projection import DEFAULT_RULE, LinkedPair, Span, WeightedLink, pairs_with_links
@@ -32,6 +34,7 @@ _TAG = re.compile(
     r"""<!--.*?--> | \{\w*\} | <(?P<end>/?)(?P<name>[^\W\d][\w:.-]*)(?:[\s/](?:[^<>"']|"[^"]*"|'[^']*')*)?>""",
     re.VERBOSE,
 )
+_UTF_16 = {b"\xff\xfe": "utf-16-le", b"<\0": "utf-16-le", b"\xfe\xff": "utf-16-be", b"\0<": "utf-16-be"}
 _REFERENCE = re.compile(r"&#?\w+;")  # to a character
 #: Elements of HTML that have no content and need no end.
 _VOID = frozenset(
@@ -111,12 +114,15 @@ class TaggedLine:
         text: what is left.
         places: of the words of the text.
         tags: the outermost ones, in order.
+        target: how each character of the translation is written in its file; None: as itself, in a line without
+            tags.
     """
 
     line: int
     text: str
     places: Sequence[Span]
     tags: Sequence[Tag]
+    target: Sequence[str] | None = None
 
     @property
     def words(self) -> list[str]:
@@ -142,23 +148,24 @@ class TaggedLine:
             InputError: the target has tags already.
         """
         found = _TAG.search(target)
-        if found is not None:
+        if found is not None and self.target is None:
             problem = f"has the tag {abbreviated(found[0])!r}"
             raise InputError(path, problem, line=self.line, remedy="give the translation without tags")
         placing = _Placing((self.text, target), self.places, places, pair)
         end = places[-1][1] if places else len(target.removesuffix("\r"))
         sizes = len(self.places), len(places)
         placing.place(self.tags, (0, sizes[0]), (0, sizes[1]), (0, end))
+        written = target if self.target is None else self.target
         parts: list[str] = []
         at = 0
         for offset, tag in placing.out:
-            parts += [target[at:offset], tag]
+            parts += [*written[at:offset], tag]
             at = offset
         unplaced = [
             {"line": self.line, "tag": tag.opening, "text": self.text[tag.start : tag.end]}
             for tag in placing.unplaced
         ]
-        return "".join([*parts, target[at:], "\n"]), unplaced
+        return "".join([*parts, *written[at:], "\n"]), unplaced
 
 
 def parse_tags(path: PathLike, lines: Sequence[str], splitter: Splitter = word_spans) -> list[TaggedLine]:
@@ -201,6 +208,42 @@ def parse_tags(path: PathLike, lines: Sequence[str], splitter: Splitter = word_s
         plain = "".join([*parts, line[at:]])
         tagged.append(TaggedLine(number, plain, splitter(plain), top.children))
     return tagged
+
+
+def inline_tags(segment: Segment, written: Sequence[str]) -> list[Tag]:
+    """The outermost inline elements of a text of TMX or XLIFF, in order.
+
+    What begins and what ends something, such as ``<bpt>`` and ``<ept>``, are the tags of an element if all within
+    is closed there, too; else each stands alone.
+
+    Args:
+        segment: the text.
+        written: how its pieces are written.
+    """
+    top = Tag("", 0, 0)
+    waiting: list[tuple[Tag, str | None]] = [(top, None)]  # with what ends it; None: a tag does
+    length = 0
+
+    def let_stand_alone() -> None:
+        tag, _ = waiting.pop()
+        waiting[-1][0].children += tag.children
+        tag.children = []
+
+    for (_, kind, text), markup in zip(segment, written, strict=False):
+        length += len(text) if kind == "text" else 0
+        while kind == "close" and waiting[-1][1] is not None:
+            let_stand_alone()
+        if kind == "close" or (kind == "end" and waiting[-1][1] == text):
+            tag, _ = waiting.pop()
+            tag.end, tag.closing = length, markup
+        elif kind not in ("text", "other"):
+            tag = Tag(markup, length, length)
+            waiting[-1][0].children.append(tag)
+            if kind in ("open", "begin"):
+                waiting.append((tag, text if kind == "begin" else None))
+    while len(waiting) > 1:
+        let_stand_alone()
+    return top.children
 
 
 @dataclass
@@ -441,12 +484,79 @@ def parse_json_lines(path: PathLike, lines: Sequence[str], splitter: Splitter = 
     return sentences
 
 
+@dataclass(frozen=True)
+class UnitFile:
+    """A file of TMX or XLIFF, whose translations get the inline elements that their sources have.
+
+    Attributes:
+        data: the file.
+        encoding: of it.
+        units: their sources and targets.
+    """
+
+    data: bytes
+    encoding: str
+    units: Sequence[tuple[Segment, Segment]]
+
+    @classmethod
+    def read(cls, path: PathLike) -> UnitFile:
+        """Read a file; its path may name languages, as of :func:`alignkit.text.translators.read_units`.
+
+        Raises:
+            InputError: as that says; or it is neither TMX nor XLIFF.
+        """
+        from alignkit.text.pair_formats import split_fields
+        from alignkit.text.reading import file_chunks
+
+        name, languages = split_fields(path)
+        data = b"".join(file_chunks(name, -1))
+        if not has_units(data):
+            remedy = "give its translation, too: SRC TGT"
+            raise InputError(name, "is neither TMX nor XLIFF, which have both sides", remedy=remedy)
+        declared = re.match(rb"[^<]*<\?xml[^>]*?\sencoding\s*=\s*[\"']([\w.-]+)", data)
+        encoding = _UTF_16.get(data[:2]) or (declared[1].decode() if declared else "utf-8")
+        return cls(data, encoding, list(read_units(name, [data], languages)))
+
+    def written(self, segment: Segment) -> list[str]:
+        """How the pieces of a text are written."""
+        return [self.data[piece.start : after.start].decode(self.encoding) for piece, after in pairwise(segment)]
+
+    def parse(self, path: PathLike, lines: Sequence[str], splitter: Splitter) -> list[TaggedLine]:
+        """The sources, with the elements that are to be put into their targets."""
+        tagged = []
+        for number, (source, target) in enumerate(self.units, 1):
+            text, characters = text_of(source), list[str]()
+            for piece, written in zip(target, self.written(target), strict=False):
+                # A reference to a character has a piece of its own.
+                characters += [written] if len(piece.text) == 1 else piece.text
+            tags = inline_tags(source, self.written(source)) if _is_plain(target) else []
+            tagged.append(TaggedLine(number, text, splitter(text), tags, characters))
+        return tagged
+
+    def filled(self, targets: Sequence[str]) -> list[bytes]:
+        """The file with these targets, as far as they may have got elements, in parts."""
+        parts, at = [], 0
+        for (_, target), text in zip(self.units, targets, strict=True):
+            if _is_plain(target):
+                parts += [self.data[at : target[0].start], text.removesuffix("\n").encode(self.encoding)]
+                at = target[-1].start
+        return [*parts, self.data[at:]]
+
+
+def _is_plain(segment: Segment) -> bool:
+    """True if a text has no markup, and is not blank."""
+    return all(piece.kind == "text" for piece in segment[:-1]) and text_of(segment).strip() != ""
+
+
 Words = Sequence[Sequence[str]]
 Sentences = Sequence[TaggedLine | LabelledSentence | JsonSentence]
 
-#: The registry of formats: each reads the lines of a file as sentences, which have ``words``, and ``onto`` to
-#: project what is to be projected. The splitter finds the words of a text.
-FORMATS: dict[str, Callable[[PathLike, Sequence[str], Splitter], Sentences]] = {
+#: Reads the lines of a file as sentences, which have ``words``, and ``onto`` to project what is to be projected.
+#: The splitter finds the words of a text.
+Parser = Callable[[PathLike, Sequence[str], Splitter], Sentences]
+
+#: The registry of formats.
+FORMATS: dict[str, Parser] = {
     "tags": parse_tags,
     "conll": lambda path, lines, _: parse_columns(path, lines),
     "json": parse_json_lines,
@@ -455,7 +565,7 @@ FORMATS: dict[str, Callable[[PathLike, Sequence[str], Splitter], Sentences]] = {
 
 def project_files(
     source: PathLike,
-    target: PathLike,
+    target: PathLike | None = None,
     links: PathLike | None = None,
     *,
     file_format: str = "tags",
@@ -463,28 +573,29 @@ def project_files(
     least: float = 0.0,
     tokenize: bool | None = None,
     fitting: Mapping[str, Any] | None = None,
-) -> list[str]:
+) -> list[bytes]:
     """Project labels, spans or tags of a text onto its translation; what has no place in the links is logged.
 
     Args:
-        source: the text with them.
-        target: its translation, a sentence on each line.
+        source: the text with them; or a file of TMX or XLIFF, as :meth:`UnitFile.read` has it.
+        target: its translation, a sentence on each line; None: TMX or XLIFF has it.
         links: between the words of both, with or without probabilities; None: the text is aligned.
-        file_format: a key of :data:`FORMATS`.
+        file_format: a key of :data:`FORMATS`, of a text.
         rule, least: as in :func:`alignkit.uses.projection.project_spans`.
         tokenize: find the words of raw text (:mod:`alignkit.text.raw_text`); else they are between spaces. None:
             as the text of the model was read, if there is one.
         fitting: further arguments of :func:`alignkit.align`.
 
     Returns:
-        The text of each target sentence with labels, spans or tags.
+        The text of each target sentence with labels, spans or tags, in UTF-8. Of TMX and XLIFF, the file in parts:
+        translations without markup got the inline elements of their source.
 
     Raises:
         InputError: a file cannot be read or is malformed; the files have different numbers of sentences; or a link
             is outside its pair.
         MissingPackageError: ``tokenize`` lacks its package.
     """
-    from alignkit.text.reading import read_lines, read_utf8
+    from alignkit.text.reading import read_utf8, split_lines
 
     options = {"model": None, "threads": None} | dict(fitting or {})
     if options["model"] is not None:
@@ -506,18 +617,37 @@ def project_files(
         shapes = np.array([[len(y), len(x)] for x, y in zip(*words, strict=True)], np.int32).reshape(-1, 2)
         return read_links_of(links, shapes)
 
-    lines = read_utf8(target).decode().split("\n")  # \r stays
-    if lines[-1] == "":
-        lines.pop()
-    texts = (source, read_lines(source)), (target, lines)
+    given: list[str] = []
+    parse = FORMATS[file_format]
+    if target is None:
+        units = UnitFile.read(source)
+        lines, parse = [text_of(segment) for _, segment in units.units], units.parse
+    else:
+        text = read_utf8(source)
+        if has_units(text):
+            raise InputError(source, "is TMX or XLIFF, which has both sides", remedy="give no TGT")
+        given, lines = split_lines(text), read_utf8(target).decode().split("\n")  # \r stays
+        if lines[-1] == "":
+            lines.pop()
     parts, unplaced = project_lines(
-        *texts, link, file_format=file_format, rule=rule, least=least, tokenize=bool(tokenize)
+        (source, given),
+        (target or source, lines),
+        link,
+        parse=parse,
+        rule=rule,
+        least=least,
+        tokenize=bool(tokenize),
     )
     for item in unplaced:
         log.warning("no place in the links: %s", json.dumps(item, ensure_ascii=False))
     missing = len(unplaced)
     log.info("%s; labels or tags without a place in the links: %s", counted(len(parts), "sentence"), missing)
-    return parts
+    if target is None:
+        marked = sum(any(piece.kind != "text" for piece in segment[:-1]) for _, segment in units.units)
+        log.info("translations that have markup of their own and stay as they are: %s", marked)
+        return units.filled(parts)
+    # Half a character, as "\\ud83d", is legal in JSON, and is written as it is there.
+    return [part.encode("utf-8", "backslashreplace") for part in parts]
 
 
 def project_lines(
@@ -525,7 +655,7 @@ def project_lines(
     target: tuple[PathLike, Sequence[str]],
     link: Callable[[Words, Words], tuple[Links, np.ndarray | None]],
     *,
-    file_format: str = "tags",
+    parse: Parser = parse_tags,
     rule: str = DEFAULT_RULE,
     least: float = 0.0,
     tokenize: bool = False,
@@ -535,7 +665,8 @@ def project_lines(
     Args:
         source, target: what messages call the text and its translation, and their lines.
         link: gives the links between the words of both, and their probabilities or None.
-        file_format, rule, least, tokenize: as in :func:`project_files`.
+        parse: reads the lines of the source.
+        rule, least, tokenize: as in :func:`project_files`.
 
     Returns:
         (the text of each target sentence with labels, spans or tags; those that have no place in the links).
@@ -549,8 +680,8 @@ def project_lines(
     if tokenize:
         need("icu4py")
     splitter = unicode_word_spans if tokenize else word_spans
-    sentences = FORMATS[file_format](*source, splitter)
-    if all(isinstance(each, TaggedLine) and not each.tags for each in sentences):
+    sentences = parse(*source, splitter)
+    if parse is parse_tags and all(isinstance(each, TaggedLine) and not each.tags for each in sentences):
         log.warning("%s has no tags; labels and spans need the format conll or json", source[0])
     name, lines = target
     if len(sentences) != len(lines):

@@ -1,7 +1,9 @@
 """alignkit phrases and alignkit terms, through real files."""
 
 import gzip
+import io
 import json
+from xml.etree import ElementTree
 
 import pytest
 
@@ -65,6 +67,26 @@ def test_terms(alignkit, linked, write):
     found = alignkit("terms", linked[0], linked[1], likely, "--min-count", 2, "--function-words", 1, "--json")
     assert [row["probability"] for row in json.loads(found.out)["terms"]] == [0.5]
     assert alignkit("terms", *linked).lines == ["\t".join(rows[0])]
+
+
+def test_terms_as_tbx(alignkit, write, failure):
+    files = (
+        write("s", "x\x01 a < c\na < c\n"),
+        write("t", "X A & C\nA & C\n"),
+        write("l", "1-1 2-2 3-3\n0-0 1-1 2-2\n"),
+    )
+    call = ["terms", *files, "--min-count", 2, "--function-words", 1]
+    outcome = alignkit(*call, "--tbx", "de,en-GB")
+    (entry,) = ElementTree.fromstring(outcome.out).iter("termEntry")
+    language = "{http://www.w3.org/XML/1998/namespace}lang"
+    found = [(each.get(language), each.findtext(".//term"), each.findtext(".//descrip")) for each in entry]
+    assert found == [("de", "a < c", "x\ufffd a < c"), ("en-GB", "A & C", "X A & C")]
+    for wrong in ("de", "de,en,fr", "de,", "d\u00e4,en"):
+        failure(alignkit(*call, "--tbx", wrong), "is not two languages with a comma between them, as de,en-GB")
+    failure(alignkit(*call, "--tbx", "de,en", "--json"), "Give --json or --tbx, not both")
+    tbx = pytest.importorskip("translate.storage.tbx")
+    (term,) = tbx.tbxfile(io.BytesIO(outcome.out), sourcelanguage="de", targetlanguage="en-GB").units
+    assert (term.source, term.target) == ("a < c", "A & C")
 
 
 def test_function_words_are_a_share(linked):

@@ -82,6 +82,24 @@ def test_raw_text(call):
     assert result.out.decode() == "你好\tO\n世界\tB-X\n。\tO\n\n"
 
 
+def test_a_file_of_translators(alignkit, failure, tmp_path, write):
+    """Links count the words that `align` reads of it; aligned or with given links, only elements are put in."""
+    unit = "<trans-unit><source>{}</source><target>{}</target></trans-unit>"
+    texts = [("das Haus", "the house"), ("das <g>Buch</g>", "the book"), ("ein Buch", "a book"), ("", "")] * 4
+    wanted = [("das Haus", "the house"), ("das <g>Buch</g>", "the <g>book</g>"), *texts[2:4]] * 4
+    given, done = (f"<xliff>{''.join(unit.format(*each) for each in rows)}</xliff>" for rows in (texts, wanted))
+    job, out = write("job.xlf", given), tmp_path / "out.xlf"
+    assert alignkit("align", "-q", job, "-o", tmp_path / "links").code == 0
+    for links in ([], [tmp_path / "links"]):
+        outcome = alignkit("project", job, *links, "-o", out)
+        assert (outcome.code, out.read_text()) == (0, done)
+        assert "16 sentences; labels or tags without a place in the links: 0\n" in outcome.err
+    plain = write("plain", "a\n")
+    failure(alignkit("project", job, plain), "job.xlf: is TMX or XLIFF, which has both sides; give no TGT")
+    failure(alignkit("project", plain), "plain: is neither TMX nor XLIFF", "SRC TGT")
+    failure(alignkit("project", job, "--format", "json"), "--format goes only with TGT")
+
+
 @pytest.mark.parametrize(
     ("files", "options", "problem"),
     [

@@ -83,6 +83,8 @@ project s t links --format conll --rule head --least .5 --tokenize --threads 2
     tokenize=True threads=2
 project s t
     uses.projection_files:project_files source=s target=t
+project both links
+    uses.projection_files:project_files source=both links=links
 cooc s t -o c.tsv
     classical.cooccurrence:cooccurrence
 cooc s t -o c.tsv --weighting one --threads 2
@@ -97,6 +99,8 @@ terms both links --max-length 2
     uses.phrases.extraction:PhraseText.read source=both links=links longest=2
 terms s t links
     uses.phrases.tables:find_terms
+terms s t links --tbx de,en
+    uses.phrases.tables:terms_as_tbx languages=de,en
 terms s t links --min-count 2 --function-words .5 --best 9
     uses.phrases.tables:find_terms least=2 function_words=0.5 best=9
 lexicon s t links

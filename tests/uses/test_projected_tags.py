@@ -109,7 +109,7 @@ def test_by_default_all_hulls_are_placed(tmp_path):
     paths = [tmp_path / name for name in ("source", "target", "links")]
     for path, text in zip(paths, ("<b>a b</b>", "x y z", "0-0:0.1 1-2:0.2"), strict=True):
         path.write_text(text)
-    assert project_files(*paths) == ["<b>x y z</b>\n"]
+    assert project_files(*paths) == [b"<b>x y z</b>\n"]
 
 
 @pytest.mark.parametrize("target", ["a {0}", "<b>a</b>", "a</i>", "<br>"])

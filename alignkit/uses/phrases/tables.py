@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import combinations, product
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree
 
 import numpy as np
 
-from alignkit.errors import AlignkitError
+from alignkit.errors import AlignkitError, abbreviated
 from alignkit.text.vocabulary import punctuation_types
 from alignkit.uses.phrases import FUNCTION_WORDS, LEAST_COUNT, LONGEST
 from alignkit.uses.phrases.extraction import PART, PHRASE_PAIR, PhraseText, count_phrases
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_LANGUAGE = r"[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*"
+_NOT_IN_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def phrase_table(text: PhraseText, part: int = PART) -> Iterator[bytes]:
@@ -137,6 +142,40 @@ def find_terms(
     table = pd.DataFrame({**columns, "count": count, "log_likelihood": ratios, "probability": known}).iloc[ranked]
     examples = {f"{side.name}_example": [" ".join(side.corpus.words(m)) for m in sentences] for side in text.sides}
     return table.assign(line=sentences + 1, **examples)
+
+
+def terms_as_tbx(terms: pd.DataFrame, languages: str) -> bytes:
+    """Terms as TBX-Basic (ISO 30042:2008): a concept for each, with the term of each language and its example.
+
+    Args:
+        terms: as of :func:`find_terms`. Characters that XML cannot have become U+FFFD.
+        languages: of source and target, as ``de,en-GB``.
+
+    Raises:
+        AlignkitError: as :func:`language_pair`.
+    """
+    pair = language_pair(languages)
+    root = ElementTree.Element("martif", {"type": "TBX-Basic", "xml:lang": pair[0]})
+    about = ElementTree.SubElement(ElementTree.SubElement(root, "martifHeader"), "fileDesc")
+    ElementTree.SubElement(ElementTree.SubElement(about, "sourceDesc"), "p").text = "alignkit terms"
+    body = ElementTree.SubElement(ElementTree.SubElement(root, "text"), "body")
+    for number, term in enumerate(terms.to_dict("records"), 1):
+        entry = ElementTree.SubElement(body, "termEntry", {"id": f"term-{number}"})
+        for side, language in zip(("source", "target"), pair, strict=True):
+            of_language = ElementTree.SubElement(entry, "langSet", {"xml:lang": language})
+            group = ElementTree.SubElement(of_language, "tig")
+            ElementTree.SubElement(group, "term").text = _NOT_IN_XML.sub("\ufffd", term[side])
+            context = ElementTree.SubElement(group, "descrip", {"type": "context"})
+            context.text = _NOT_IN_XML.sub("\ufffd", term[f"{side}_example"])
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="UTF-8", xml_declaration=True) + b"\n"
+
+
+def language_pair(text: str) -> list[str]:
+    """The two languages of ``de,en-GB``; raises AlignkitError if it is something else."""
+    if not re.fullmatch(f"{_LANGUAGE},{_LANGUAGE}", text):
+        raise AlignkitError(f"{abbreviated(text)!r} is not two languages with a comma between them, as de,en-GB")
+    return text.split(",")
 
 
 def log_likelihood_ratios(both: np.ndarray, first: np.ndarray, second: np.ndarray, total: int) -> np.ndarray:
