@@ -221,9 +221,9 @@ def choice_option(*names: str, choices: Iterable[str], help: str) -> Option:
 
 #: What SRC may be, for help.
 SOURCE = (
-    "The source text, a sentence per line; or, without TGT, one file of both sides (lines SRC ||| TGT, TSV, CSV, "
-    'JSON lines, Parquet, TMX, XLIFF); or "-". Words are separated by spaces. Fields of records are src and tgt, '
-    'or those of FILE:SOURCE,TARGET, for TMX and XLIFF languages. "-" is standard input.'
+    "The source text, a sentence per line; or, without TGT, one file of both sides (SRC ||| TGT, TSV, CSV, JSON "
+    'lines, Parquet, TMX, XLIFF); or "-". Words are separated by spaces. Fields of records are src and tgt, or '
+    'those of FILE:SOURCE,TARGET; those of TMX are languages. "-" is standard input.'
 )
 
 
