@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from alignkit.classical.settings import IBM1Settings as IBM1Settings
     from alignkit.errors import AlignkitError as AlignkitError
     from alignkit.errors import InputError as InputError
+    from alignkit.links.coverage import Coverage as Coverage
+    from alignkit.links.coverage import Gap as Gap
     from alignkit.links.gold import read_gold as read_gold
     from alignkit.links.gold import read_links as read_links
     from alignkit.links.gold import sample as sample
@@ -69,6 +71,7 @@ _PUBLIC = {
     "alignkit.classical.ibm1": "IBM1 fit_ibm1",
     "alignkit.classical.settings": "DiagonalSettings IBM1Settings",
     "alignkit.errors": "AlignkitError InputError",
+    "alignkit.links.coverage": "Coverage Gap",
     "alignkit.links.links": "AlignedPair Link GoldLinks Links",
     "alignkit.links.gold": "read_gold read_links sample",
     "alignkit.uses.remapping": "remap_links",

@@ -21,6 +21,7 @@ GROUPS = {
     },
     "Links": {
         "show": "Draw aligned sentence pairs in the terminal.",
+        "omissions": "Show what a translation leaves out, and what it adds.",
         "gold": "Write a page for aligning sentence pairs by hand.",
         "evaluate": "Score links against gold links: precision, recall, F1, AER.",
         "diagnose": "Estimate how good links are, and where they are bad, without gold links.",
@@ -60,6 +61,7 @@ COMMANDS = {name: line for group in GROUPS.values() for name, line in group.item
 MODULES = {
     **dict.fromkeys(("ibm1", "diagonal", "hmm"), "align"),
     **dict.fromkeys(("atools", "remap"), "symmetrize"),
+    "omissions": "show",
     **dict.fromkeys(("cooc", "phrases", "terms"), "lexicon"),
 }
 

@@ -57,9 +57,9 @@ def serve_command(
 ) -> None:
     """Keep saved models in memory, and answer requests in JSON.
 
-    POST /align, /project and /score take {"source": ..., "target": ...}, each a sentence or a list of sentences,
-    and may name a "model"; /docs describes them. Requests that wait are answered together. No request can name a
-    file. Ctrl-C or SIGTERM ends the server after the requests that it has.
+    POST /align, /project, /omissions and /score take {"source": ..., "target": ...}, each a sentence or a list of
+    sentences, and may name a "model"; /docs describes them. Requests that wait are answered together. No request
+    can name a file. Ctrl-C or SIGTERM ends the server after the requests that it has.
     """
     from alignkit.support.packages import need
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -12,12 +13,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from alignkit.errors import AlignkitError, abbreviated
+from alignkit.errors import AlignkitError, abbreviated, counted
+from alignkit.lab.report.tables import percent
 from alignkit.pipeline.settings import AlignSettings, ReadSettings
+from alignkit.support.settings import LEAST_GAP
 from alignkit_cli import shared
+from alignkit_cli.parameter_types import SHARE
 from alignkit_cli.progress import ProgressBar
 
 if TYPE_CHECKING:
+    from alignkit.links.coverage import Gap
     from alignkit.links.links import AlignedPair
     from alignkit.text.bitext import Bitext
 
@@ -100,6 +105,65 @@ def show_command(**options: Any) -> None:
         draw([f"pair {m + 1}", *picture(matrix, pair.source, pair.target), ""])
 
 
+@shared.command("omissions", "alignkit omissions corpus.de corpus.en")
+@shared.text_arguments
+@shared.tokenize_option
+@shared.linking_options
+@click.option(
+    "--least",
+    type=SHARE,
+    default=LEAST_GAP,
+    show_default=True,
+    help="The least probability of each word that it has no counterpart.",
+)
+@shared.output_option
+@shared.json_option("Print a JSON object for each pair, with the probability of every word.")
+@shared.work_options
+def omissions_command(least: float, output: str | None, as_json: bool, **options: Any) -> None:
+    """Show what a translation leaves out, and what it adds.
+
+    Prints each pair that has words without counterpart: its line, the share of its letters that is expected to be
+    in such words, and both sides, with [-omissions-] in the source and {+additions+} in the target; in colour on a
+    terminal that has it. Articles and other short words are not shown if they are alone.
+    """
+    from alignkit.pipeline.align import align
+
+    source, target = shared.choose_text(options)
+    settings = AlignSettings(shared.with_given(ReadSettings(), options))
+    with ProgressBar("aligning", options["quiet"]) as bar:
+        aligned = align(source, target, settings=settings, **shared.how_to_link(options, None, bar))
+    coverages = map(aligned.coverage, range(len(aligned)))
+    if as_json:
+        records = ({"line": m + 1, **each.as_record(least)} for m, each in enumerate(coverages))
+        shared.write_output((f"{json.dumps(each, ensure_ascii=False)}\n".encode() for each in records), output)
+        return
+    colour = output is None and has_colour()
+    lines, shown = [], 0
+    for m, each in enumerate(coverages):
+        gaps = each.omissions(least), each.additions(least)
+        if any(gaps):
+            shown += 1
+            share = f"line {m + 1}  {percent(each.share)} %"
+            lines += [share, marked(each.source, gaps[0], "[-", "-]", 31 if colour else None)]
+            lines += [marked(each.target, gaps[1], "{+", "+}", 32 if colour else None), ""]
+    if output is None:
+        draw(lines)
+    else:
+        shared.write_output("".join(f"{line}\n" for line in lines).encode(), output)
+    shared.note(f"{shown:,} of {counted(len(aligned), 'pair')} with omissions or additions", options["quiet"])
+
+
+def marked(words: Sequence[str], gaps: Sequence[Gap], start: str, end: str, colour: int | None) -> str:
+    """The words with a mark before and after each gap; or, with the number of a colour, in this colour."""
+    shown = [printable(word) for word in words]
+    if colour is not None:
+        start, end = f"\x1b[{colour}m", "\x1b[0m"
+    for gap in gaps:
+        shown[gap.start] = start + shown[gap.start]
+        shown[gap.end - 1] += end
+    return " ".join(shown)
+
+
 def linked_pairs(bitext: Bitext, path: str, choice: tuple[int, int]) -> tuple[list[int], list[AlignedPair]]:
     """The numbers of the chosen pairs, and the pairs with the links of a file, whose probability is 1 or given."""
     import numpy as np
@@ -143,10 +207,14 @@ def encoding() -> str:
     return sys.stdout.encoding or "ascii"
 
 
+def has_colour() -> bool:
+    """Whether standard output shows colours."""
+    return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+
+
 def picture(matrix: Iterable[Iterable[float]], source: Sequence[str], target: Sequence[str]) -> list[str]:
     """The grid of a pair in what standard output can show."""
-    colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
-    return grid(matrix, source, target, marks_for(encoding()), colour=colour)
+    return grid(matrix, source, target, marks_for(encoding()), colour=has_colour())
 
 
 def draw(lines: Iterable[str]) -> None:

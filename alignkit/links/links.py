@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from alignkit.errors import AlignkitError, InputError, abbreviated, check_list, check_type, counted, of_list
+from alignkit.links.coverage import Coverage
 from alignkit.scores import heat_map
 from alignkit.support.arrays import Ragged, equal_fields, offsets_of, places_of
 from alignkit.types import PathLike
@@ -353,6 +354,7 @@ class AlignedPair:
         source, target: the words.
         links: sorted by source word, then target word.
         source_spans, target_spans: of raw text, the characters [start, end) of each word in its line.
+        find_coverage: what finds :attr:`coverage`.
     """
 
     source: Sequence[str]
@@ -360,6 +362,18 @@ class AlignedPair:
     links: Sequence[Link]
     source_spans: Sequence[tuple[int, int]] = ()
     target_spans: Sequence[tuple[int, int]] = ()
+    find_coverage: Callable[[], Coverage] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def coverage(self) -> Coverage:
+        """Which words have no counterpart.
+
+        Raises:
+            AlignkitError: the pair does not come from an aligner.
+        """
+        if self.find_coverage is None:
+            raise AlignkitError("links alone do not tell which words have no counterpart; align the text")
+        return self.find_coverage()
 
     @property
     def words(self) -> list[tuple[str, str]]:

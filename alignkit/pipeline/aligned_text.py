@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from io import RawIOBase
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, overload
 
@@ -17,6 +17,7 @@ import numpy as np
 from alignkit.aligner import Aligner
 from alignkit.classical.hmm.joint import JointHMM
 from alignkit.errors import InputError, counted, find_known
+from alignkit.links.coverage import Coverage, without_counterpart
 from alignkit.links.formats import OUTPUT_FORMATS, Alignment, render, sentence_score_lines
 from alignkit.links.links import AlignedPair, Link, Links
 from alignkit.scores import Scores, first_pairs
@@ -74,6 +75,17 @@ class AlignedText:
         """float64 (M, 1 or 2): see :meth:`alignkit.aligner.Aligner.sentence_scores`."""
         return self.aligner.sentence_scores(self.bitext)
 
+    @cached_property
+    def without_counterpart(self) -> tuple[np.ndarray, np.ndarray]:
+        """float32 (N_src,) and (N_tgt,): the probability of each token that it has no counterpart."""
+        return without_counterpart(self.score())
+
+    def coverage(self, m: int) -> Coverage:
+        """Which words of pair m have no counterpart."""
+        sides = zip((self.bitext.source, self.bitext.target), self.without_counterpart, strict=True)
+        found = [values[side.offsets[m] : side.offsets[m + 1]].tolist() for side, values in sides]
+        return Coverage(self.bitext.source.words(m), self.bitext.target.words(m), *found)
+
     def __len__(self) -> int:
         return len(self.bitext)
 
@@ -97,7 +109,8 @@ class AlignedText:
         links = tuple(Link(s, t, p) for (s, t), p in zip(pairs, probabilities, strict=True))
         source, target = self.bitext.source, self.bitext.target
         spans = tuple(source.spans_of(m)), tuple(target.spans_of(m))
-        return AlignedPair(tuple(source.words(m)), tuple(target.words(m)), links, *spans)
+        find_coverage = partial(self.coverage, range(len(self))[m])
+        return AlignedPair(tuple(source.words(m)), tuple(target.words(m)), links, *spans, find_coverage)
 
     def __iter__(self) -> Iterator[AlignedPair]:
         return (self[m] for m in range(len(self)))

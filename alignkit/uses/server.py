@@ -94,6 +94,11 @@ class Served:
         )
         return {"target": [line.removesuffix("\n") for line in lines], "unplaced": unplaced}
 
+    def omissions(self, text: Text) -> list[dict[str, Any]]:
+        """The words of each pair, and which of them have no counterpart."""
+        aligned = AlignedText(read_text(*text.sides, tokenize=self.aligner.raw_text), self.aligner)
+        return [aligned.coverage(m).as_record() for m in range(len(aligned))]
+
     def score(self, text: Text) -> list[list[float | None]]:
         """See :meth:`alignkit.aligner.Aligner.sentence_scores`; None for a pair with a blank side."""
         scores = self.aligner.sentence_scores(read_text(*text.sides, tokenize=self.aligner.raw_text))
@@ -107,7 +112,8 @@ def application(
     most_seconds: float = MOST_SECONDS,
     hosts: list[str] | None = None,
 ) -> FastAPI:
-    """The web application: ``POST /align``, ``/project`` and ``/score``, ``GET /models``, and ``/docs`` on them.
+    """The web application: ``POST /align``, ``/project``, ``/omissions`` and ``/score``, ``GET /models``, and
+    ``/docs`` on them.
 
     Requests that wait are answered together. No request names a file. Errors are ``{"error": "..."}``.
 
@@ -172,6 +178,11 @@ def application(
     async def project(text: TaggedText) -> Any:
         """Put the inline tags of the source sentences into their translations."""
         return await answered(Served.project, text)
+
+    @app.post("/omissions")
+    async def omissions(text: Text) -> Any:
+        """The probability of each word that it has no counterpart, omissions and additions."""
+        return await answered(Served.omissions, text)
 
     @app.post("/score")
     async def score(text: Text) -> Any:

@@ -126,7 +126,7 @@ def test_a_prior_that_is_a_model_is_not_taken_for_text(alignkit, failure, write,
 
 
 @pytest.mark.parametrize(
-    "name", ["align", "ibm1", "diagonal", "hmm", "project", "phrases", "terms", "gold", "show"]
+    "name", ["align", "ibm1", "diagonal", "hmm", "project", "phrases", "terms", "gold", "show", "omissions"]
 )
 def test_few_pairs_are_told_by_every_command_that_fits(alignkit, text, name):
     outcome = alignkit(name, "-q", *text)

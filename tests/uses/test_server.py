@@ -97,6 +97,14 @@ def test_scores_are_those_of_the_model(address, models):
     assert scores == [pytest.approx(models["hmm"].sentence_scores(bitext)[0]), [None]]
 
 
+def test_omissions_are_those_of_the_model(address, models):
+    source, target = ["das Haus ist klein", ""], ["the house", "x"]
+    _, pairs = ask(address, "omissions", {"source": source, "target": target})
+    aligned = alignkit.align(source, target, model=models["hmm"], threads=1)
+    assert pairs == [aligned.coverage(m).as_record() for m in range(2)]
+    assert pairs[0]["omissions"][-1]["text"].endswith("klein")
+
+
 def test_eight_clients_at_once_get_their_own_answers(address):
     texts = [{"source": f"das Buch {n}", "target": f"the book {n}"} for n in range(40)]
     with ThreadPoolExecutor(8) as pool:
