@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from planted import random_matrices
 
 from alignkit.errors import AlignkitError
-from alignkit.kernels.metrics import kth_largest
 from alignkit.metrics.agreement import agreement, contextualised, count_agreement
 from alignkit.metrics.protocol import top_share
 from alignkit.scores import Scores
@@ -36,27 +35,17 @@ def test_equals_the_naive_count(percent, levels):
     assert (found.agreement, found.chance, found.ties, found.rows) == pytest.approx(expected, abs=1e-12)
 
 
-@given(
-    st.integers(1, 60).flatmap(
-        lambda width: st.tuples(
-            *[
-                st.lists(
-                    st.sampled_from([-math.inf, -1.0, 0.0, 1e-30, 0.5, math.inf]),
-                    min_size=width,
-                    max_size=width,
-                )
-            ]
-            * 2
-        )
-    ),
-    st.sampled_from([5, 2.5, 20, 100]),
-)
+VALUES = st.sampled_from([-math.inf, -1.0, 0.0, 1e-30, 0.5, math.inf])
+
+
+@given(st.lists(st.tuples(VALUES, VALUES), min_size=1, max_size=60), st.sampled_from([5, 2.5, 20, 100]))
 @settings(max_examples=100, deadline=None)
-def test_any_row_of_ties_and_infinities(rows, percent):
-    u, v = ([float(np.float32(value)) for value in row] for row in rows)
-    found = agreement(one_row(*u), one_row(*v), percent, resamples=0)
-    expected = naive.agreement([[u]], [[v]], percent)
+def test_any_row_of_ties_and_infinities(pairs, percent):
+    u, v = (one_row(*side) for side in zip(*pairs, strict=True))
+    found = agreement(u, v, percent, resamples=0)
+    expected = naive.agreement([u[0].tolist()], [v[0].tolist()], percent)
     assert (found.agreement, found.chance, found.ties, found.rows) == pytest.approx(expected, abs=1e-12)
+    assert math.isnan(found.low)
 
 
 def test_the_top_is_counted_in_integers():
@@ -120,45 +109,22 @@ def test_threads_do_not_change_a_bit():
     assert counts[0].rows.tolist() == [rows * (columns > 0) for rows, columns in shapes]
 
 
-# The interval.
-
-
-def test_no_resamples_no_interval():
-    found = agreement(one_row(1, 2), one_row(1, 2), resamples=0)
-    assert math.isnan(found.low)
-    assert found.agreement == 1
-
-
-@given(st.lists(st.sampled_from([-math.inf, -2.0, 0.0, 1.0, 3.5]), min_size=1, max_size=20), st.data())
-@settings(max_examples=100, deadline=None)
-def test_kth_largest(row, data):
-    k = data.draw(st.integers(1, len(row)))
-    work = np.empty(len(row), np.float32)
-    assert kth_largest(np.array(row, np.float32), k, work) == sorted(row, reverse=True)[k - 1]
-
-
 ACCURACY = [0.1, 0.3, 0.5, 0.6]
 AGREEMENTS = [0.05, 0.2, 0.2, 0.7]
 
 
-def test_xi_is_the_performance_at_the_first_step_above_the_level():
-    for level, xi in ((0.0, 0.1), (0.05, 0.3), (0.1, 0.3), (0.2, 0.6), (0.69, 0.6)):
-        assert contextualised(ACCURACY, AGREEMENTS, level) == xi
-
-
-def test_a_level_that_no_step_exceeds_is_not_reached():
-    assert contextualised(ACCURACY, AGREEMENTS, 0.7) is None
-    assert contextualised([], [], 0.1) is None
-    assert contextualised(ACCURACY, AGREEMENTS, math.nan) is None
-
-
-def test_the_first_step_counts_even_if_a_later_one_falls_below():
-    assert contextualised([1, 2, 3], [0.5, 0.1, 0.5], 0.3) == 1
-
-
-def test_a_performance_that_was_not_measured_gives_none():
-    assert contextualised([math.nan, 0.5], [0.5, 0.6], 0.3) is None
-    assert contextualised([math.nan, 0.5], [0.5, 0.6], 0.55) == 0.5
+@pytest.mark.parametrize(
+    ("performance", "agreements", "levels"),
+    [
+        (ACCURACY, AGREEMENTS, {0.0: 0.1, 0.05: 0.3, 0.1: 0.3, 0.2: 0.6, 0.69: 0.6, 0.7: None, math.nan: None}),
+        ([1, 2, 3], [0.5, 0.1, 0.5], {0.3: 1}),  # though a later step falls below
+        ([math.nan, 0.5], [0.5, 0.6], {0.3: None, 0.55: 0.5}),  # not measured at the first step
+        ([], [], {0.1: None}),
+    ],
+)
+def test_xi_is_the_performance_at_the_first_step_above_the_level(performance, agreements, levels):
+    for level, xi in levels.items():
+        assert contextualised(performance, agreements, level) == xi
 
 
 def test_unlike_numbers_of_steps_are_refused():

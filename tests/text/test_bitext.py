@@ -29,15 +29,6 @@ def test_corpus_items_are_views_and_negative_indices_count_from_the_end():
             corpus[m]
 
 
-def test_corpus_with_a_given_vocabulary():
-    vocabulary = Vocabulary.from_tokens(list("abc"))
-    corpus = Corpus.from_sentences(SENTENCES, vocabulary)
-    assert corpus.vocabulary is vocabulary
-    assert corpus.tokens.tolist() == [1, 0, 1, 2, 0, 0]
-    with pytest.raises(KeyError):
-        Corpus.from_sentences([["z"]], vocabulary)
-
-
 @pytest.mark.parametrize(
     ("tokens", "offsets"),
     [
@@ -53,14 +44,6 @@ def test_corpus_with_a_given_vocabulary():
 def test_corpus_refuses_nonsense(tokens, offsets):
     with pytest.raises(ValueError):
         Corpus(np.array(tokens, np.int32), np.array(offsets, np.int64), Vocabulary.from_tokens(list("ab")))
-
-
-def test_take():
-    corpus = Corpus.from_sentences(SENTENCES)
-    taken = corpus.take(np.array([3, 1, 0, 3]))
-    assert [taken.words(m) for m in range(4)] == [SENTENCES[m] for m in (3, 1, 0, 3)]
-    assert taken.vocabulary is corpus.vocabulary
-    assert len(corpus.take(np.array([], np.int64))) == 0
 
 
 def test_bitext_shapes_are_target_then_source():

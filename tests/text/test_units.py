@@ -78,34 +78,10 @@ def test_as_the_reference(seed):
     assert set(known) == slow_collocations(sentences)
     assert len(known) > 5
     assert any(name.count(" ") > 1 for name in known)
-    units, widths = joined(corpus, known)
-    assert [units.words(m) for m in range(len(units))] == slow_joined(sentences, set(known))
-    assert widths.tolist() == [1 + units.vocabulary[unit].count(" ") for unit in units.tokens]
-    assert [" ".join(units.words(m)).split() for m in range(len(units))] == sentences
-
-
-def test_another_text_is_joined_by_the_collocations_of_the_first():
-    text = ["new york is big", "a new york hat", "in new york city", "my new york city , where"]
-    text = [line.split() for line in text]
-    known = find_collocations(Corpus.from_sentences(text), is_word)
-    assert list(known) == ["new york", "new york city"]  # "york city" is nowhere without "new"
-    units, widths = joined(Corpus.from_sentences([["old", "york", "city"], [], ["a", "new", "york"]]), known)
-    assert [units.words(m) for m in range(3)] == [["old", "york", "city"], [], ["a", "new york"]]
-    assert widths.tolist() == [1, 1, 1, 1, 2]
-
-
-def test_no_words():
-    for sentences in ([], [[], []]):
-        corpus = Corpus.from_sentences(sentences)
-        known = find_collocations(corpus, is_word)
-        assert len(known) == 0
-        assert len(joined(corpus, known)[0].tokens) == 0
-
-
-def test_neither_rare_nor_loose_neighbours_are_joined():
-    loose = [["the", "cat"], ["see", "the", "cat"], *(["the", other] for other in "bcdefghijklmnopqrs")]
-    for text in ([["a", "b"]], [["a", "b"]] * 5, loose):
-        assert len(find_collocations(Corpus.from_sentences(text), is_word)) == 0
+    for text in (sentences, random_sentences(seed + 8), []):
+        units, widths = joined(Corpus.from_sentences(text), known)
+        assert [units.words(m) for m in range(len(units))] == slow_joined(text, set(known))
+        assert widths.tolist() == [1 + units.vocabulary[unit].count(" ") for unit in units.tokens]
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,9 @@
 import numpy as np
 import pytest
 
-from alignkit.text.vocabulary import UNKNOWN, ExtendedVocabulary, Vocabulary, is_punctuation, punctuation_types
+from alignkit.text.vocabulary import UNKNOWN, ExtendedVocabulary, Vocabulary, punctuation_types
 
 MARKS, WORDS = [",", "...", "»", "€", "«»"], ["a.", "5", "", "x"]
-CASES = [*((token, True) for token in MARKS), *((token, False) for token in WORDS)]
 
 
 def test_ids_are_places_and_tokens_come_back():
@@ -17,12 +16,6 @@ def test_ids_are_places_and_tokens_come_back():
     assert "Hund" in vocabulary
     assert "hund" not in vocabulary
     assert vocabulary.id("hund") == UNKNOWN == -1
-
-
-def test_empty():
-    vocabulary = Vocabulary.from_tokens([])
-    assert len(vocabulary) == 0
-    assert list(vocabulary) == []
 
 
 def test_new_tokens_follow_known_ones():
@@ -72,11 +65,6 @@ def test_wrong_types_are_refused():
         Vocabulary(np.zeros(1, np.uint8), np.array([0, 1], np.int32))
 
 
-@pytest.mark.parametrize(("token", "wanted"), CASES)
-def test_punctuation(token, wanted):
-    assert is_punctuation(token) is wanted
-
-
-def test_types_of_a_vocabulary():
-    vocabulary = Vocabulary.from_tokens([token for token, _ in CASES if token])
-    assert punctuation_types(vocabulary).tolist() == [wanted for token, wanted in CASES if token]
+def test_punctuation():
+    vocabulary = Vocabulary.from_tokens([*MARKS, *WORDS])
+    assert punctuation_types(vocabulary).tolist() == [True] * len(MARKS) + [False] * len(WORDS)
