@@ -61,14 +61,16 @@ def expected_links(estimation):
     return Scores(unpacked_links(estimation.links.elements), estimation.links.offsets, estimation.bitext.shapes)
 
 
-def random_matrices(seed, pairs=30, longest=45, levels=0):
-    """Random (T, L) matrices as nested lists; with ``levels`` the values are few, so that ties are many."""
+def random_scores(seed, pairs=30, longest=45, levels=0):
+    """Two Scores of the same random shapes; with ``levels`` the values are few, so that ties are many."""
     draw = random.Random(seed)
     shapes = [(draw.randint(0, 6), draw.randint(0, longest)) for _ in range(pairs)]
-    return shapes, lambda: [
-        [[float(draw.randrange(levels)) if levels else draw.random() for _ in range(columns)] for _ in range(rows)]
-        for rows, columns in shapes
-    ]
+
+    def matrix(rows, columns):
+        values = [float(draw.randrange(levels)) if levels else draw.random() for _ in range(rows * columns)]
+        return np.array(values, np.float32).reshape(rows, columns)
+
+    return [Scores.from_matrices(matrix(*shape) for shape in shapes) for _ in range(2)]
 
 
 def hmm_of_one_pair(emission, null, transition, initial, p0, fertility=None, final=None, **options):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from planted import random_matrices
+from planted import random_scores
 
 from alignkit.errors import AlignkitError
 from alignkit.metrics.agreement import agreement, contextualised, count_agreement
@@ -19,17 +19,10 @@ def one_row(*values):
     return Scores.from_matrices([np.array([values], np.float32)])
 
 
-def scores_of(matrices, shapes):
-    return Scores.from_matrices(
-        np.array(matrix, np.float32).reshape(shape) for matrix, shape in zip(matrices, shapes, strict=True)
-    )
-
-
 @pytest.mark.parametrize("percent", [5, 2.5, 10, "33.3", 50, 100, Fraction(1, 100)])
 @pytest.mark.parametrize("levels", [0, 2, 5], ids=["distinct", "two levels", "five levels"])
 def test_equals_the_naive_count(percent, levels):
-    shapes, draw = random_matrices(1, levels=levels)
-    u, v = scores_of(draw(), shapes), scores_of(draw(), shapes)
+    u, v = random_scores(1, levels=levels)
     found = agreement(u, v, percent, resamples=10)
     expected = naive.agreement([m.tolist() for m in u], [m.tolist() for m in v], percent)
     assert (found.agreement, found.chance, found.ties, found.rows) == pytest.approx(expected, abs=1e-12)
@@ -101,12 +94,11 @@ def test_different_shapes_are_refused():
 
 
 def test_threads_do_not_change_a_bit():
-    shapes, draw = random_matrices(5, pairs=80, levels=4)
-    u, v = scores_of(draw(), shapes), scores_of(draw(), shapes)
+    u, v = random_scores(5, pairs=80, levels=4)
     counts = [count_agreement(u, v, threads=threads) for threads in (1, 2, 3, 8)]
     for name in ("rows", "hits", "ties", "expected"):
         assert len({getattr(count, name).tobytes() for count in counts}) == 1
-    assert counts[0].rows.tolist() == [rows * (columns > 0) for rows, columns in shapes]
+    assert counts[0].rows.tolist() == [rows * (columns > 0) for rows, columns in u.shapes]
 
 
 ACCURACY = [0.1, 0.3, 0.5, 0.6]

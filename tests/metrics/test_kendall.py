@@ -8,7 +8,7 @@ import pytest
 import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from planted import random_matrices
+from planted import random_scores
 
 from alignkit.errors import AlignkitError
 from alignkit.metrics.kendall import kendall, sum_tau
@@ -17,12 +17,6 @@ from alignkit.scores import Scores
 
 def one_row(*values):
     return Scores.from_matrices([np.array([values], np.float32)])
-
-
-def scores_of(matrices, shapes):
-    return Scores.from_matrices(
-        np.array(matrix, np.float32).reshape(shape) for matrix, shape in zip(matrices, shapes, strict=True)
-    )
 
 
 def tau(u, v):
@@ -38,8 +32,7 @@ def scipys(u, v):
 
 @pytest.mark.parametrize("levels", [0, 2, 5], ids=["distinct", "two levels", "five levels"])
 def test_equals_scipys_row_by_row(levels):
-    shapes, draw = random_matrices(3, levels=levels)
-    u, v = scores_of(draw(), shapes), scores_of(draw(), shapes)
+    u, v = random_scores(3, levels=levels)
     sums = sum_tau(u, v)
     for m in range(len(u)):
         wanted = [scipys(x, y) for x, y in zip(u[m], v[m], strict=True) if len(x) > 1]

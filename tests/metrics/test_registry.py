@@ -7,7 +7,7 @@ from dataclasses import replace
 import naive
 import numpy as np
 import pytest
-from planted import random_matrices
+from planted import random_scores
 
 from alignkit.classical.diagonal import fit_diagonal
 from alignkit.errors import AlignkitError
@@ -17,20 +17,13 @@ from alignkit.links.links import GoldLinks
 from alignkit.metrics.agreement import agreement
 from alignkit.metrics.protocol import MetricSettings
 from alignkit.metrics.registry import METRICS, SCORE_METRICS, compare, find_metric
-from alignkit.scores import Scores
 
 SETTINGS = MetricSettings(resamples=50)
 
 
 def pair_of(metric, pairs=30, same=False):
     """u and v for a metric: random scores, or gold links and links."""
-    shapes, draw = random_matrices(7, pairs=pairs, levels=4)
-    u, v = (
-        Scores.from_matrices(
-            np.array(matrix, np.float32).reshape(shape) for matrix, shape in zip(draw(), shapes, strict=True)
-        )
-        for _ in range(2)
-    )
+    u, v = random_scores(7, pairs=pairs, levels=4)
     v = u if same else v
     if metric.reference == "scores":
         return u, v

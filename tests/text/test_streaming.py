@@ -120,14 +120,7 @@ FINE = [b"a b ||| c\n", b"\n", b" ||| x\n", "\u00e4 ||| \u00f6\r\n".encode()]
 MALFORMED = [b"no separator\n", b"a ||| b ||| c\n", b"\xff ||| b\n", b"tab\tonly\n"]
 
 
-@given(
-    st.lists(
-        st.sampled_from([*FINE, *MALFORMED]),
-        min_size=1,
-    ),
-    st.sets(st.integers(0, 100)),
-    st.booleans(),
-)
+@given(st.lists(st.sampled_from([*FINE, *MALFORMED]), min_size=1), st.sets(st.integers(0, 100)), st.booleans())
 @settings(max_examples=100, deadline=None)
 def test_malformed_lines_are_skipped_and_no_other_changes(lines, cuts, single):
     data = b"x ||| y\n" + b"".join(lines)
@@ -169,12 +162,9 @@ def test_objects_of_a_stream_keep_their_ids(cuts, single):
     ("bad", "message"),
     [
         ("{", "is not JSON: .*object"),
-        ("5", "no pair of texts .src, tgt."),
         ('{"src": "a", "id": 2}', "no pair of texts .src, tgt."),
-        ('{"src": "a", "tgt": {"b": 1}}', "has {'b': 1} as tgt; a sentence is text, a list of words"),
         ('{"src": ["a b"], "tgt": "", "id": 2}', r"has \['a b'\] as src"),
         ('{"src": "a", "tgt": "\\ud83d"}', "not valid UTF-8"),
-        ("a ||| b", "is not JSON"),
     ],
 )
 def test_a_line_that_is_no_pair_is_named_and_the_others_are_answered(bad, message):

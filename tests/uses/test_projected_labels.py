@@ -151,18 +151,9 @@ def test_empty_spans():
 @pytest.mark.parametrize(
     ("record", "problem"),
     [
-        (
-            {"text": "ab", "spans": [{"start": 0, "end": 3}]},
-            r"spans\[0\].end should be .* from 0 to 2",
-        ),
-        (
-            {"text": "ab", "spans": [{"start": 2, "end": 1}]},
-            r"spans\[0\].end should be .* from 2 to 2",
-        ),
-        (
-            {"tokens": ["ab"], "spans": [{"start": 0, "end": 2}]},
-            r"spans\[0\].end should be .* from 0 to 1",
-        ),
+        ({"text": "ab", "spans": [{"start": 0, "end": 3}]}, r"spans\[0\].end should be .* from 0 to 2"),
+        ({"text": "ab", "spans": [{"start": 2, "end": 1}]}, r"spans\[0\].end should be .* from 2 to 2"),
+        ({"tokens": ["ab"], "spans": [{"start": 0, "end": 2}]}, r"spans\[0\].end should be .* from 0 to 1"),
         ({"spans": []}, "text is missing"),
         ({"text": "a"}, "spans is missing"),
         ({"text": "a", "spans": ["a"]}, r"spans\[0\] should be values by name"),

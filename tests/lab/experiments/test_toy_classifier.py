@@ -21,11 +21,13 @@ def state_at(start):
     return np.array([beta0, beta1, np.log(p / (1 - p))])
 
 
-def test_the_flow_is_the_negative_gradient_of_the_loss():
+@pytest.mark.parametrize("name", ["", "linear_"])
+def test_flows_are_the_negative_gradients_of_their_losses(name):
+    loss, flow = getattr(experiment, f"{name}loss"), getattr(experiment, f"{name}flow")
     state = np.random.default_rng(0).normal(size=(3, 8))
     steps = 1e-6 * np.eye(3)[:, :, None]
-    slopes = [(experiment.loss(state + h) - experiment.loss(state - h)) / 2e-6 for h in steps]
-    assert experiment.flow(state) == pytest.approx(-np.array(slopes), abs=1e-8)
+    slopes = [(loss(state + h) - loss(state - h)) / 2e-6 for h in steps]
+    assert flow(state) == pytest.approx(-np.array(slopes), abs=1e-8)
 
 
 @pytest.mark.parametrize("start", ["10:-10:0.5", "3:0.5:0.2"])
@@ -92,13 +94,6 @@ def test_the_flow_of_the_source_is_solved(start):
     times = np.linspace(0, 3, 7)
     theirs = solve_ivp(equations, (0, 3), first, t_eval=times, method="DOP853", rtol=1e-12, atol=1e-12).y.T
     assert experiment.solve_linear(first, times) == pytest.approx(theirs, rel=1e-8, abs=1e-8)
-
-
-def test_the_flow_of_the_source_is_the_negative_gradient_of_its_loss():
-    state = np.random.default_rng(1).normal(size=(3, 8))
-    steps = 1e-6 * np.eye(3)[:, :, None]
-    slopes = [(experiment.linear_loss(state + h) - experiment.linear_loss(state - h)) / 2e-6 for h in steps]
-    assert experiment.linear_flow(state) == pytest.approx(-np.array(slopes), abs=1e-8)
 
 
 def test_when_attention_turns():

@@ -10,9 +10,8 @@ import pandas as pd
 import pytest
 
 from alignkit.errors import InputError
-from alignkit.lab.heads.exports import EXPORTS, export_heads
+from alignkit.lab.heads.exports import export_heads
 from alignkit.lab.heads.ranking import HeadRanking
-from alignkit_cli.main import run as run_program
 
 
 @pytest.fixture
@@ -67,10 +66,3 @@ def test_transformers_reads_them(ranking, tmp_path):
     export_heads(ranking, "huggingface", tmp_path / "generation_config.json")
     found = transformers.GenerationConfig.from_pretrained(tmp_path)
     assert (found.alignment_heads, found.num_beams) == ([[3, 1], [0, 2]], 3)
-
-
-def test_an_unknown_format_is_refused(capsys, tmp_path):
-    (tmp_path / "s").touch()
-    assert run_program(["heads", *[str(tmp_path / "s")] * 3, "--export", "nothing", str(tmp_path / "x")]) == 2
-    error = capsys.readouterr().err
-    assert [name for name in EXPORTS if name not in error] == []

@@ -34,6 +34,7 @@ TARGET = ["a man with a hat", "nobody", "two dogs run", " ", "the man sees the s
 SIZES = {"d_model": 16, "encoder_layers": 2, "decoder_layers": LAYERS, "max_position_embeddings": 64}
 SIZES |= {"encoder_attention_heads": HEADS, "decoder_attention_heads": HEADS}
 SIZES |= {"encoder_ffn_dim": 16, "decoder_ffn_dim": 16}
+SPECIAL_IDS = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
 
 
 def text():
@@ -97,15 +98,7 @@ def make_bart(folder):
         vocab_size=400, special_tokens=[*special.values()], initial_alphabet=alphabet, show_progress=False
     )
     tokenizer = fast_tokenizer(models.BPE(), trainer, pre_tokenizers.ByteLevel(add_prefix_space=False), **special)
-    config = BartConfig(
-        vocab_size=400,
-        bos_token_id=0,
-        pad_token_id=1,
-        eos_token_id=2,
-        decoder_start_token_id=2,
-        forced_eos_token_id=2,
-        **SIZES,
-    )
+    config = BartConfig(vocab_size=400, forced_eos_token_id=2, **SPECIAL_IDS, **SIZES)
     return BartForConditionalGeneration(config), tokenizer
 
 
@@ -113,8 +106,7 @@ def make_m2m100(folder):
     """NLLB's architecture too."""
     from transformers import M2M100Config, M2M100ForConditionalGeneration
 
-    special = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
-    config = M2M100Config(vocab_size=400, scale_embedding=False, **special, **SIZES)
+    config = M2M100Config(vocab_size=400, scale_embedding=False, **SPECIAL_IDS, **SIZES)
     return M2M100ForConditionalGeneration(config), make_bart(folder)[1]
 
 

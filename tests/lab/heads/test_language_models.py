@@ -15,7 +15,7 @@ from alignkit.lab.heads.hugging_face import (
     translation_attention,
 )
 
-from .test_hugging_face import SOURCE, TARGET, fast_tokenizer
+from .test_hugging_face import SOURCE, TARGET, make_bart
 
 pytest.importorskip("transformers", reason="transformers is an optional library, and is not installed")
 LAYERS, HEADS = 2, 4
@@ -39,16 +39,10 @@ def loaded(request, tmp_path_factory):
 def make_language_model(family, place):
     """A folder with a small random model and its tokenizer."""
     import transformers
-    from tokenizers import models, pre_tokenizers, trainers
     from transformers.utils import logging
 
     logging.disable_progress_bar()
-    special = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>"}
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=400, special_tokens=[*special.values()], initial_alphabet=alphabet, show_progress=False
-    )
-    tokenizer = fast_tokenizer(models.BPE(), trainer, pre_tokenizers.ByteLevel(add_prefix_space=False), **special)
+    _, tokenizer = make_bart(place)
     config = getattr(transformers, f"{family}Config")(**SHAPE, **FAMILIES[family])
     torch.manual_seed(3)
     model = getattr(transformers, f"{family}{'LMHeadModel' if family == 'GPT2' else 'ForCausalLM'}")(config)

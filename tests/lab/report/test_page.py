@@ -78,19 +78,13 @@ def test_the_policy_lets_this_script_and_style_in_and_no_other(page):
 def test_hostile_words_stay_words(page):
     elements = Elements(page)
     assert sum(tag == "script" for tag, _ in elements.tags) == 2
-    data = json.loads(elements.raw[1])
-    assert data["sentences"][3]["x"] == HOSTILE
-    assert "<" not in elements.raw[1]
+    sentence = json.loads(elements.raw[1])["sentences"][3]
+    assert (sentence["x"], sentence["y"]) == (HOSTILE, [*HOSTILE[::-1], "end"])
+    assert {"</script>", "<!--", "&amp;", "\u2028"} < set(HOSTILE)
+    assert not set(elements.raw[1]) & set("<>&\u2028")
     assert "<b>title" not in page
     assert "A &lt;b&gt;title" in page
     assert "run &lt;x&gt;" in page
-
-
-def test_json_cannot_leave_its_element(page):
-    text = Elements(page).raw[1]
-    assert {"</script>", "<!--", "&amp;", "\u2028"} < set(HOSTILE)
-    assert not set(text) & set("<>&\u2028")
-    assert json.loads(text)["sentences"][3]["y"] == [*HOSTILE[::-1], "end"]
 
 
 def test_a_text_that_looks_like_a_template_stays_a_text():
@@ -146,10 +140,6 @@ def test_the_headline_says_when_it_was_learned(report):
     page = text_of(report)
     assert "half way from chance to its last value by step <strong>500</strong> of 500" in page
     assert ", when the network got 60\N{NO-BREAK SPACE}% of the next words right.</p>" in page
-
-
-def test_an_order_is_not_called_a_cause(report):
-    page = text_of(report)
     assert "The order alone does not show that one caused the other" in page
     assert "was learned from it" not in page
 

@@ -21,7 +21,7 @@ from alignkit.uses.diagnose.checks import (
     run_checks,
     word_tokens,
 )
-from alignkit.uses.diagnose.diagnosis import calibration_error, diagnose_links, f1_of_links, mean_log_count
+from alignkit.uses.diagnose.diagnosis import calibration_error, diagnose_links, mean_log_count
 from alignkit.uses.diagnose.evidence import CALIBRATION, Evidence, expected_link_counts, vote
 
 TYPES = 60
@@ -216,12 +216,6 @@ def test_calibration_error_by_hand():
     right = np.array([0.0, 1.0, 1.0, 1.0, 0.0])
     assert calibration_error(predicted, right) == pytest.approx((0.9 + 0.1) / 4)
     assert np.isnan(calibration_error(np.array([np.nan]), np.array([1.0])))
-
-
-def test_f1_of_links():
-    a, b = Links.from_lists([[(0, 0), (1, 1)]]), Links.from_lists([[(0, 0), (1, 0), (2, 2)]])
-    assert f1_of_links(a, b) == f1_of_links(b, a) == pytest.approx(2 / 5)
-    assert np.isnan(f1_of_links(Links.from_lists([[]]), Links.from_lists([[]])))
 
 
 def test_what_cannot_be_diagnosed(translated, tmp_path):

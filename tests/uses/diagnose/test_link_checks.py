@@ -9,14 +9,12 @@ import numpy as np
 import pytest
 
 from alignkit.links.links import Links
-from alignkit.metrics.aer import link_keys
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit.uses.diagnose.checks import (
     Check,
     LinkedText,
     length_deviations,
-    likeness_of_linked_words,
     linked_information,
     run_checks,
     word_tokens,
@@ -119,18 +117,6 @@ def test_checks_are_what_loops_find(seed):
     shares = [share_of_information(text, m) for m in range(len(text.bitext))]
     np.testing.assert_allclose(linked_information(text), shares, rtol=1e-5)
     np.testing.assert_allclose(length_deviations(text.bitext), naive_deviations(text.bitext.shapes.tolist()))
-
-
-def test_token_classes():
-    text = random_text(0)
-    wanted = []
-    for m, links in enumerate(text.links):
-        for s, t in links.tolist():
-            x, y = text.bitext.source.words(m)[s], text.bitext.target.words(m)[t]
-            wanted.append(0 if {x, y} <= {*NUMBERS} else 1 if x.lower() == y.lower() else 2)
-    assert set(wanted) == {0, 1, 2}
-    assert likeness_of_linked_words(text.bitext, text.keys).tolist() == wanted
-    assert likeness_of_linked_words(text.bitext, link_keys(Links.from_lists([]))).tolist() == []
 
 
 def test_without_words_to_compare():
