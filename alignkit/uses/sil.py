@@ -226,8 +226,8 @@ class _Vocabulary(WordVocabulary):
             return word
         if word is None:
             return NULL
-        place = self._words.id(word if word in self._words else word.lower())
-        return UNKNOWN if place < 0 else place + len(SPECIAL)
+        # The number of a word that the vocabulary does not know is -1, and here UNKNOWN.
+        return len(SPECIAL) + self._words.id(word if word in self._words else word.lower())
 
 
 def _bitext(segments: Sequence[Sequence[Words]]) -> Bitext:

@@ -153,9 +153,11 @@ def test_a_transductive_model_gives_the_links_of_its_training(machine, tmp_path)
 
 
 def test_links_of_a_joint_fit_are_its_own(machine):
-    aligner = trained(TransductiveSilAligner(quality="fast"), corpus_of(SOURCE, TARGET))
-    fitted = aligner.aligner.fitted_links.to_strings()
-    assert [str(aligner.get_training_alignment(n)) for n in range(5)] == fitted == LINKS
+    aligner = trained(TransductiveSilAligner(quality="fast"), corpus := corpus_of(SOURCE, TARGET))
+    links, probabilities = aligner.aligner.fitted_links_and_probabilities
+    assert [str(aligner.get_training_alignment(n)) for n in range(5)] == links.to_strings() == LINKS
+    pairs = [pair for row in machine.word_align_corpus(corpus, aligner) for pair in row.aligned_word_pairs]
+    assert [pair.alignment_score for pair in pairs] == probabilities.tolist()
     assert aligner.source_words.index("A") == aligner.source_words.index("a") == 2
     trained(aligner, corpus_of([["x"]], [["y"]], "t"))
     assert (aligner.source_words[2], aligner.training_alignment_count) == ("x", 1)

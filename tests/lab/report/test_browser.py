@@ -31,10 +31,18 @@ def page(report, tmp_path_factory):
 
 @pytest.fixture
 def opened(browser, page):
+    return show(browser, page)
+
+
+def show(browser, path, width=1280, height=1000, **screen):
+    """The browser with a page, which has made no trouble."""
     browser.problems.clear()
     browser.requests.clear()
-    browser.size(1280, 1000)
-    browser.open(page)
+    browser.size(width, height, **screen)
+    browser.open(path)
+    frames(browser)
+    assert browser.problems == []
+    assert browser.requests == [path.resolve().as_uri()]
     return browser
 
 
@@ -69,21 +77,11 @@ def point(browser):
     return place
 
 
-def test_it_loads_in_silence_and_asks_for_nothing(opened, page):
-    frames(opened)
-    assert opened.problems == []
-    assert opened.requests == [page.resolve().as_uri()]
-
-
 @pytest.mark.parametrize(("width", "phone"), [(1280, False), (390, True), (320, True)])
 @pytest.mark.parametrize("dark", [False, True])
 def test_it_fits_any_screen(browser, page, width, phone, dark):
-    browser.problems.clear()
-    browser.size(width, 800, dark=dark, phone=phone)
-    browser.open(page)
-    frames(browser)
+    show(browser, page, width, 800, dark=dark, phone=phone)
     assert browser.run("document.documentElement.scrollWidth") <= width
-    assert browser.problems == []
     background = browser.run("getComputedStyle(document.body).backgroundColor")
     light = sum(map(int, background[4:-1].split(",")))
     assert (light < 200) if dark else (light > 600)
@@ -110,6 +108,10 @@ def test_search(opened, report):
     search(opened, "nothing like this")
     assert items(opened) == []
     assert "No pair has these words" in readout(opened)
+    search(opened, "#6")  # a blank pair
+    assert items(opened) == [5]
+    assert "0 source" in readout(opened)
+    assert opened.problems == []
     word = report.bitext.source.words(0)[0]
     wanted = {m for m in range(len(report.bitext)) if any(word in x for x in report.bitext.source.words(m))}
     search(opened, word.upper())
@@ -207,24 +209,13 @@ def test_a_figure_explains_itself_on_focus(opened):
     assert "60.0" in text
 
 
-def test_a_blank_pair_is_no_fault(opened):
-    search(opened, "#6")
-    assert items(opened) == [5]
-    assert "0 source" in readout(opened)
-    assert opened.problems == []
-
-
 @pytest.mark.parametrize(("sets", "limit"), [(1, 500), (3, 0)])
 def test_little_to_show(browser, report, tmp_path, sets, limit):
     """One aligner has nobody to agree with; a page may have no sentences."""
     few = make_report(sets=sets, **({"tables": no_tables()} if sets == 1 else {}))
     path = tmp_path / "few.html"
     path.write_bytes(build_page(few, limit))
-    browser.problems.clear()
-    browser.size(1280, 1000)
-    browser.open(path)
-    frames(browser)
-    assert browser.problems == []
+    show(browser, path)
     assert browser.run("document.getElementById('frequency').hidden") is (sets == 1)
     assert len(items(browser)) > 5 if limit else items(browser) == []
     assert "agree" not in (browser.run("document.querySelector('.item')?.textContent") or "")
@@ -238,9 +229,7 @@ def test_labels_of_steps_have_room_and_name_the_last(browser, tmp_path, width):
     report = make_report(time_course=pd.DataFrame(rows, columns=["run", "step", "name", "value"]))
     path = tmp_path / "long.html"
     path.write_bytes(build_page(report))
-    browser.size(width, 1000)
-    browser.open(path)
-    frames(browser)
+    show(browser, path, width)
     boxes = """[...document.querySelectorAll('#course-figure text.step')].map((text) => {
         const box = text.getBoundingClientRect(); return [box.left, box.right, text.textContent]; })"""
     found = browser.run(boxes)
@@ -277,9 +266,7 @@ def press(browser, text):
 @pytest.mark.parametrize(("width", "height", "phone"), [(1280, 700, False), (390, 800, True)])
 def test_the_numbers_and_the_list_stay_in_view(browser, long_page, width, height, phone):
     """However far down a long sentence's picture one scrolls; on a phone the list makes room."""
-    browser.size(width, height, phone=phone)
-    browser.open(long_page)
-    longest_first(browser)
+    longest_first(show(browser, long_page, width, height, phone=phone))
     press(browser, "side by side")
     browser.run("document.querySelector('#maps figure:not([hidden]) canvas').focus({preventScroll: true})")
     browser.run("document.getElementById('maps').scrollIntoView({block: 'end', behavior: 'instant'})")
@@ -313,9 +300,7 @@ def test_pictures_side_by_side_or_one_at_a_time(opened, report):
 
 def test_a_long_sentence_shows_one_picture(browser, long_page):
     """On a phone there is room for one, with the numbers of all; the others are a button away."""
-    browser.size(390, 800, phone=True)
-    browser.open(long_page)
-    longest_first(browser)
+    longest_first(show(browser, long_page, 390, 800, phone=True))
     assert shown_maps(browser) == [True, False, False]
     browser.run("document.querySelector('#maps figure:not([hidden]) canvas').focus()")
     assert browser.run("document.querySelectorAll('#readout li b').length") == 3
@@ -342,8 +327,7 @@ def test_every_mark_has_a_legend(opened):
 
 def test_tables_scroll_on_a_phone(browser, long_page):
     """The page itself stays as wide as the screen; a wide table moves under its first column."""
-    browser.size(320, 800, phone=True)
-    browser.open(long_page)
+    show(browser, long_page, 320, 800, phone=True)
     found = browser.run("""(() => {
         const box = document.querySelector('.matrix').parentElement, first = box.querySelector('tbody th');
         const before = first.getBoundingClientRect().left;
