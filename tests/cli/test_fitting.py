@@ -34,7 +34,7 @@ def test_symmetrized_scores_and_model(alignkit, text, tmp_path, command, method)
     ("arguments", "part"),
     [
         (["ibm1", "--set", "iterations=3"], "--set iterations has an option of its own"),
-        (["diagonal", "--set", "null=false"], "--set null has an option of its own"),
+        (["diagonal", "--set", "null=a=b"], "--set null has an option of its own"),
         (["ibm1", "--reverse", "--save-scores", "x.npz"], "it goes not with --reverse"),
         (["align", "--adapt"], "--adapt goes only with --model"),
         (["ibm1", "--no-null", "--set", "null_probability=0.1"], "does not go with --no-null"),

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from unittest.mock import Mock
 
 import click
 import pytest
@@ -147,9 +148,13 @@ def test_closed_and_full_streams(closed, code, err):
     assert (result.returncode, result.stderr, result.stdout) == (code, err, "" if code else "a result\n")
 
 
-def test_messages_hold_no_control_characters(capsys):
+def test_messages_hold_no_control_characters(capsys, monkeypatch):
     main._fail("the server\nsays \x1b[2Jno\x9b\udc80 ä")
     assert capsys.readouterr().err == "alignkit: error: the server says \\x1b[2Jno\\x9b\\udc80 ä\n"
+    refuse = Mock(side_effect=click.UsageError("\x07"))  # of no command
+    monkeypatch.setattr("alignkit_cli.group.cli.main", refuse)
+    assert main.run([]) == 2
+    assert capsys.readouterr().err == "alignkit: error: \\x07 See 'alignkit --help'.\n"
 
 
 @pytest.fixture

@@ -286,7 +286,7 @@ def test_links_depend_on_their_block_if_a_network_gives_some_or_a_model_is_adapt
         ({"reverse": True}, "reverse"),
         ({"method": "hmm", "reverse": True, "symmetrization": "union"}, "reverse"),
         ({"method": "hmm", "symmetrization": "xor"}, "cannot symmetrize by 'xor'"),
-        ({"method": "hmm", "threshold": 0.5}, "threshold"),
+        ({"method": "hmm", "threshold": 0.5}, "only a joint model, or both directions"),
         ({"threshold": 50}, r"the threshold must lie in \[0, 1\], not 50"),
         ({"method": "hmm", "symmetrization": "union", "threshold": 0.5}, "threshold"),
         (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from threading import Semaphore
 from types import SimpleNamespace
 
@@ -43,6 +44,7 @@ def test_a_long_stage_says_how_far_it_is_again_and_again(lines, monkeypatch):
     monkeypatch.setattr(stages, "LATER", 0.001)
     with Stage("fitting") as outer:
         assert lines.wait() == "fitting: 0 s"
+        assert all(each.daemon for each in threading.enumerate() if each.name == "alignkit-stage")
         with Stage("reading"):
             while lines.wait() != "reading: 0 s":
                 pass

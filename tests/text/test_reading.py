@@ -5,6 +5,7 @@ import gzip
 import io
 import lzma
 import sys
+import tempfile
 
 import naive
 import numpy as np
@@ -209,6 +210,8 @@ def test_missing_file_and_directory(tmp_path):
         whole(tmp_path / "weg")
     with pytest.raises(InputError, match="cannot be read: Is a directory"):
         whole(tmp_path)
+    with tempfile.TemporaryFile("ab") as file, pytest.raises(InputError, match=r"^standard input: cannot be read"):
+        list(read_chunks("-", file, 0))
 
 
 def test_invalid_utf8_names_file_and_line(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -137,8 +139,11 @@ def test_links_that_people_made_are_counted_between_words():
     people = Links.from_lists([[(0, 0), (1, 1)]])
     sets = (planted_set("lstm.alpha", scores),)
     report = Report("t", bitext, sets, no_tables(), np.ones(5), gold=GoldLinks(people, people))
-    ((each, counts, _),) = against_gold(report)
+    ((each, counts, classes),) = against_gold(report)
     assert each.name == "lstm.alpha"
+    assert "probability" in set(classes["by"])
+    larger = replace(report, sets=(planted_set("x.alpha", Scores(2 * scores.values, *vars_of(scores))),))
+    assert "probability" not in set(next(against_gold(larger))[2]["by"])
     row = counts.total()
     assert (row.precision, row.recall, row.aer, row.links) == (0.5, 0.5, 0.5, 2)
     assert not list(against_gold(make_report(gold=None)))

@@ -66,8 +66,10 @@ def test_facts_of_the_text_and_the_runs(folder, report):
         "seed of the intervals": 0,
     }
     assert facts["IBM Model 1"] == {"iterations": 5, "NULL": False}
-    for name, called in (("general-0", "lstm"), ("uniform-0", "uniform")):
+    titles = "network", "network without attention"
+    for name, called, title in zip(("general-0", "uniform-0"), ("lstm", "uniform"), titles, strict=True):
         network = TranslationRun(folder / name).load(device="cpu")
+        assert network.title == title
         own = facts[f"run {name}"]
         assert (own["called here"], own["step"]) == (called, f"{network.step:,}")
         assert own["valid.accuracy"] == f"{network.metrics['valid.accuracy']:.4g}"
