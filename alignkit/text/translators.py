@@ -16,6 +16,8 @@ from alignkit.types import PathLike
 
 DEEPEST = 100  # elements within each other
 MOST = 1000  # elements in one text: the time to place them grows with the square of their number
+SLICE = 1 << 16  # bytes whose units are held at a time
+LONGEST = 1 << 20  # bytes of a tag or comment, which expat goes through anew with every slice
 _BEGIN = re.compile(rb"(\xff\xfe|\xfe\xff|\xef\xbb\xbf)?\s*(<[?!].*?)?<([\w.-]+:)?(tmx|xliff)[\s>]", re.DOTALL)
 _UNITS = frozenset(["tu", "trans-unit", "segment"])
 #: Elements that hold one of their texts, and the elements that these are in.
@@ -73,17 +75,20 @@ def read_units(
         InputError: the file is not well-formed, has declarations in its DOCTYPE, an unknown entity, or more
             elements than :data:`DEEPEST` or :data:`MOST`; or its languages are others, or cannot be told.
     """
-    reader = _Reader(path, languages)
+    reader, given = _Reader(path, languages), 0
     try:
-        for part in parts:
-            reader.parser.Parse(part, False)
+        for data in (part[low : low + SLICE] for part in parts for low in range(0, len(part), SLICE)):
+            reader.parser.Parse(data, False)
             yield from reader.units
             reader.units.clear()
+            given += len(data)
+            if given - reader.parser.CurrentByteIndex > LONGEST:
+                raise reader.error(f"has a tag or comment of more than {LONGEST:,} bytes")
         reader.parser.Parse(b"", True)
     except (expat.ExpatError, LookupError, ValueError) as error:  # the latter of encodings that it does not have
         raise InputError(path, f"cannot be read as XML: {first_line(error)}") from error
     if reader.seen and len(reader.found) < 2:
-        problem = f"has texts in {', '.join(sorted(reader.seen))}, which are not source and target"
+        problem = f"has texts in {abbreviated(', '.join(sorted(reader.seen)))}, which are not source and target"
         raise InputError(path, problem, remedy=_REMEDY)
 
 
@@ -101,9 +106,7 @@ class _Reader:
         self.texts: dict[str, Segment] = {}  # of the unit, by language, or as source and target
         self.open: list[str] = []
         self.segment: Segment | None = None
-        self.level = self.code = (
-            0  # the number of open elements when the segment, or code in it, began; 0: none has
-        )
+        self.level = self.code = 0  # the number of open elements when it, or code in it, began; 0: none has
         self.inner = 0  # the elements in it
         self.parser = parser = expat.ParserCreate()
         parser.StartDoctypeDeclHandler, parser.SkippedEntityHandler = self.doctype, self.entity
@@ -138,10 +141,12 @@ class _Reader:
             self.add(_CODE.get(name, "open"), "".join(names[:1]))
             self.code = self.code or (name in _CODE and len(self.open))
         elif tuple(self.open[-2:]) in _TEXTS:
-            self.segment = []
+            self.segment, self.level = [], len(self.open)
             self.texts.setdefault(self.language if name == "seg" else name, self.segment)
         elif name in _UNITS:
             self.texts = {}
+            if not _UNITS.isdisjoint(self.open[:-1]):
+                raise self.error(f"has a <{name}> within another unit")
         elif name == "tuv":
             self.language = _plain(attributes.get("xml:lang") or attributes.get("lang", ""))
             if not self.language:
@@ -156,8 +161,8 @@ class _Reader:
             self.code = 0
         else:
             self.add("close", "")
-        if tuple(self.open[-2:]) in _TEXTS:
-            self.segment = None
+        if len(self.open) == self.level:
+            self.segment, self.level = None, 0
         elif self.segment is None and self.open[-1] in _UNITS:
             self.units.append(self.unit())
         self.open.pop()
@@ -174,7 +179,7 @@ class _Reader:
             self.languages += self.texts
             pair += self.texts.values()
             if len(self.languages) > 2:
-                raise self.error(f"has the languages {', '.join(sorted(self.seen))}", _REMEDY)
+                raise self.error(f"has the languages {abbreviated(', '.join(sorted(self.seen)))}", _REMEDY)
         self.found |= {language for language, text in zip(self.languages, pair, strict=True) if text}
         pair += [[], []]
         return pair[0], pair[1]

@@ -56,8 +56,9 @@ def pairs(tmp_path):
 
 @pytest.mark.parametrize("name", SAMPLES)
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be"])
-def test_units_are_pairs(pairs, tmp_path, name, encoding):
+def test_units_are_pairs(pairs, tmp_path, name, encoding, monkeypatch):
     text, wanted = SAMPLES[name]
+    monkeypatch.setattr("alignkit.text.translators.SLICE", 5)
     data = text.encode(encoding)
     assert pairs(data) == pairs(gzip.compress(data)) == wanted
     files = PairFiles(tmp_path / "file")
@@ -87,6 +88,8 @@ REFUSED = [
     (tmx("de=a|en=&e;"), "cannot be read as XML: undefined entity: line 1, "),
     (tmx("de=a|en=b", f"de={DEEP}|en=b"), "line 2: has more than 100 elements within each other"),
     (tmx(f"de={'<x/>' * 1001}|en=b"), "line 1: .*, or 1,000 in one text"),
+    (tmx(f"de=<!--{'-a' * (1 << 20)}--> b|en=c"), "line 1: has a tag or comment of more than 1,048,576 bytes"),
+    (XLIFF.replace("<group>", "<trans-unit>"), "line 2: has a <trans-unit> within another unit"),
     (XLIFF[:-9], "unclosed token: line 6"),
     (XLIFF.replace("</g>", ""), "mismatched tag: line 2"),
     (b'<?xml version="1.0" encoding="us-ascii"?>\n' + tmx("de=\xe4|en=a").encode(), "invalid token.: line 2"),
