@@ -77,7 +77,9 @@ def test_terms_as_tbx(alignkit, write, failure):
     )
     call = ["terms", *files, "--min-count", 2, "--function-words", 1]
     outcome = alignkit(*call, "--tbx", "de,en-GB")
-    (entry,) = ElementTree.fromstring(outcome.out).iter("termEntry")
+    root = ElementTree.fromstring(outcome.out)
+    assert root.findtext("martifHeader/fileDesc/sourceDesc/p") == "alignkit terms"
+    (entry,) = root.findall("text/body/termEntry")
     language = "{http://www.w3.org/XML/1998/namespace}lang"
     found = [(each.get(language), each.findtext(".//term"), each.findtext(".//descrip")) for each in entry]
     assert found == [("de", "a < c", "x\ufffd a < c"), ("en-GB", "A & C", "X A & C")]

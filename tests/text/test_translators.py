@@ -123,7 +123,8 @@ def test_languages_that_there_are_not(pairs):
             pairs(text, fields)
 
 
-def test_only_files_of_units_are_taken_for_them(pairs):
+def test_only_files_of_units_are_taken_for_them_however_long(pairs):
+    assert len(pairs(tmx(*["de=a|en=b"] * 20_000))) == 20_000
     for text in ("a <tmx> ||| b\n", "<b> ||| <tmxs>\n", "< tmx ||| <tm\n"):
         assert len(pairs(text)) == 1
 
