@@ -6,7 +6,6 @@ import sys
 import numpy as np
 import pytest
 
-from alignkit.errors import AlignkitError
 from alignkit.links.heuristics import FAST_ALIGN
 from alignkit.links.links import Links
 from alignkit.uses.atools import atools
@@ -105,8 +104,3 @@ def test_bad_input_is_one_line(tmp_path, monkeypatch, capsys, arguments, message
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
-
-
-def test_a_library_call_names_what_is_missing():
-    with pytest.raises(AlignkitError, match="union takes two files of links"):
-        next(atools("union", "a"))

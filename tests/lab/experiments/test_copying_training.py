@@ -156,11 +156,7 @@ def test_attention_to_the_own_word():
     rng = np.random.default_rng(0)
     weights = torch.from_numpy(rng.dirichlet(np.ones(4), (3, 4)))
     source, target = (torch.from_numpy(rng.integers(3, 9, (3, 4))) for _ in range(2))
-    expected = np.mean(
-        [
-            sum(float(weights[b, t, j]) for j in range(4) if source[b, j] == target[b, t])
-            for b in range(3)
-            for t in range(4)
-        ]
+    places = [(b, t, j) for b in range(3) for t in range(4) for j in range(4) if source[b, j] == target[b, t]]
+    assert own_attention(weights, source, target) == pytest.approx(
+        sum(float(weights[each]) for each in places) / 12
     )
-    assert own_attention(weights, source, target) == pytest.approx(expected)

@@ -21,7 +21,7 @@ from alignkit.uses.diagnose.checks import (
     run_checks,
     word_tokens,
 )
-from alignkit.uses.diagnose.diagnosis import calibration_error, diagnose_links, mean_log_count
+from alignkit.uses.diagnose.diagnosis import diagnose_links, mean_log_count
 from alignkit.uses.diagnose.evidence import CALIBRATION, Evidence, expected_link_counts, vote
 
 TYPES = 60
@@ -209,13 +209,6 @@ def test_classes_and_pairs_are_what_loops_find(judged):
             "share": total / check.of,
             "lines": lines,
         }
-
-
-def test_calibration_error_by_hand():
-    predicted = np.array([0.05, 0.05, 0.95, 0.95, np.nan])
-    right = np.array([0.0, 1.0, 1.0, 1.0, 0.0])
-    assert calibration_error(predicted, right) == pytest.approx((0.9 + 0.1) / 4)
-    assert np.isnan(calibration_error(np.array([np.nan]), np.array([1.0])))
 
 
 def test_what_cannot_be_diagnosed(translated, tmp_path):
