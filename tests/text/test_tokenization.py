@@ -163,10 +163,6 @@ def test_nul_does_not_end_a_line(subwords):
     assert len(subwords.words("der\0x Hund")) == len(subwords.encode("der\0x Hund"))
 
 
-def test_the_same_text_gives_the_same_model(subwords):
-    assert train_subwords(make_lines(), 60).model == subwords.model
-
-
 def test_sizes_that_do_not_fit():
     with pytest.raises(AlignkitError, match="empty text"):
         train_subwords(["", " \t"], 50)

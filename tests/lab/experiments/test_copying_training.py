@@ -157,6 +157,5 @@ def test_attention_to_the_own_word():
     weights = torch.from_numpy(rng.dirichlet(np.ones(4), (3, 4)))
     source, target = (torch.from_numpy(rng.integers(3, 9, (3, 4))) for _ in range(2))
     places = [(b, t, j) for b in range(3) for t in range(4) for j in range(4) if source[b, j] == target[b, t]]
-    assert own_attention(weights, source, target) == pytest.approx(
-        sum(float(weights[each]) for each in places) / 12
-    )
+    expected = sum(float(weights[place]) for place in places) / 12
+    assert own_attention(weights, source, target) == pytest.approx(expected)
