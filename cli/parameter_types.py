@@ -176,14 +176,17 @@ class NamedInputPath(click.ParamType):
 
 
 class EmbeddingSource(click.ParamType):
-    """The name e5 or none, a folder, or one file or two with a comma between them, which are there and can be
-    read."""
+    """The name e5 or none, a folder, perhaps with languages, or one file or two with a comma between them, which
+    are there and can be read."""
 
     name = "e5|none|folder|file[,file]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        is_folder = os.path.isdir(value)
-        for path in [] if value in ("e5", "none") else [value] if is_folder else value.split(","):
+        from alignkit.text.pair_formats import split_fields
+
+        folder = os.fspath(split_fields(value)[0])
+        is_folder = os.path.isdir(folder)
+        for path in [] if value in ("e5", "none") else [folder] if is_folder else value.split(","):
             if not os.path.exists(path):
                 self.fail(
                     f"{path!r} is neither e5, none nor the name of a file or folder that is there.", param, ctx

@@ -303,9 +303,10 @@ embeddings_option = setting_option(
     metavar="e5|none|FOLDER|FILE[,FILE]",
     help="Use embeddings as evidence. They help small texts most. e5 is a multilingual encoder (the extra "
     "embeddings; `alignkit doctor` says how to install it) and takes about three minutes of one core for 10,000 "
-    "sentence pairs. FOLDER holds another encoder for Hugging Face's transformers. FILE holds word vectors of "
-    "both languages in one space, in the text format of word2vec and fastText; give one file or two. none uses "
-    "no embeddings, as is the default without the extra, and with --model, --prior, --start or --quality fast.  "
+    "sentence pairs. FOLDER holds another encoder, or a translation model, for Hugging Face's transformers; one "
+    "that marks languages, such as NLLB, is FOLDER:deu_Latn,eng_Latn. FILE holds word vectors of both languages "
+    "in one space, in the text format of word2vec and fastText; give one file or two. none uses no embeddings, as "
+    "is the default without the extra, and with --model, --prior, --start or --quality fast.  "
     f"[default: e5 below {SMALL_TEXT:,} pairs]",
 )
 gold_option = setting_option(

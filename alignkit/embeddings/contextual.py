@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from alignkit.embeddings.encoders import HuggingFaceEncoder, PieceEncoder, SmallE5
+from alignkit.embeddings.encoders import HuggingFaceEncoder, PieceEncoder, SmallE5, Symbols
 from alignkit.embeddings.levels import LEVELS, STEP, TEMPERATURE, Embeddings, centred, fill_levels
 from alignkit.embeddings.word_vectors import WordVectors
 from alignkit.errors import AlignkitError
@@ -27,6 +27,7 @@ from alignkit.support.packages import __version__
 from alignkit.support.stages import no_progress
 from alignkit.support.threads import blocks_of_size, run_blocks
 from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.pair_formats import split_fields
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import Progress
 
@@ -65,7 +66,7 @@ class ContextualEmbeddings:
 
     def __init__(self, encoder: PieceEncoder | None = None) -> None:
         self.encoder: PieceEncoder = encoder or SmallE5()
-        self._most = self.encoder.most_pieces - len(self.encoder.before) - len(self.encoder.after)
+        self._most = self.encoder.most_pieces - max(map(len, map(np.concatenate, self.encoder.symbols)))
 
     @property
     def about(self) -> str:
@@ -76,9 +77,13 @@ class ContextualEmbeddings:
         """See :class:`alignkit.embeddings.levels.Embeddings`."""
         report, offsets = progress or no_progress, flat_offsets(bitext.shapes)
         source, target = (self.word_pieces(side.vocabulary) for side in (bitext.source, bitext.target))
+        symbols = self.encoder.symbols
 
         def vectors(text: Bitext) -> tuple[np.ndarray, np.ndarray]:
-            return self.vectors(text.source, source, threads), self.vectors(text.target, target, threads)
+            return (
+                self.vectors(text.source, source, symbols[0], threads),
+                self.vectors(text.target, target, symbols[1], threads),
+            )
 
         levels = np.empty(offsets[-1], np.uint8)
         ranges = blocks_of_size(bitext.source.offsets + bitext.target.offsets, BLOCK)
@@ -108,12 +113,13 @@ class ContextualEmbeddings:
         ids = np.array([piece for each in pieces for piece in each], np.int32)
         return WordPieces(ids, offsets_of([len(each) for each in pieces]))
 
-    def vectors(self, corpus: Corpus, pieces: WordPieces, threads: int) -> np.ndarray:
+    def vectors(self, corpus: Corpus, pieces: WordPieces, symbols: Symbols, threads: int) -> np.ndarray:
         """float32 (N, H): the vector of each token in its sentence.
 
         Args:
             corpus: N tokens; a sentence too long for the encoder is encoded in parts.
             pieces: of its vocabulary.
+            symbols: around each sentence.
             threads: how many to use; no result depends on it.
         """
         counts = np.diff(pieces.offsets)[corpus.tokens]
@@ -124,7 +130,7 @@ class ContextualEmbeddings:
         ends_of_batches = np.flatnonzero(np.diff(np.cumsum(lengths[order]) // BATCH)) + 1
         batches = np.split(order, ends_of_batches) if len(order) else []
         found = np.empty((len(corpus.tokens), self.encoder.width), np.float32)
-        before, after = self.encoder.before, self.encoder.after
+        before, after = symbols
 
         def encode(low: int, high: int) -> None:
             for parts in batches[low:high]:
@@ -169,8 +175,8 @@ def _scale(*sides: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
 
 
 def find_embeddings(name: str) -> Embeddings | None:
-    """The encoder for the name ``e5``, or one of transformers from a folder; else word vectors from files. None
-    for the name ``none``.
+    """The encoder for the name ``e5``, or one of transformers from a folder, ``FOLDER:SOURCE,TARGET`` with its
+    names of the languages; else word vectors from files. None for the name ``none``.
 
     What an encoder has found is kept (:class:`KeptLevels`).
 
@@ -179,8 +185,9 @@ def find_embeddings(name: str) -> Embeddings | None:
     """
     if name == NO_EMBEDDINGS:
         return None
-    if name == ENCODER or os.path.isdir(name):
-        encoder = ContextualEmbeddings(None if name == ENCODER else HuggingFaceEncoder(name))
+    folder, languages = split_fields(name)
+    if name == ENCODER or os.path.isdir(folder):
+        encoder = ContextualEmbeddings(None if name == ENCODER else HuggingFaceEncoder(folder, languages))
         return KeptLevels(encoder, encoder.about)
     paths = name.split(",")
     if len(paths) > 2 or not all(paths):

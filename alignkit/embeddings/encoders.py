@@ -9,7 +9,7 @@ import warnings
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 from unicodedata import category
 
 import numpy as np
@@ -28,7 +28,17 @@ PENALTY = 10.0  # of a letter that no piece has, below the least likely piece
 #: Punctuation of these categories stands close to the word before it in the texts that the model has read.
 CLOSING = ("Pe", "Pf", "Po")
 MAGIC, NAME = b"E5S1", "e5-small-q4.bin"
+#: What configurations call the number of a decoder's layers: of these one is enough.
+_DECODER_LAYERS = ("decoder_layers", "num_decoder_layers")
+_LANGUAGES = "it marks sentences with their language: name those of source and target, as FOLDER:deu_Latn,eng_Latn"
 BLOCK = np.dtype([("scale", "<f2"), ("pairs", "u1", 16)])  # 32 weights: low halves of 16 bytes, then high ones
+
+
+class Symbols(NamedTuple):
+    """int32, the symbols before and after a sentence."""
+
+    before: np.ndarray
+    after: np.ndarray
 
 
 class PieceEncoder(Protocol):
@@ -37,14 +47,13 @@ class PieceEncoder(Protocol):
     Attributes:
         width: H, features of a state.
         most_pieces: the longest sequence, symbols included.
-        before, after: int32, the symbols that it expects before and after a sentence.
+        symbols: of source and of target, the symbols that it expects before and after a sentence.
         about: what its states depend on, in words: its weights and the layer.
     """
 
     width: int
     most_pieces: int
-    before: np.ndarray
-    after: np.ndarray
+    symbols: list[Symbols]
     about: str
 
     def pieces(self, word: str) -> list[int]:
@@ -69,7 +78,7 @@ class SmallE5:
         self.width, self.most_pieces, self.pieces = model.width, model.most_pieces, tokenizer.encode
         self.states = ContextEncoder(model, DEPTH).states
         prefix = [piece for word in PREFIX.split() for piece in tokenizer.encode(word)]
-        self.before, self.after = np.array([model.begin, *prefix], np.int32), np.array([model.end], np.int32)
+        self.symbols = [Symbols(np.array([model.begin, *prefix], np.int32), np.array([model.end], np.int32))] * 2
         status = model.path.stat()
         self.about = f"{model.path.name} {status.st_size} {status.st_mtime_ns} {DEPTH} {PREFIX} {CLOSING}"
 
@@ -297,17 +306,19 @@ def _gelu(x: np.ndarray) -> np.ndarray:
 
 
 class HuggingFaceEncoder:
-    """An encoder such as mBERT, LaBSE or XLM-R, on a GPU if there is one (:class:`PieceEncoder`).
+    """An encoder such as mBERT, LaBSE or XLM-R, on a GPU if there is one (:class:`PieceEncoder`); or that of a
+    translation model such as NLLB or mT5, of which all layers are run, because its decoder reads the last one.
 
     Args:
         folder: with the model and its tokenizer, as ``save_pretrained`` writes them.
+        languages: of source and target, as the tokenizer names them, if it marks sentences with their language.
 
     Raises:
         MissingPackageError: transformers is not installed.
-        InputError: the folder has no such model.
+        InputError: the folder has no such model; or the languages are missing, or not those of the tokenizer.
     """
 
-    def __init__(self, folder: PathLike) -> None:
+    def __init__(self, folder: PathLike, languages: tuple[str, ...] = ()) -> None:
         try:
             import torch
             from transformers import AutoConfig, AutoModel, AutoTokenizer
@@ -320,15 +331,17 @@ class HuggingFaceEncoder:
         try:
             with warnings.catch_warnings(action="ignore"):
                 config = AutoConfig.from_pretrained(folder, local_files_only=True)
-                config.num_hidden_layers = max(round(SHARE * config.num_hidden_layers), 1)
+                if config.is_encoder_decoder:
+                    config.update({name: 1 for name in _DECODER_LAYERS if hasattr(config, name)})
+                else:
+                    config.num_hidden_layers = max(round(SHARE * config.num_hidden_layers), 1)
                 tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
                 model = AutoModel.from_pretrained(
                     folder, config=config, local_files_only=True, dtype=torch.float32
                 )
-            around = tokenizer("a", return_special_tokens_mask=True)
-            mask = np.array(around["special_tokens_mask"], bool)
-            if config.is_encoder_decoder or mask.all():
-                raise ValueError("it is not the model of an encoder, or its tokenizer knows no letters")
+            if hasattr(type(tokenizer), "src_lang") != (len(languages) == 2):
+                raise ValueError(_LANGUAGES if len(languages) == 0 else "its tokenizer marks no languages")
+            self.symbols = [_symbols(tokenizer, language) for language in languages or (None, None)]
         except Exception as error:  # transformers and its tokenizers raise errors of many kinds
             problem = f"cannot be loaded as an encoder of transformers: {first_line(error)}"
             raise InputError(
@@ -337,14 +350,13 @@ class HuggingFaceEncoder:
         finally:
             logging.set_verbosity(level)
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
-        self._model, self._tokenizer = model.to(self.device).eval(), tokenizer
-        ids, inner = np.array(around["input_ids"], np.int32), np.flatnonzero(~mask)
-        self.before, self.after = ids[: inner[0]], ids[inner[-1] + 1 :]
+        encoder = model.get_encoder() if config.is_encoder_decoder else model
+        self._model, self._tokenizer = encoder.to(self.device).eval(), tokenizer
         self.width = int(config.hidden_size)
         self.most_pieces = min(int(tokenizer.model_max_length), LONGEST)
         files = sorted(path for path in Path(folder).iterdir() if path.is_file())
         sizes = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
-        self.about = f"{os.path.abspath(folder)} {config.num_hidden_layers} {sizes}"
+        self.about = f"{os.path.abspath(folder)} {languages} {config.num_hidden_layers} {sizes}"
 
     def pieces(self, word: str) -> list[int]:
         """The ids of a word's pieces; that of an unknown one if there are none."""
@@ -363,3 +375,22 @@ class HuggingFaceEncoder:
             mask = inside.to(self.device)
             output = self._model(input_ids=ids.to(self.device), attention_mask=mask.long())
             return np.asarray(output.last_hidden_state[mask].cpu().numpy(), np.float32)
+
+
+def _symbols(tokenizer: Any, language: str | None) -> Symbols:
+    """What a tokenizer writes before and after a sentence, of a language if it marks languages.
+
+    Raises:
+        ValueError: it knows no letters, or not this language.
+    """
+    if language is not None:
+        tokenizer.src_lang = language
+    found = tokenizer("a", return_special_tokens_mask=True)
+    inner = np.flatnonzero(~np.array(found["special_tokens_mask"], bool))
+    if len(inner) == 0:
+        raise ValueError("it is not the model of an encoder, or its tokenizer knows no letters")
+    ids = np.array(found["input_ids"], np.int32)
+    before, after = ids[: inner[0]], ids[inner[-1] + 1 :]
+    if language is not None and tokenizer.unk_token_id in [*before, *after]:
+        raise ValueError(f"its tokenizer does not know the language {language}")
+    return Symbols(before, after)

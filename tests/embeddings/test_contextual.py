@@ -7,7 +7,7 @@ from planted import bitext_of
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.embeddings import encoders
 from alignkit.embeddings.contextual import ContextualEmbeddings, find_embeddings
-from alignkit.embeddings.encoders import ContextEncoder, PackedModel, PieceTokenizer
+from alignkit.embeddings.encoders import ContextEncoder, PackedModel, PieceTokenizer, Symbols
 from alignkit.embeddings.levels import LEVELS
 from alignkit.embeddings.word_vectors import WordVectors
 from alignkit.errors import AlignkitError, InputError
@@ -109,7 +109,7 @@ class LoudFeature:
     """An encoder that knows every letter, but whose last feature is large and says nothing."""
 
     width, most_pieces, about = 9, 50, "letters"
-    before, after = np.array([26], np.int32), np.empty(0, np.int32)
+    symbols = [Symbols(np.array([26], np.int32), np.empty(0, np.int32))] * 2
 
     def pieces(self, word):
         return [ord(word) - ord("a")]

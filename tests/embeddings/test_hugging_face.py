@@ -1,4 +1,4 @@
-"""Encoders of Hugging Face's transformers as embeddings: a small random BERT, read by a loop of the test."""
+"""Encoders of Hugging Face's transformers as embeddings: small random models, read by a loop of the test."""
 
 from __future__ import annotations
 
@@ -16,42 +16,75 @@ PAIRS = [(["das", "Haus"], ["the", "house"]), (["ein", "Haustier"], ["a", "pet"]
 LAYERS, LIMIT = 4, 8
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    path = tmp_path_factory.mktemp("bert")
+SIZES = {"d_model": 16, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16, "max_position_embeddings": 64}
+MODELS = {
+    "bert": lambda size: transformers.BertModel(
+        transformers.BertConfig(
+            vocab_size=size,
+            hidden_size=16,
+            num_attention_heads=2,
+            intermediate_size=16,
+            num_hidden_layers=LAYERS,
+        )
+    ),
+    "mt5": lambda size: transformers.MT5ForConditionalGeneration(
+        transformers.MT5Config(vocab_size=size, d_model=16, d_kv=8, d_ff=16, num_layers=LAYERS, num_heads=2)
+    ),
+    "nllb": lambda size: transformers.M2M100ForConditionalGeneration(
+        transformers.M2M100Config(vocab_size=size, encoder_layers=LAYERS, decoder_layers=2, **SIZES)
+    ),
+}
+LANGUAGES = ("deu_Latn", "eng_Latn")
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def name(request, tmp_path_factory):
+    """What ``--embeddings`` takes for a small random model, of which only NLLB's marks languages."""
+    path, kind = tmp_path_factory.mktemp(request.param), request.param
     letters = sorted({letter for pair in PAIRS for side in pair for word in side for letter in word})
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *letters, *(f"##{letter}" for letter in letters), "das", "Haus"]
-    (path / "vocab.txt").write_text("\n".join([*words, "##tier", "the"]))
-    tokenizer = transformers.BertTokenizerFast(
-        str(path / "vocab.txt"), do_lower_case=False, model_max_length=LIMIT
-    )
+    if kind == "nllb":
+        pieces = ["<s>", "<pad>", "</s>", "<unk>", *letters, "\u2581"]
+        tokenizer = transformers.NllbTokenizer(
+            vocab={piece: n for n, piece in enumerate(pieces)},
+            extra_special_tokens=[*LANGUAGES],
+            model_max_length=2 * LIMIT,  # every letter is a piece
+        )
+    else:
+        words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *letters, *(f"##{letter}" for letter in letters)]
+        (path / "vocab.txt").write_text("\n".join([*words, "das", "Haus", "##tier", "the"]))
+        tokenizer = transformers.BertTokenizerFast(
+            str(path / "vocab.txt"), do_lower_case=False, model_max_length=LIMIT
+        )
     tokenizer.save_pretrained(path)
-    sizes = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 16, "num_hidden_layers": LAYERS}
-    transformers.BertModel(transformers.BertConfig(vocab_size=len(words) + 2, **sizes)).save_pretrained(path)
-    return str(path)
+    MODELS[kind](len(tokenizer)).save_pretrained(path)
+    return f"{path}:{','.join(LANGUAGES)}" if kind == "nllb" else str(path)
 
 
-def test_levels_are_those_of_means_of_states(folder):
+def test_levels_are_those_of_means_of_states(name):
     import torch
 
     bitext = bitext_of(PAIRS)
+    folder, _, languages = name.partition(":")
     model, tokenizer = (
         kind.from_pretrained(folder) for kind in (transformers.AutoModel, transformers.AutoTokenizer)
     )
+    model, layer = (model.get_encoder(), -1) if model.config.is_encoder_decoder else (model, round(SHARE * LAYERS))
     sides = []
-    for side in zip(*PAIRS, strict=True):
+    for n, side in enumerate(zip(*PAIRS, strict=True)):
         vectors = []
+        if languages:
+            tokenizer.src_lang = languages.split(",")[n]
         for words in filter(None, side):
             encoded = tokenizer(list(words), is_split_into_words=True, return_tensors="pt")
             with torch.inference_mode():
-                states = model.eval()(**encoded, output_hidden_states=True).hidden_states[round(SHARE * LAYERS)][0]
+                states = model.eval()(**encoded, output_hidden_states=True).hidden_states[layer][0]
             places = np.array([-1 if word is None else word for word in encoded.word_ids()])
-            vectors += [states[places == n].mean(0).numpy() for n in range(len(words))]
+            vectors += [states[places == word].mean(0).numpy() for word in range(len(words))]
         sides.append(np.array(vectors) - np.mean(vectors, axis=0))
     variance = np.mean([(side**2).mean(axis=0) for side in sides], axis=0)
     sides = [side / np.sqrt(variance + EVEN * np.median(variance)) for side in sides]
     sides = [side / np.linalg.norm(side, axis=1, keepdims=True) for side in sides]
-    found = find_embeddings(folder).levels(bitext, 2)
+    found = find_embeddings(name).levels(bitext, 2)
     wanted, starts = [], [0, 0]
     for pair in PAIRS:
         ends = [start + len(words) for start, words in zip(starts, pair, strict=True)]
@@ -62,18 +95,34 @@ def test_levels_are_those_of_means_of_states(folder):
     assert len(set(found.tolist())) > 2
 
 
-def test_no_level_depends_on_threads_or_on_the_other_sentences_of_a_batch(folder):
+def test_no_level_depends_on_threads_or_on_the_other_sentences_of_a_batch(name):
     bitext = bitext_of(PAIRS * 200)
-    inner = find_embeddings(folder).inner
+    inner = find_embeddings(name).inner
     assert isinstance(inner, ContextualEmbeddings)
     assert (inner.levels(bitext, 1) == inner.levels(bitext, 3)).all()
 
 
-def test_sentences_longer_than_the_encoder_reads_are_encoded_in_parts(folder):
+def test_sentences_longer_than_the_encoder_reads_are_encoded_in_parts(name):
     bitext = bitext_of([(["Haustier"] * 9, ["the"] * 20)])
-    assert len(find_embeddings(folder).levels(bitext, 1)) == 180
+    assert len(find_embeddings(name).levels(bitext, 1)) == 180
 
 
-def test_align_takes_a_folder(folder):
-    aligned = alignkit.align(["das Haus", "das"], ["the house", "the"], embeddings=folder)
+def test_align_takes_a_folder(name):
+    aligned = alignkit.align(["das Haus", "das"], ["the house", "the"], embeddings=name)
     assert aligned.links.to_strings()[1] == "0-0"
+
+
+@pytest.mark.parametrize("name", ["nllb"], indirect=True)
+@pytest.mark.parametrize(
+    ("languages", "problem"),
+    [("", "name those of source and target"), (":deu_Latn,xx", "does not know the language xx")],
+)
+def test_languages_that_are_missing_or_not_known(name, languages, problem):
+    with pytest.raises(alignkit.AlignkitError, match=problem):
+        find_embeddings(f"{name.partition(':')[0]}{languages}")
+
+
+@pytest.mark.parametrize("name", ["bert"], indirect=True)
+def test_a_model_that_marks_no_languages(name):
+    with pytest.raises(alignkit.AlignkitError, match="marks no languages"):
+        find_embeddings(f"{name}:de,en")
