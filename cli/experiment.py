@@ -77,7 +77,7 @@ def experiment_command(
     need("torch", "sacrebleu")
     if folder is not None and not is_here("matplotlib"):
         click.echo(f"{name}: there will be no plot ({missing('matplotlib')})", err=True)
-    size = "quick size" if quick else experiment.size_of(dataclasses.asdict(settings))
+    size = "quick size" if quick else settings.size_text()
     if assignments:
         size += f", with {', '.join(assignments)}"
     shared.note(f"{name}: {size}", quiet)

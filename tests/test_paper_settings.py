@@ -122,7 +122,7 @@ def test_settings_of_the_paper(name):
 
 
 def test_sizes_that_the_paper_gives():
-    sizes = {name: each.paper for name, each in EXPERIMENTS.items() if each.paper}
+    sizes = {name: paper for name, each in EXPERIMENTS.items() if (paper := each.settings().paper)}
     task = {"seeds": 20, "length": 40, "hidden": 256, "batch": 128, "steps": 300}
     assert sizes == {
         "copying": task | {"subset_types": 60},

@@ -65,15 +65,25 @@ class Claim:
     verdict: Verdict
 
 
+ALL_IF_EMPTY = {"scored", "pairs", "sets"}  # settings of which 0 or nothing means all
+OF_PRESET = {"pieces", "batch", "epochs", "steps"}  # settings of which 0 means the preset's, or no limit
+
+
 @dataclass(frozen=True)
 class ExperimentSettings:
     """Settings of an experiment, whose numbers are above 0 and whose tuples are not empty.
 
     Attributes:
         least: the settings that may be 0 or empty, with the least value of each.
+        size: the settings that make the size of the experiment.
+        trained: those of them that do not count if ``run`` names a network that is trained already.
+        paper: their values in the paper, as far as they are known; empty where the paper gives no size.
     """
 
     least: ClassVar[dict[str, int]] = {}
+    size: ClassVar[tuple[str, ...]] = ()
+    trained: ClassVar[tuple[str, ...]] = ()
+    paper: ClassVar[dict[str, Any]] = {}
 
     def __post_init__(self) -> None:
         """Raises AlignkitError if a setting is too small."""
@@ -86,6 +96,23 @@ class ExperimentSettings:
                 raise AlignkitError(f"{name} must be above 0, not {value}")
             if least is not None and any(part < least for part in parts if type(part) in (int, float)):
                 raise AlignkitError(f"{name} must be at least {least}, not {value}")
+
+    def size_text(self) -> str:
+        """The size of a run with these settings: "the paper's size", or its numbers beside the paper's."""
+        if self.paper and all(getattr(self, name) == value for name, value in self.paper.items()):
+            return "the paper's size"
+        run = getattr(self, "run", "")
+        parts = [f"run {Path(run).name}"] if run else []
+        for name in self.size:
+            value = getattr(self, name)
+            if (run and name in self.trained) or (not value and name in OF_PRESET):
+                continue
+            shown = " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            if not value and name in ALL_IF_EMPTY:
+                shown = "all"
+            differs = name in self.paper and self.paper[name] != value
+            parts.append(f"{name} {shown}" + (f" (paper: {self.paper[name]})" if differs else ""))
+        return ", ".join(parts)
 
 
 @dataclass(frozen=True)
@@ -160,30 +187,20 @@ def averaged(values: Any, least: float = -math.inf, most: float = math.inf) -> t
     return float(sample.mean()) if len(sample) else float("nan"), mean_interval(sample, least, most)
 
 
-ALL_IF_EMPTY = {"scored", "pairs", "sentences", "sets"}  # settings of which 0 or nothing means all
-OF_PRESET = {"pieces", "batch", "epochs", "steps"}  # settings of which 0 means the preset's, or no limit
-
-
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment: its name, its summary, what it reproduces, and the size of that.
+    """An experiment: its name, its summary, and what it reproduces.
 
     Attributes:
         name: of the experiment.
         summary: a line about it.
         source: the section of the paper that it reproduces.
-        size: the settings that make its size.
-        trained: those of them that do not count if ``run`` names a network that is trained already.
-        paper: their values in the paper, as far as they are known; empty where the paper gives no size.
         shared: the module of this package that has it, if it has none of its own.
     """
 
     name: str
     summary: str
     source: str
-    size: tuple[str, ...] = ()
-    trained: tuple[str, ...] = ()
-    paper: Mapping[str, Any] = field(default_factory=dict)
     shared: str = ""
 
     @property
@@ -204,23 +221,6 @@ class Experiment:
         """
         small = getattr(import_module(self.module), f"QUICK_{self.identifier.upper()}")
         return assigned(small if quick else type(small)(), changes)
-
-    def size_of(self, settings: Mapping[str, Any]) -> str:
-        """The size of a run with these settings: "the paper's size", or its numbers beside the paper's."""
-        if self.paper and all(settings[name] == value for name, value in self.paper.items()):
-            return "the paper's size"
-        run = settings.get("run")
-        parts = [f"run {Path(run).name}"] if run else []
-        for name in self.size:
-            value = settings[name]
-            if (run and name in self.trained) or (not value and name in OF_PRESET):
-                continue
-            shown = " ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
-            if not value and name in ALL_IF_EMPTY:
-                shown = "all"
-            differs = name in self.paper and self.paper[name] != value
-            parts.append(f"{name} {shown}" + (f" (paper: {self.paper[name]})" if differs else ""))
-        return ", ".join(parts)
 
     def run(self, settings: Any, progress: Progress = no_progress, quick: bool = False) -> Result:
         """Runs the experiment; at a quick size, which is not that of the claims, no claim is judged."""
@@ -328,132 +328,64 @@ _BLOG = "Understanding Attention Training via Output Relevance"
 _POST = "Approximating How Single Head Attention Learns (post)"
 #: in the order of `alignkit experiment --list`
 _LISTED = (
-    Experiment(
-        "copying",
-        "copying fails if all words co-occur equally often",
-        f"{_SNELL}, 3.3",
-        ("seeds", "length", "subset_types", "hidden", "batch", "steps"),
-        paper={"seeds": 20, "length": 40, "subset_types": 60, "hidden": 256, "batch": 128, "steps": 300},
-    ),
+    Experiment("copying", "copying fails if all words co-occur equally often", f"{_SNELL}, 3.3"),
     Experiment(
         "copying-mechanisms",
         "sparse and hard attention on permutations, against softmax",
         f"after {_SNELL}, 3.3",
-        ("seeds", "mechanisms", "length", "hidden", "batch", "steps", "learning_rate"),
-        shared="copying",
+        "copying",
     ),
     Experiment(
         "permutation-function",
         "a fixed reordering is not learned though the words are",
         f"{_SNELL}, 6.2",
-        ("seeds", "length", "types", "hidden", "batch", "steps"),
-        paper={"seeds": 20, "length": 40, "types": 60, "hidden": 256, "batch": 128, "steps": 300},
-        shared="copying",
+        "copying",
     ),
+    Experiment("multihead", "one head with a good start among bad ones", f"{_SNELL}, 5.2"),
+    Experiment("locality", "what a state reveals of a keyword elsewhere", f"{_SNELL}, 6.1"),
+    Experiment("optimal-attention", "the best attention against the lexical probe", f"{_SNELL}, A.1"),
+    Experiment("initial-gradient", "the proxy's first gradient against co-occurrence", f"{_SNELL}, 4.1, A.2"),
     Experiment(
-        "multihead",
-        "one head with a good start among bad ones",
-        f"{_SNELL}, 5.2",
-        ("samples", "good_heads", "bad_heads", "trials", "length", "hidden", "batch", "steps"),
-        paper={"samples": 50, "good_heads": 20, "bad_heads": 20, "trials": 3, "hidden": 256},
-    ),
-    Experiment(
-        "locality",
-        "what a state reveals of a keyword elsewhere",
-        f"{_SNELL}, 6.1",
-        ("seeds", "length", "types", "hidden", "batch", "steps"),
-    ),
-    Experiment(
-        "optimal-attention",
-        "the best attention against the lexical probe",
-        f"{_SNELL}, A.1",
-        ("preset", "pieces", "batch", "epochs", "scored"),
-        trained=("preset", "pieces", "batch", "epochs"),
-    ),
-    Experiment(
-        "initial-gradient",
-        "the proxy's first gradient against co-occurrence",
-        f"{_SNELL}, 4.1, A.2",
-        ("words", "widths", "seeds"),
-    ),
-    Experiment(
-        "ktiw-drives-attention",
-        "lexical knowledge before attention in training",
-        f"{_SNELL}, the thesis",
-        ("runs", "scored"),
-        shared="ktiw",
+        "ktiw-drives-attention", "lexical knowledge before attention in training", f"{_SNELL}, the thesis", "ktiw"
     ),
     Experiment(
         "ktiw-per-head",
         "lexical knowledge before attention in each head of a transformer",
         f"after {_SNELL}, the thesis",
-        ("pieces", "layers", "heads", "embedding", "batch", "steps", "scored"),
-        shared="ktiw",
+        "ktiw",
     ),
     Experiment(
         "written-lexicon",
         "lexical knowledge written, erased, frozen and graded",
         f"ours; the thesis of {_SNELL}",
-        ("seeds", "length", "types", "hidden", "batch", "steps", "doses", "contrasts"),
-        shared="interventions",
+        "interventions",
     ),
     Experiment(
         "attention-without-lexicon",
         "what flat training leaves behind, by transplants and by decoded places",
         f"ours; the thesis of {_SNELL}",
-        ("seeds", "length", "hidden", "batch", "steps", "before"),
-        shared="interventions",
+        "interventions",
     ),
     Experiment(
         "emergence-law",
         "the step at which attention emerges, predicted from the initial gradient",
         f"ours; after {_SNELL}, 4.1",
-        ("contrasts", "lengths", "widths", "rates", "batches", "seeds", "text_lengths", "text_words"),
     ),
+    Experiment("word-order-of-learning", "when attention finds each word, predicted from the text", "ours"),
+    Experiment("gold-links", "error rates of attention and lexical probe while they learn", "ours"),
+    Experiment("toy-classifier", "gradient flow of the two-token classifier from several starts", _POST),
     Experiment(
-        "word-order-of-learning",
-        "when attention finds each word, predicted from the text",
-        "ours",
-        ("sizes", "seeds", "scored", "steps", "epochs", "batch"),
-    ),
-    Experiment(
-        "gold-links",
-        "error rates of attention and lexical probe while they learn",
-        "ours",
-        ("sets", "pairs", "pieces", "epochs", "batch", "seeds"),
-    ),
-    Experiment(
-        "toy-classifier",
-        "gradient flow of the two-token classifier from several starts",
-        _POST,
-        ("source_time", "time", "step"),
-    ),
-    Experiment(
-        "gated-classifier",
-        "relevance before attention in an LSTM with linear attention",
-        _POST,
-        ("seeds", "embedding", "hidden", "epochs", "held"),
-        shared="classifiers",
+        "gated-classifier", "relevance before attention in an LSTM with linear attention", _POST, "classifiers"
     ),
     Experiment(
         "output-relevance",
         "relevance under uniform attention against attention and influence",
         _BLOG,
-        ("seeds", "embedding", "hidden", "epochs", "held"),
-        shared="classifiers",
+        "classifiers",
     ),
     Experiment(
-        "deceptive-attention",
-        "the same predictions with attention that explains nothing",
-        _BLOG,
-        ("seeds", "embedding", "hidden", "epochs", "copy_epochs", "held"),
-        shared="classifiers",
+        "deceptive-attention", "the same predictions with attention that explains nothing", _BLOG, "classifiers"
     ),
-    Experiment(
-        "topic-words",
-        "score against embedding norm of topic words",
-        "Lu, Mao and Nayak 2021",
-        ("seeds", "topics", "dictionary", "sentences", "width", "steps"),
-    ),
+    Experiment("topic-words", "score against embedding norm of topic words", "Lu, Mao and Nayak 2021"),
 )
 EXPERIMENTS = {experiment.name: experiment for experiment in _LISTED}

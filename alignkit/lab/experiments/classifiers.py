@@ -42,7 +42,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import permutations
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -125,6 +125,7 @@ class ClassifierPlan(ExperimentSettings):
     """
 
     least = dict.fromkeys(("sentences", "longest"), 0)
+    size: ClassVar[tuple[str, ...]] = ("seeds", "embedding", "hidden", "epochs", "held")
     labelled: str = ""
     sentences: int = 0
     minimum: int = 3
@@ -417,6 +418,7 @@ class DeceptiveAttentionSettings(ClassifierPlan):
     """
 
     least = ClassifierPlan.least | {"weights": 0}
+    size = ("seeds", "embedding", "hidden", "epochs", "copy_epochs", "held")
     weights: tuple[float, ...] = (0.0, 0.001, 0.002, 0.004, 0.007, 0.01, 0.03)
     copy_epochs: int = 6
     fresh: bool = False

@@ -48,7 +48,7 @@ from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import permutations, product
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 import pandas as pd
@@ -455,6 +455,8 @@ class CopyingSettings(SequencePlan):
         pairs: sequences that C is counted on.
     """
 
+    size = ("seeds", "length", "subset_types", "hidden", "batch", "steps")
+    paper: ClassVar = dict(seeds=20, length=40, subset_types=60, hidden=256, batch=128, steps=300)
     seeds: int = 20
     kinds: tuple[str, ...] = ("permutation", "subset", "independent", "mixture")
     length: int = 40
@@ -553,6 +555,8 @@ class PermutationFunctionSettings(SequencePlan):
     """
 
     least = dict.fromkeys(("order_seed",), 0)
+    size = ("seeds", "length", "types", "hidden", "batch", "steps")
+    paper: ClassVar = dict(seeds=20, length=40, types=60, hidden=256, batch=128, steps=300)
     seeds: int = 20
     length: int = 40
     types: int = 60
@@ -669,6 +673,7 @@ class CopyingMechanismsSettings(SequencePlan):
         length: tokens of a sequence, and number of types.
     """
 
+    size = ("seeds", "mechanisms", "length", "hidden", "batch", "steps", "learning_rate")
     seeds: int = 20
     mechanisms: tuple[str, ...] = (SOFTMAX, *SPARSE[:2], *HARD)
     length: int = 20

@@ -68,6 +68,7 @@ class EmergenceLawSettings(ExperimentSettings):
         text_lengths, text_words: copied are the sentences of so many words; all but so many of these are one word.
     """
 
+    size = ("contrasts", "lengths", "widths", "rates", "batches", "seeds", "text_lengths", "text_words")
     contrasts: tuple[float, ...] = (1.1, 1.5, 2.5, 5.0)
     lengths: tuple[int, ...] = (8, 12, 18, 27)
     widths: tuple[int, ...] = (32, 64, 128)

@@ -62,6 +62,7 @@ class GoldLinksSettings(NetworkPlan):
     """
 
     least = NetworkPlan.least | {"sets": 0, "judged": 0, "warmup": 0}
+    size = ("sets", "pairs", "pieces", "epochs", "batch", "seeds")
     data: str = ""
     sets: tuple[str, ...] = ()
     pairs: int = 12000

@@ -62,6 +62,7 @@ class InitialGradientSettings(ExperimentSettings):
     """
 
     least = dict.fromkeys(("pairs", "words"), 0)
+    size = ("words", "widths", "seeds")
     source: str = ""
     target: str = ""
     pairs: int = 0

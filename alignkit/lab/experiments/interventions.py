@@ -108,6 +108,7 @@ class WrittenLexiconSettings(EmergenceSettings):
     """
 
     least = dict.fromkeys(("doses",), 0)
+    size = ("seeds", "length", "types", "hidden", "batch", "steps", "doses", "contrasts")
     types: int = 24
     doses: tuple[int, ...] = (0, 25, 50, 100)
     contrasts: tuple[int, ...] = (12, 14, 18, 24)
@@ -369,6 +370,7 @@ class AttentionWithoutLexiconSettings(EmergenceSettings):
         before: steps of flat training, and of the others that precede the main training.
     """
 
+    size = ("seeds", "length", "hidden", "batch", "steps", "before")
     seeds: int = 24
     length: int = 40
     before: int = 100

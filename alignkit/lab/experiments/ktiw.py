@@ -57,6 +57,7 @@ class KtiwSettings(networks.NetworkPlan):
     """
 
     least = networks.NetworkPlan.least | {"scored": 0}
+    size = ("runs", "scored")
     warmup: int = 0
     run: str = ""
     scored: int = 300
@@ -225,6 +226,7 @@ class KtiwPerHeadSettings(networks.NetworkPlan):
     """
 
     least = networks.NetworkPlan.least | dict.fromkeys(("dropout", "rate_warmup", "scored"), 0)
+    size = ("pieces", "layers", "heads", "embedding", "batch", "steps", "scored")
     warmup: int = 0
     pieces: int = 2000
     batch: int = 32

@@ -51,6 +51,7 @@ class LocalitySettings(ExperimentSettings):
         known: gamma at the keyword from which the keyword counts as known ("early").
     """
 
+    size = ("seeds", "length", "types", "hidden", "batch", "steps")
     seeds: int = 10
     length: int = 40
     types: int = 40

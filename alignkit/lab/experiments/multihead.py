@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -52,6 +53,8 @@ class MultiheadSettings(copying.SequencePlan):
     """
 
     least = dict.fromkeys(("seed",), 0)
+    size = ("samples", "good_heads", "bad_heads", "trials", "length", "hidden", "batch", "steps")
+    paper: ClassVar = dict(samples=50, good_heads=20, bad_heads=20, trials=3, hidden=256)
     heads: int = 8
     samples: int = 12
     good_heads: int = 4

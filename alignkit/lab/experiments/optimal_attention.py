@@ -74,6 +74,8 @@ class OptimalAttentionSettings(NetworkPlan):
     """
 
     least = NetworkPlan.least | {"scored": 0}
+    trained = ("preset", "pieces", "batch", "epochs")
+    size = (*trained, "scored")
     output: str = "sum"
     run: str = ""
     scored: int = 0

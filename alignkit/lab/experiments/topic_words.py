@@ -78,6 +78,7 @@ class TopicWordsSettings(ExperimentSettings):
     """
 
     least = dict.fromkeys(("real_sentences", "longest"), 0)
+    size = ("seeds", "topics", "dictionary", "sentences", "width", "steps")
     topics: int = 2
     per_topic: int = 2
     others: int = 20

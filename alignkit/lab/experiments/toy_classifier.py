@@ -61,6 +61,7 @@ class ToyClassifierSettings(ExperimentSettings):
         step: of the Runge-Kutta method; all results of the extension are also computed with half this step.
     """
 
+    size = ("source_time", "time", "step")
     source_starts: tuple[str, ...] = (RISING, FALLING, "-1:3:0.5", "-10:30:0.5", SOLVED, "0.3:0:0.5")
     source_time: float = 3.0
     starts: tuple[str, ...] = (RISING, FALLING, SOLVED, "0:0:0.1", "0:-3:0.5", "3:0:0.5", "0:1:0.9")

@@ -61,6 +61,7 @@ class WordOrderOfLearningSettings(NetworkPlan):
     """
 
     least = NetworkPlan.least | {"steps": 0, "scored": 0, "learned": 0}
+    size = ("sizes", "seeds", "scored", "steps", "epochs", "batch")
     sizes: tuple[int, ...] = (8000, 16000, 29000)
     seeds: int = 3
     steps: int = 1500

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import replace
 
 import pytest
@@ -50,32 +49,22 @@ def test_bad_settings(name, change, message):
 
 def test_the_size_is_the_papers_or_says_how_it_differs():
     copying = EXPERIMENTS["copying"]
-    assert copying.size_of(dataclasses.asdict(copying.settings())) == "the paper's size"
-    smaller = dataclasses.asdict(copying.settings(changes=["seeds=3"]))
-    assert copying.size_of(smaller).startswith("seeds 3 (paper: 20), length 40, ")
-    best = EXPERIMENTS["optimal-attention"]
-    values = dataclasses.asdict(best.settings(changes=["scored=3", "batch=8"]))
-    assert best.size_of(values) == "preset small, batch 8, scored 3"
-    assert best.size_of(values | {"run": "runs/sum-1", "scored": 0, "epochs": 3}) == "run sum-1, scored all"
-    assert (
-        best.size_of(values | {"pieces": 50, "epochs": 2})
-        == "preset small, pieces 50, batch 8, epochs 2, scored 3"
-    )
-    order = EXPERIMENTS["word-order-of-learning"]
-    values = dataclasses.asdict(order.settings(changes=["steps=0", "scored=0"]))
-    assert order.size_of(values) == "sizes 8000 16000 29000, seeds 3, scored all, epochs 10, batch 32"
-    assert "pairs all" in EXPERIMENTS["gold-links"].size_of(dict.fromkeys(EXPERIMENTS["gold-links"].size, 0))
-    plan = EXPERIMENTS["initial-gradient"]
-    assert plan.size_of({"words": 0, "widths": [4], "seeds": 2}) == "words 0, widths 4, seeds 2"
-    assert (
-        EXPERIMENTS["gold-links"]
-        .size_of(dataclasses.asdict(EXPERIMENTS["gold-links"].settings()))
-        .startswith("sets all, pairs ")
-    )
-    for experiment in EXPERIMENTS.values():
-        values = dataclasses.asdict(experiment.settings())
-        assert experiment.size, experiment.name
-        assert {*experiment.size, *experiment.paper} <= set(values)
-        assert set(experiment.trained) <= set(experiment.size)
-        assert set(experiment.paper) <= set(experiment.size)
-        assert "full size" not in experiment.size_of(values)
+    assert copying.settings().size_text() == "the paper's size"
+    assert copying.settings(changes=["seeds=3"]).size_text().startswith("seeds 3 (paper: 20), length 40, ")
+    best = EXPERIMENTS["optimal-attention"].settings(changes=["scored=3", "batch=8"])
+    assert best.size_text() == "preset small, batch 8, scored 3"
+    assert replace(best, run="runs/sum-1", scored=0, epochs=3).size_text() == "run sum-1, scored all"
+    assert replace(best, pieces=50, epochs=2).size_text() == "preset small, pieces 50, batch 8, epochs 2, scored 3"
+    order = EXPERIMENTS["word-order-of-learning"].settings(changes=["steps=0", "scored=0"])
+    assert order.size_text() == "sizes 8000 16000 29000, seeds 3, scored all, epochs 10, batch 32"
+    plan = EXPERIMENTS["initial-gradient"].settings(changes=["words=0", "widths=4", "seeds=2"])
+    assert plan.size_text() == "words 0, widths 4, seeds 2"
+    gold = EXPERIMENTS["gold-links"].settings(changes=["pairs=0"])
+    assert gold.size_text().startswith("sets all, pairs all, ")
+    for name, experiment in EXPERIMENTS.items():
+        settings = experiment.settings()
+        assert settings.size, name
+        assert {*settings.size, *settings.paper} <= set(vars(settings))
+        assert set(settings.trained) <= set(settings.size)
+        assert set(settings.paper) <= set(settings.size)
+        assert "full size" not in settings.size_text()
