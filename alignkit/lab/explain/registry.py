@@ -19,13 +19,11 @@ class ExplanationTest(NamedTuple):
         rows: ``module:function`` that makes its rows of a subject, imported when it is needed.
         summary: what it asks.
         source: the paper that it comes from.
-        trains: whether it trains networks.
     """
 
     rows: str
     summary: str
     source: str
-    trains: bool = False
 
 
 _EXACT, _TRAINED = "alignkit.lab.explain.interventions", "alignkit.lab.explain.trained"
@@ -48,23 +46,20 @@ EXPLANATION_TESTS: dict[str, ExplanationTest] = {
         f"{_TRAINED}:trained_adversary_rows",
         "can a network be trained to the same outputs with other attention?",
         _WIEGREFFE,
-        trains=True,
     ),
     "guides": ExplanationTest(
         f"{_TRAINED}:guide_rows",
         "is attention needed, and does it help a network without recurrence?",
         _WIEGREFFE,
-        trains=True,
     ),
     "inattention": ExplanationTest(
         f"{_TRAINED}:inattention_rows",
         "can a network use words without attending to them?",
         "Pruthi et al. 2020",
-        trains=True,
     ),
 }
-#: the tests that are run if none are named
-UNTRAINED = tuple(name for name, test in EXPLANATION_TESTS.items() if not test.trains)
+#: the tests that train no network, which are run if none are named
+UNTRAINED = tuple(name for name, test in EXPLANATION_TESTS.items() if test.rows.startswith(_EXACT))
 
 
 @dataclass(frozen=True)
