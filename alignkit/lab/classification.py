@@ -181,7 +181,7 @@ def classify(
     scores["alpha_2"] = best["second"].score(scored.bitext, "alpha")
     scores["beta_px"] = word_scores(word_weights(proxy), scored)
     if logistic is not None:
-        scores["beta_log"] = logistic.score(scored)
+        scores["beta_log"] = word_scores(logistic.weights, scored)
     for name, iterations in (("beta_count", 1), ("beta_ibm1", settings.iterations)):
         model = fit_ibm1(train.bitext, iterations=iterations, null=False, threads=settings.threads)
         scores[name] = model.score(scored.bitext, "beta")
@@ -390,10 +390,6 @@ class Logistic:
     def logits(self, text: LabelledText) -> np.ndarray:
         """float64 (M,): log p(y = 1) - log p(y = 0); NaN for a text without words."""
         return mean_of_words(self.weights, text) + self.bias
-
-    def score(self, text: LabelledText) -> Scores:
-        """beta (1, L) of each text, as :func:`word_scores`."""
-        return word_scores(self.weights, text)
 
 
 def mean_of_words(weights: np.ndarray, text: LabelledText) -> np.ndarray:

@@ -60,7 +60,7 @@ from alignkit.classical.cooccurrence import cooccurrence
 from alignkit.errors import AlignkitError, check_known
 from alignkit.lab.experiments import Claim, ExperimentSettings, Figure, Result, averaged, claim, share_claim
 from alignkit.metrics.intervals import share_difference
-from alignkit.neural.devices import Batch, Batcher, Products, one_thread, rounded
+from alignkit.neural.devices import Batcher, Products, one_thread, rounded
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
 from alignkit.neural.scoring.translation import network_scores
 from alignkit.neural.settings import SOFTMAX, LstmSettings, parse_attention
@@ -709,18 +709,12 @@ def train_mechanism(name: str, seed: int, settings: CopyingMechanismsSettings) -
     network = random_network(sequences.vocabulary, settings.hidden, seed, f"general+{name}")
     generator, measured = np.random.default_rng(seed), []
 
-    def draw() -> Batch:
-        return Batcher(sequences.bitext(generator, settings.batch), CPU)(np.arange(settings.batch))
-
-    batch = draw()
-
     def loss(_: int) -> Tensor:
         return batch_loss(network.train(), batch)
 
     optimiser = adam(network.parameters(), settings.learning_rate)
     for step in optimise(optimiser, loss, settings.steps, seed=seed):
-        if step:
-            batch = draw()
+        batch = Batcher(sequences.bitext(generator, settings.batch), CPU)(np.arange(settings.batch))
         if step % settings.every and step != settings.steps:
             continue
         network.eval()
