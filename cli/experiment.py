@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -19,13 +20,11 @@ def list_experiments(context: click.Context, _: click.Parameter, listing: bool) 
     if listing:
         from alignkit.lab.experiments import EXPERIMENTS
 
-        if context.params["as_json"]:
-            rows = [{"name": e.name, "summary": e.summary, "source": e.source} for e in EXPERIMENTS.values()]
-            shared.write_output((json.dumps(rows, indent=1) + "\n").encode(), None)
-            context.exit()
-        width = max(map(len, EXPERIMENTS), default=0)
-        lines = [f"{e.name:<{width}}  {e.summary} ({e.source})" for e in EXPERIMENTS.values()]
-        shared.write_output(("\n".join(lines) + "\n").encode(), None)
+        listed = EXPERIMENTS.values()
+        width = max(map(len, EXPERIMENTS))
+        lines = "\n".join(f"{e.name:<{width}}  {e.summary} ({e.source})" for e in listed)
+        rows = [{"name": e.name, "summary": e.summary, "source": e.source} for e in listed]
+        shared.write_output(json.dumps(rows, indent=1) if context.params["as_json"] else lines)
         context.exit()
 
 
@@ -47,16 +46,7 @@ def list_experiments(context: click.Context, _: click.Parameter, listing: bool) 
 @click.option("--json", "as_json", is_flag=True, is_eager=True, help="Print JSON instead of text.")
 @click.option("--threads", type=THREADS, help="Number of threads.  [default: all cores]")
 @shared.quiet_option
-def experiment_command(
-    name: str | None,
-    quick: bool,
-    show: bool,
-    assignments: tuple[str, ...],
-    folder: str | None,
-    as_json: bool,
-    threads: int | None,
-    quiet: bool,
-) -> None:
+def experiment_command(name: str | None, quick: bool, folder: str | None, quiet: bool, **options: Any) -> None:
     """Reproduce an experiment of the papers: its table, a verdict for each claim, its plot.
 
     A claim holds, or does not hold, if the whole interval of its statistic says so; otherwise it is undecided.
@@ -69,25 +59,25 @@ def experiment_command(
     if name is None:
         raise click.UsageError("Missing argument NAME (--list shows all).")
     experiment = find_known(name, EXPERIMENTS, "experiment")
-    settings = experiment.settings(quick, assignments)
-    if show:
+    settings = experiment.settings(quick, options["assignments"])
+    if options["show"]:
         values = dataclasses.asdict(settings).items()
-        shared.write_output("".join(f"{key}={text(value)}\n" for key, value in values).encode(), None)
+        shared.write_output("\n".join(f"{key}={text(value)}" for key, value in values))
         return
     need("torch", "sacrebleu")
     if folder is not None and not is_here("matplotlib"):
         click.echo(f"{name}: there will be no plot ({missing('matplotlib')})", err=True)
     size = "quick size" if quick else settings.size_text()
-    if assignments:
-        size += f", with {', '.join(assignments)}"
+    if options["assignments"]:
+        size += f", with {', '.join(options['assignments'])}"
     shared.note(f"{name}: {size}", quiet)
     with ProgressBar(name, quiet) as bar:
         from alignkit.neural.devices import set_threads
 
-        set_threads(threads)
+        set_threads(options["threads"])
         result = experiment.run(settings, bar, quick)
     paths = [] if folder is None else save_result(Path(folder), experiment, settings, result, size)
-    rendered = result_json(experiment, settings, result, size) if as_json else None
+    rendered = result_json(experiment, settings, result, size) if options["as_json"] else None
     shared.write_output(rendered or result_text(experiment, result, size))
     for path in paths:
         shared.note(f"wrote {path}", quiet)

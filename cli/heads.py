@@ -75,14 +75,7 @@ TOP = 10  #: rows of the printed table
 @shared.json_option("Print JSON with all heads and everything that was measured.")
 @shared.reading_options
 @shared.work_options
-def heads_command(
-    scores: str,
-    source: str,
-    target: str | None,
-    others: tuple[str, ...],
-    exports: tuple[tuple[str, str], ...],
-    **options: Any,
-) -> None:
+def heads_command(scores: str, source: str, target: str | None, **options: Any) -> None:
     """Rank every layer and head of an attention file by how well it aligns, with and without shifted rows.
 
     Hits are the linked target words whose source word with the most attention is one of theirs, by the links of
@@ -97,7 +90,8 @@ def heads_command(
     within them, give or take 50 ms.
     """
     if options["times"] is not None:
-        if others or exports or any(options[name] is not None for name in ("gold", "model", "beta", "save_model")):
+        unfit = ("gold", "model", "beta", "others", "exports", "save_model")
+        if any(options[name] not in (None, ()) for name in unfit):
             raise AlignkitError(
                 "--times goes with none of --gold, --model, --beta, --other, --export and --save-model"
             )
@@ -111,10 +105,10 @@ def heads_command(
         how: dict[str, Any] = {"reading": shared.with_given(ReadSettings(), options), "progress": bar}
         settings, combine = shared.with_given(MetricSettings(), options), options["save_model"] is not None
         found = rank_heads_of_file(scores, source, target, combine=combine, settings=settings, **files, **how)
-    elsewhere = {path: compare_rankings(found, path) for path in others}
+    elsewhere = {path: compare_rankings(found, path) for path in options["others"]}
     if found.combined is not None:
         found.combined[0].save(options["save_model"])
-    for form, path in exports:
+    for form, path in options["exports"]:
         export_heads(found, form, path)
     text = ranking_json(found, scores, elsewhere) if options["as_json"] else ranking_text(found, elsewhere)
     shared.write_output(text)

@@ -104,7 +104,8 @@ def lab_command(**options: Any) -> None:
     from alignkit.neural.devices import set_threads
     from alignkit.text.pairs import read_training_pairs
 
-    settings = shared.with_given(LabSettings(), options, **(AUTHORS if options["authors"] else {}))
+    authors = AUTHORS if options["authors"] else {}
+    settings = shared.with_given(LabSettings(), options, all_steps=options["csv_steps"] is not None, **authors)
     set_threads(settings.threads)
     if options["training"] is not None:
         training = PRESETS[options["preset"]].change(training={"seed": settings.seed})
@@ -115,10 +116,9 @@ def lab_command(**options: Any) -> None:
         shared.note(f"{options['folder']}: the three runs are trained", options["quiet"])
     kept = find_lab_runs(place)
     with ProgressBar("lab", options["quiet"]) as bar:
-        run, all_steps = kept.get("general-0", place), options["csv_steps"] is not None
         others = options["other"] or kept.get("general-1"), options["uniform"] or kept.get("uniform-0")
-        found = lab(run, *others, settings, options["device"], bar, all_steps=all_steps)
-    if all_steps:
+        found = lab(kept.get("general-0", place), *others, settings, options["device"], bar)
+    if settings.all_steps:
         shared.write_output(
             found.time_courses.to_csv(index=False, lineterminator="\n").encode(), options["csv_steps"]
         )
