@@ -130,15 +130,11 @@ class Subject:
         """The texts whose attention sums to 1."""
         return [m for m, one in enumerate(self.decisions) if sums_to_one(one.alpha)]
 
-    @property
-    def steps(self) -> int:
-        """Training steps of each network that a test trains."""
-        return self.settings.steps or max(self.classifier.settings.training.steps, 1)
-
     def run_settings(self, number: int, **network: object) -> ClassifierRunSettings:
         """The classifier's settings with another seed, our number of steps, and changes of the network."""
         seed = 1000 * (self.settings.seed + 1) + number
-        training = {"seed": seed, "steps": self.steps, "keep": "best", "trained": "all"}
+        steps = self.settings.steps or max(self.classifier.settings.training.steps, 1)
+        training = {"seed": seed, "steps": steps, "keep": "best", "trained": "all"}
         return self.classifier.settings.change(network=network, training=training)
 
     def train(
