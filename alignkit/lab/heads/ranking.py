@@ -7,7 +7,6 @@ it is. Which of them is the better alignment differs between models and heads (K
 
 from __future__ import annotations
 
-import logging
 import warnings
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Unpack
@@ -19,8 +18,8 @@ from alignkit.lab.heads.combination import HeadCombination, fit_combination
 from alignkit.lab.interop.heads import AttentionHeads, read_ranking
 from alignkit.lab.interop.other_systems import first_mismatch, read_heads
 from alignkit.links.from_scores import are_linked
-from alignkit.links.gold import parse_gold
-from alignkit.links.links import GoldLinks, check_range
+from alignkit.links.gold import read_gold
+from alignkit.links.links import GoldLinks
 from alignkit.metrics.aer import AER, LinkCounts
 from alignkit.metrics.agreement import AGREEMENT
 from alignkit.metrics.intervals import adjusted_p, percentile_interval, ratio, resampled_sums
@@ -32,14 +31,11 @@ from alignkit.support.settings import with_options
 from alignkit.support.stages import no_progress
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import read_text
-from alignkit.text.reading import read_lines
 from alignkit.text.vocabulary import punctuation_types
 from alignkit.types import PathLike, Progress
 
 if TYPE_CHECKING:
     import pandas as pd
-
-log = logging.getLogger(__name__)
 
 #: The most heads whose mean is tried for the list of heads.
 MOST_AVERAGED = 8
@@ -383,7 +379,7 @@ def rank_heads_of_file(
     Args:
         path: scores with layers and heads, in any format of :mod:`alignkit.lab.interop.other_systems`.
         source, target: the text that they are of.
-        gold: gold links of the same pairs, in a format of :func:`alignkit.links.gold.parse_gold`.
+        gold: gold links of the same pairs, in a format of :func:`alignkit.links.gold.read_gold`.
         model: without gold, a saved aligner or checkpoint whose links and scores are the reference; None: the best
             aligner is fitted on the text (:func:`alignkit.pipeline.align.align`).
         combine: make an aligner of several heads too.
@@ -403,13 +399,9 @@ def rank_heads_of_file(
     with of_file(path):  # before an aligner is fitted
         _of_text(heads.on_words, bitext)
     if gold is not None:
-        known = parse_gold(gold, read_lines(gold), shapes=bitext.shapes)
-        if known.warning:
-            log.warning(known.warning)
-        if len(known.gold) != len(bitext):
-            raise InputError(gold, f"has {counted(len(known.gold), 'pair')}, the text has {len(bitext):,}")
-        check_range(gold, known.gold.possible, bitext.shapes)
-        links = known.gold
+        links = read_gold(gold, shapes=bitext.shapes)
+        if len(links) < len(bitext):
+            raise InputError(gold, f"has {counted(len(links), 'pair')}, the text has {len(bitext):,}")
     else:
         aligned = align(bitext, model=model, threads=settings.threads)
         links, reference = GoldLinks(aligned.links, aligned.links), aligned.score("alpha")
