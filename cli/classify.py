@@ -21,14 +21,17 @@ if TYPE_CHECKING:
     from alignkit.lab.classification import Classification, ClassifySettings
 
 
-def two_labels(_: click.Context, param: click.Parameter, value: str | None) -> tuple[str, str] | None:
-    """Two labels with a comma between them; fails if there are not two, or the same twice."""
-    if value is None:
-        return None
-    labels = [name.strip() for name in value.split(",")]
-    if len(labels) != 2 or labels[0] == labels[1] or not all(labels):
-        raise click.BadParameter(f"{abbreviated(value)!r} is not two labels with a comma between them.")
-    return labels[0], labels[1]
+class TwoLabels(click.ParamType):
+    """Two labels with a comma between them."""
+
+    name = "a,b"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """The two labels; fails if there are not two, or the same twice."""
+        labels = [name.strip() for name in value.split(",")] if isinstance(value, str) else value
+        if len(labels) != 2 or labels[0] == labels[1] or not all(labels):
+            self.fail(f"{abbreviated(value)!r} is not two labels with a comma between them.", param, ctx)
+        return labels[0], labels[1]
 
 
 @shared.command("classify", "alignkit classify reviews.tsv -o runs/reviews")
@@ -53,7 +56,7 @@ def two_labels(_: click.Context, param: click.Parameter, value: str | None) -> t
     metavar="LABEL TEXT",
     help="The columns of the label and of the text, if DATA is a table.",
 )
-@click.option("--labels", metavar="A,B", callback=two_labels, help="Keep only the texts with these two labels.")
+@click.option("--labels", type=TwoLabels(), help="Keep only the texts with these two labels.")
 @click.option("--lowercase", is_flag=True, help="Lower-case the texts while reading.")
 @click.option("--split-punctuation", is_flag=True, help="Make every punctuation mark a word.")
 @shared.encoding_option
