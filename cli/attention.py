@@ -16,7 +16,9 @@ from alignkit_cli.progress import ProgressBar
 
 
 @shared.command("attention", "alignkit attention Helsinki-NLP/opus-mt-de-en corpus.de corpus.en -o heads.npz")
-@shared.argument("model", metavar="MODEL", help="A folder with the model, or a name that transformers downloads.")
+@shared.argument(
+    "model", metavar="MODEL", help="A folder with the model, a GGUF file, or a name that transformers downloads."
+)
 @shared.side_arguments(required=True)
 @click.option("-o", "--output", required=True, type=OutputPath((".npz",)), help="The attention file to write.")
 @click.option(

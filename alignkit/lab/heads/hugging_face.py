@@ -23,7 +23,7 @@ from alignkit.errors import AlignkitError, InputError, check_known, first_line
 from alignkit.lab.interop.heads import QUANTITIES, WEIGHTS, AttentionHeads
 from alignkit.neural.devices import pick_device
 from alignkit.scores import Grouping
-from alignkit.support.packages import missing
+from alignkit.support.packages import missing, need
 from alignkit.support.stages import no_progress
 from alignkit.text.tokenization import split_words
 from alignkit.types import PathLike, Progress
@@ -33,6 +33,7 @@ T = TypeVar("T")
 BATCH_SIZE = 16  #: sentence pairs at a time
 PROMPTS = 8  #: prompts at a time
 PATIENCE = 3.0  #: seconds until a server counts as out of reach
+GGUF_ROWS = 4096  #: of a tensor of a GGUF file, which are dequantized at a time
 TEMPLATE = "{source} = {target}"  #: of the prompt, if none is given
 NO_TOKENS = np.zeros(0, np.int64), 0  # the words of one side of a pair that is not read
 _IGNORED = -100  # a label that transformers leaves out
@@ -59,42 +60,50 @@ def load_pretrained(
     can return its weights, and its tokenizer.
 
     Args:
-        model: a folder, or a name that transformers downloads.
+        model: a folder, a GGUF file, or a name that transformers downloads. Weights of a GGUF file become float32.
         source_language, target_language: language codes of multilingual models, as ``deu_Latn``; of Whisper, the
             second is the language of the transcript, as ``de``.
 
     Raises:
-        AlignkitError: transformers is not installed, or there is no such model.
+        AlignkitError: transformers is not installed, or gguf for such a file, or there is no such model.
     """
-    remedy = "give a folder that save_pretrained wrote, or the name of a model as org/name"
+    remedy = "give a folder that save_pretrained wrote, a GGUF file, or the name of a model as org/name"
     name = os.fspath(model)  # that of a model has at most one slash; others can only be folders
-    folder = not isinstance(model, str) or name.startswith((".", "/", "~")) or name.endswith("/")
-    if (os.path.exists(model) or folder or name.count("/") > 1) and not os.path.exists(
-        os.path.join(model, "config.json")
-    ):
-        raise InputError(model, "has no config.json, so it is no model of transformers", remedy=remedy)
+    is_path = not isinstance(model, str) or name.startswith((".", "/", "~")) or name.endswith(("/", ".gguf"))
+    is_file = os.path.isfile(model)
+    is_local = os.path.exists(model) or is_path or name.count("/") > 1
+    if is_local and not is_file and not os.path.exists(os.path.join(model, "config.json")):
+        raise InputError(model, "is neither a file nor a folder with a config.json", remedy=remedy)
     try:
         import transformers as hf
         from huggingface_hub.constants import ENDPOINT
         from huggingface_hub.utils import logging as hub_logging
     except ImportError as error:
         raise missing("transformers") from error
+    if is_file:
+        need("gguf")
     more: dict[str, Any] = {"src_lang": source_language, "tgt_lang": target_language}
     more = {name: value for name, value in more.items() if value is not None}
     is_offline = not os.path.exists(model) and not _answers(ENDPOINT)
     where: dict[str, Any] = {"local_files_only": True} if is_offline else {}
+    place: PathLike = model
+    if is_file:
+        place, where["gguf_file"] = os.path.dirname(model) or os.curdir, os.path.basename(model)
     hf.utils.logging.disable_progress_bar()
     hub_logging.set_verbosity_error()  # without a network, a line for every retry
     try:
         with warnings.catch_warnings(action="ignore"):  # of packages that the tokenizer would like to have
-            tokenizer = hf.AutoTokenizer.from_pretrained(model, **more, **where)
-        config = hf.AutoConfig.from_pretrained(model, **where)
+            tokenizer = hf.AutoTokenizer.from_pretrained(place, **more, **where)
+        config = hf.AutoConfig.from_pretrained(place, **where)
         kind: Any = hf.AutoModelForSeq2SeqLM if config.is_encoder_decoder else hf.AutoModelForCausalLM
         if is_speech(config):
             kind = hf.AutoModelForSpeechSeq2Seq
             if target_language is not None:
                 tokenizer.set_prefix_tokens(language=target_language, task="transcribe")
-        found = kind.from_pretrained(model, attn_implementation="eager", **where)
+        if is_file:
+            found = _from_gguf(model, kind, config)
+        else:
+            found = kind.from_pretrained(model, attn_implementation="eager", **where)
     except Exception as error:  # transformers, its tokenizers and its hub raise errors of many kinds
         if is_offline:
             problem = f"is neither a folder nor a model that was downloaded before, and {ENDPOINT} does not answer"
@@ -102,6 +111,44 @@ def load_pretrained(
         problem = f"cannot be loaded as a model of transformers that translates: {first_line(error)}"
         raise InputError(model, problem, remedy=remedy) from error
     return found, tokenizer
+
+
+def _from_gguf(path: PathLike, kind: Any, config: Any) -> Any:
+    """The model of a GGUF file, of an automatic class of transformers, in float32.
+
+    transformers alone would hold a tensor twice, and the vocabulary as Python objects: three times the memory of
+    the weights.
+
+    Raises:
+        ValueError: weights are missing.
+        Exception: what gguf or transformers raise for a file that they cannot read.
+    """
+    from gguf import GGUFReader, dequantize
+    from transformers import modeling_gguf_pytorch_utils as of_gguf
+
+    reader = GGUFReader(path)
+    architecture, tensors = reader.fields["general.architecture"].contents(), reader.tensors
+    del reader  # and with it the vocabulary
+    processor_class = of_gguf.TENSOR_PROCESSORS.get(architecture, of_gguf.TensorProcessor)
+    processor = processor_class(config=config.to_dict())
+    with torch.device("meta"):
+        empty = kind.from_config(config)
+    names = of_gguf.get_gguf_hf_weights_map(empty, processor)
+    weights: dict[str, torch.Tensor] = {}
+    for tensor in tensors:
+        values = np.empty(tensor.shape[::-1].tolist(), np.float32)
+        for low in range(0, len(values), GGUF_ROWS):
+            part = slice(low, low + GGUF_ROWS)
+            values[part] = dequantize(tensor.data[part], tensor.tensor_type)
+        values, name, _ = processor.process(
+            weights=values, name=tensor.name, tensor_key_mapping=names, parsed_parameters={"tensors": weights}
+        )
+        if name in names:
+            weights[names[name]] = torch.from_numpy(np.ascontiguousarray(values))
+    missing_names = [name for name, _ in empty.named_parameters() if name not in weights]
+    if missing_names:
+        raise ValueError(f"the file has no weights {missing_names[0]}")
+    return type(empty).from_pretrained(None, config=config, state_dict=weights, attn_implementation="eager")
 
 
 def _answers(address: str) -> bool:
@@ -457,7 +504,8 @@ def _maps(
             if type(module).__name__.endswith("Attention"):
                 hooks.callback(module.register_forward_hook(keep).remove)
         with model_errors("read this text"), torch.inference_mode():
-            model(input_ids=ids.to(device), attention_mask=mask.to(device), use_cache=False)
+            # Not the output layer, whose logits take more memory than all maps of a batch.
+            model.base_model(input_ids=ids.to(device), attention_mask=mask.to(device), use_cache=False)
     return found
 
 

@@ -266,9 +266,9 @@ def test_a_path_without_a_folder(monkeypatch, tmp_path):
     """transformers itself would say that it is no name of a model."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
-    (tmp_path / "file").write_bytes(b"")
-    for name in ("./nope", "/nope", "nope/", "a/b/c", tmp_path / "nope", "folder", "file"):
-        with pytest.raises(AlignkitError, match=r"has no config\.json.*; give a folder .* or the name of a model"):
+    for name in ("./nope", "/nope", "nope/", "nope.gguf", "a/b/c", tmp_path / "nope", "folder"):
+        problem = r"neither a file nor a folder with a config\.json; give a folder .* or the name of a model"
+        with pytest.raises(AlignkitError, match=problem):
             load_pretrained(name)
     (tmp_path / "folder" / "config.json").write_bytes(b"{}")
     with pytest.raises(
