@@ -110,6 +110,13 @@ def test_the_mask_of_a_head_that_aligns(loaded):
         assert not np.triu(mask, 1).any()  # a place sees what is before it
 
 
+def test_no_logits_are_computed(loaded, monkeypatch):
+    """Those of a batch over a large vocabulary would take more memory than the model's weights."""
+    model, tokenizer = loaded
+    monkeypatch.setattr(model.get_output_embeddings(), "forward", lambda _: pytest.fail("the output layer ran"))
+    assert len(translation_attention(model, tokenizer, SOURCE, TARGET)) == len(SOURCE)
+
+
 def test_layers_are_chosen(loaded):
     every = translation_attention(*loaded, SOURCE, TARGET)
     one = translation_attention(*loaded, SOURCE, TARGET, layers=[1])
