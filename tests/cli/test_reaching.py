@@ -142,7 +142,7 @@ lab net --other net --uniform net --on train --limit 7 --bleu --percent 3 --seed
     all_steps=True
 lab lab --authors
     lab.translation:lab run=lab/general-0 other=lab/general-1 uniform=lab/uniform-0
-    all_steps=False largest=True both_directions=True alpha_by=accuracy proxy_bias=True
+    largest=True both_directions=True alpha_by=accuracy proxy_bias=True
 lab --train s t --valid t s -o new --device cpu
     lab.translation:train_lab_runs folder=new training=((A,c),(D,e)) valid=((D,e),(A,c)) device=cpu
 explain cls --other cls --test inattention --limit 5 --avoid a --avoid b --device cpu

@@ -60,7 +60,7 @@ MARKUP = ["<x id='1'/>A", "A<!-- c -->", "<![CDATA[A]]>", "<?p?>A", "<mrk/>A", "
 
 @pytest.mark.parametrize("target", ["", " ", *MARKUP])
 def test_only_translations_without_markup_get_elements(project, target, caplog):
-    caplog.set_level("INFO")
+    caplog.set_level("INFO", "alignkit")
     text = JOB.format("utf-8", '<x id="1"/>a', target)
     assert project(text, "0-0" if target in MARKUP[:-1] else "") == text
     assert caplog.messages == [
