@@ -82,6 +82,7 @@ class AlignedText:
 
     def coverage(self, m: int) -> Coverage:
         """Which words of pair m have no counterpart."""
+        m = range(len(self))[m]
         sides = zip((self.bitext.source, self.bitext.target), self.without_counterpart, strict=True)
         found = [values[side.offsets[m] : side.offsets[m + 1]].tolist() for side, values in sides]
         return Coverage(self.bitext.source.words(m), self.bitext.target.words(m), *found)
@@ -109,7 +110,7 @@ class AlignedText:
         links = tuple(Link(s, t, p) for (s, t), p in zip(pairs, probabilities, strict=True))
         source, target = self.bitext.source, self.bitext.target
         spans = tuple(source.spans_of(m)), tuple(target.spans_of(m))
-        find_coverage = partial(self.coverage, range(len(self))[m])
+        find_coverage = partial(self.coverage, m)
         return AlignedPair(tuple(source.words(m)), tuple(target.words(m)), links, *spans, find_coverage)
 
     def __iter__(self) -> Iterator[AlignedPair]:

@@ -98,6 +98,7 @@ def test_what_is_deleted_and_added_is_found():
     text = [*sources, "haus vogel baum", "baum katze"], [*targets, "house tree", "tree bird kitten"]
     aligned = alignkit.align(*([line.split() for line in side] for side in text), embeddings="none", threads=1)
     less, more = aligned[-2].coverage, aligned[-1].coverage
+    assert aligned.coverage(-2) == aligned.coverage(len(aligned) - 2) == less
     assert [gap.text for gap in less.omissions(0.3)] == ["vogel"]
     assert [gap.text for gap in more.additions(0.3)] == ["bird"]
     assert less.additions(0.3) == more.omissions(0.3) == []
