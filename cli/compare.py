@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from alignkit.lab.comparison import ALSO, CompareSettings
-from alignkit.lab.report.tables import metric_matrix, to_json
+from alignkit.lab.comparison import ALSO, BEST_HEADS, CompareSettings
+from alignkit.lab.report.tables import NONE, align_columns, metric_matrix, records, to_json
 from alignkit.metrics.registry import METRICS, SCORE_METRICS
 from alignkit.support.packages import need
 from alignkit.text.pairs import check_has_words
 from alignkit_cli import shared
-from alignkit_cli.parameter_types import PASSES
+from alignkit_cli.parameter_types import PASSES, InputPath
 from alignkit_cli.progress import ProgressBar
 from alignkit_cli.show import beside, chosen_pairs, draw, picture
 
@@ -58,6 +58,18 @@ FAINTEST = 0.1  #: weights below this are not drawn
 @shared.setting_option(CompareSettings, "iterations", type=PASSES, help="Number of EM iterations of IBM Model 1.")
 @shared.percent_option()
 @shared.scores_option("Also compare the alpha scores of another system on the scored pairs")
+@click.option(
+    "--heads",
+    type=InputPath(scores=True),
+    help="Also compare attention heads of the scored pairs, from a file of `alignkit attention`: the "
+    f"{BEST_HEADS} with most hits on the links of `alignkit align`, or that of FILE:LAYER.HEAD; and say what "
+    "agrees with a head more than the diagonal does, and more than this aligner.",
+)
+@click.option(
+    "--beta",
+    type=InputPath(),
+    help="With --heads: another quantity of the same heads, as of `alignkit attention --quantity ov`.",
+)
 @shared.device_option
 @shared.json_option("Print JSON with counts and intervals.")
 @shared.sample_option
@@ -75,6 +87,9 @@ def compare_command(**options: Any) -> None:
     With --neural, IBM Model 1 and a bag-of-words proxy are fitted on the text that the network was trained on,
     with the same tokens; then all of them score the same sentence pairs.
 
+    With --heads, a second table shows for each head u how far A(u, v) exceeds A(u, w), each above its chance
+    level, where w is the diagonal or the aligner of `alignkit align`, with 95 % intervals over sentence pairs.
+
     Without arguments, a small network is first trained on the German-English sample that comes with alignkit
     (about a minute), and some sentence pairs are drawn above the table.
     """
@@ -90,6 +105,9 @@ def compare_command(**options: Any) -> None:
             raise click.UsageError(f"--also {name} goes only with --neural.")
     elif neural is None and any(options[name] is not None for name in ("uniform", "training")):
         raise click.UsageError("Give --neural RUN, or SRC and TGT; or no arguments, for the embedded sample.")
+    shared.needs("beta", "--heads", there=options["heads"] is not None)
+    if options["heads"] is not None and neural is None and options["source"] is None:
+        raise click.UsageError("--heads needs the text that the heads are of: SRC and TGT, or --neural RUN.")
     if is_neural:
         need("torch", "sacrebleu")
         from alignkit.neural.devices import set_threads
@@ -107,14 +125,15 @@ def compare_command(**options: Any) -> None:
         pairs = read_line_pairs(options["source"], options["target"], **shared.reading_of(options))
         check_has_words(pairs, "score")
 
+    more: dict[str, Any] = {name: options[name] for name in ("heads", "beta")}
+    more |= {"pairs": pairs, "training": training, "others": options["scores"], "settings": settings}
     if pairs is not None and not is_neural:
         with ProgressBar("align", quiet) as bar:
-            found = compare_classical(pairs, options["scores"], training=training, settings=settings, progress=bar)
+            found = compare_classical(progress=bar, **more)
     else:
         with tempfile.TemporaryDirectory(prefix="alignkit-") as folder:
             if neural is None:
                 train_on_sample(folder, settings, quiet)
-            more = {"pairs": pairs, "training": training, "others": options["scores"], "settings": settings}
             with ProgressBar("proxy", quiet) as bar:
                 found = compare_networks(neural or folder, options["uniform"], progress=bar, **more)
     if found.network is not None and neural is None and not options["as_json"]:
@@ -164,6 +183,8 @@ def render_comparison(found: Comparison, settings: CompareSettings, as_json: boo
         }
         if network is not None:
             facts["network"] = {"step": network.step, "attention": network.settings.network.attention}
+        if found.differences is not None:
+            facts["differences"] = records(found.differences)
         return to_json(found.table, settings.metric, facts)
     metric = METRICS[settings.metric]
     rows = f"{int(found.table['rows'].max())} target tokens ({len(pairs)} pairs)"
@@ -176,4 +197,12 @@ def render_comparison(found: Comparison, settings: CompareSettings, as_json: boo
         "",
         metric_matrix(found.table, metric),
     ]
+    if found.differences is not None:
+        what = f"{metric.symbol}(u, v) minus {metric.symbol}(u, w), each above chance, with 95 % intervals:"
+        grid = [["u", "v", "w", "difference", "interval"]]
+        for row in records(found.differences):
+            values = (row[name] for name in ("difference", "low", "high"))
+            value, low, high = (NONE if each is None else metric.text(each) for each in values)
+            grid.append([row["u"], row["v"], row["w"], value, f"({low} to {high})"])
+        lines += ["", what, "", align_columns(grid)]
     return "\n".join(lines)

@@ -7,20 +7,25 @@ does. Torch is imported only where there is a network.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Unpack
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from alignkit.aligner import Aligner
 from alignkit.classical.settings import IBM1Settings
-from alignkit.errors import AlignkitError
+from alignkit.errors import AlignkitError, of_file
+from alignkit.lab.interop.heads import HeadChoice, split_choice
 from alignkit.lab.interop.other_systems import (
+    ExternalScores,
     is_between_tokens,
     project_scores,
     read_scores,
     scores_without_specials,
+    word_bitext,
     word_shapes,
 )
+from alignkit.links.links import GoldLinks
+from alignkit.metrics.intervals import percentile_interval
 from alignkit.metrics.protocol import MetricOptions, MetricSettings
 from alignkit.metrics.registry import MAIN, ScoreMetric, compare, find_metric
 from alignkit.scores import Scores
@@ -45,6 +50,8 @@ ALSO = {
     "delta": "the network's saliency",
     "ov": "the lexicon of a transformer's attention heads",
 }
+ALIGN, DIAGONAL = "align.alpha", "diagonal"  #: what is held against other scores' agreement with a head
+BEST_HEADS = 3  #: of an attention file, if none is chosen
 
 
 @dataclass(frozen=True)
@@ -86,12 +93,14 @@ class Comparison:
         network: the one with attention; None if all aligners are classical.
         training: the text that everything was fitted on.
         pairs: the text that was scored.
+        differences: of :func:`head_differences`, where there are heads of an attention file.
     """
 
     table: pd.DataFrame
     network: NeuralAligner | None
     training: Bitext
     pairs: Bitext
+    differences: pd.DataFrame | None = None
 
 
 def compare_networks(
@@ -101,6 +110,8 @@ def compare_networks(
     pairs: LinePairs | None = None,
     training: LinePairs | None = None,
     others: Mapping[str, PathLike] | None = None,
+    heads: PathLike | None = None,
+    beta: PathLike | None = None,
     settings: CompareSettings | None = None,
     progress: Progress = no_progress,
     **options: Unpack[CompareOptions],
@@ -116,6 +127,8 @@ def compare_networks(
         training: the training text, for a checkpoint that no longer lies in its run directory.
         others: name -> a file of another system's alpha scores (:mod:`alignkit.lab.interop.other_systems`). If
             any is between words, and not between the network's tokens, BOS and EOS are left out of the comparison.
+        heads, beta: an attention file, whose best heads or chosen head are compared too, and one with another
+            quantity of the same heads, as of :func:`head_scores`.
         settings: defaults if not given.
         progress: of the proxy's training, then called before each of the scores is computed.
         **options: fields of :class:`CompareSettings` that replace those of ``settings``.
@@ -157,6 +170,12 @@ def compare_networks(
     names = ["ibm1.beta", *(["ibm1.alpha"] if "ibm1.alpha" in settings.also else []), "proxy.beta"]
     names += [*(f"{network.name}.{kind}" for kind in kinds), *(["uniform.beta"] if other is not None else [])]
     read, on_words = read_others(others or {}, names, scored)
+    of_heads: dict[str, Scores] = {}
+    if heads is not None:
+        more: dict[str, Any] = {"beta": beta, "taken": read, "settings": settings, "progress": progress}
+        found = head_scores(heads, word_bitext(text), word_bitext(scored), **more)
+        of_heads = {name: project_scores(ExternalScores(name, s), scored) for name, s in found.items()}
+        on_words = True
     place = run.path if run is not None and training is None else None
     held = scored if valid is None else valid
     plan = ProxySettings(seed=settings.seed)
@@ -169,10 +188,12 @@ def compare_networks(
         progress(done, len(names), f"scoring by {name}")
         aligner, _, kind = name.partition(".")
         scores[name] = aligners[aligner].score(scored, kind)
-    scores |= read
+    scores |= read | of_heads
     if on_words:
         scores = {name: scores_without_specials(each, scored) for name, each in scores.items()}
-    return Comparison(compare(scores, settings.metric, settings), network, text, scored)
+    table = compare(scores, settings.metric, settings)
+    differences = head_differences(scores, [*of_heads], settings) if of_heads else None
+    return Comparison(table, network, text, scored, differences)
 
 
 def compare_classical(
@@ -180,6 +201,8 @@ def compare_classical(
     others: Mapping[str, PathLike] | None = None,
     *,
     training: LinePairs | None = None,
+    heads: PathLike | None = None,
+    beta: PathLike | None = None,
     settings: CompareSettings | None = None,
     progress: Progress | None = None,
     **options: Unpack[CompareOptions],
@@ -189,6 +212,8 @@ def compare_classical(
     Args:
         pairs: the text to score.
         others: name -> a file of another system's alpha scores (:mod:`alignkit.lab.interop.other_systems`).
+        heads, beta: an attention file, whose best heads or chosen head are compared too, and one with another
+            quantity of the same heads, as of :func:`head_scores`.
         training: the text that the aligners are fitted on; ``pairs`` if not given. Words that it lacks have zeros.
         settings: defaults if not given; what is said there of networks does not count.
         progress: of the fit.
@@ -207,15 +232,121 @@ def compare_classical(
     settings = with_options(settings or CompareSettings(), options)
     bitext = read_text(pairs.source, pairs.target)
     text = bitext if training is None else read_text(training.source, training.target)
-    names = ["ibm1.beta", *(["ibm1.alpha"] if "ibm1.alpha" in settings.also else []), "align.alpha"]
+    names = ["ibm1.beta", *(["ibm1.alpha"] if "ibm1.alpha" in settings.also else []), ALIGN]
     read, _ = read_others(others or {}, names, bitext, specials=False)
+    if heads is not None:
+        more: dict[str, Any] = {"beta": beta, "taken": read, "settings": settings, "progress": progress}
+        aligned = head_scores(heads, text, bitext, **more)
+    else:
+        aligner = align(text, threads=settings.threads, progress=progress).aligner
+        aligned = {ALIGN: aligner.score(bitext, "alpha")}
     ibm1 = fit_ibm1(text, iterations=settings.iterations, null=False, threads=settings.threads)
-    scores = {"ibm1.beta": ibm1.score(bitext, "beta")}
-    if "ibm1.alpha" in settings.also:
-        scores["ibm1.alpha"] = ibm1.score(bitext, "alpha")
-    aligned = align(text, threads=settings.threads, progress=progress)
-    scores["align.alpha"] = aligned.aligner.score(bitext, "alpha")
-    return Comparison(compare(scores | read, settings.metric, settings), None, text, bitext)
+    kinds = ("beta", *(["alpha"] if "ibm1.alpha" in settings.also else []))
+    scores = {f"ibm1.{kind}": ibm1.score(bitext, kind) for kind in kinds} | aligned | read
+    table = compare(scores, settings.metric, settings)
+    differences = head_differences(scores, [*aligned], settings) if heads is not None else None
+    return Comparison(table, None, text, bitext, differences)
+
+
+def head_scores(
+    path: PathLike,
+    text: Bitext,
+    pairs: Bitext,
+    *,
+    beta: PathLike | None = None,
+    taken: Collection[str] = (),
+    settings: MetricSettings | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Scores]:
+    """Scores of attention heads between words, and what their agreement with others is held against.
+
+    Args:
+        path: a file with layers and heads; ``FILE:LAYER.HEAD`` chooses one, and otherwise the best ones are taken,
+            by their hits on the links of the aligner.
+        text: of words, which the aligner of :func:`alignkit.align` is fitted on.
+        pairs: the words that are scored.
+        beta: a file with another quantity of the same heads.
+        taken: names of scores that they cannot have.
+        settings: of the ranking.
+        progress: of the fit.
+
+    Returns:
+        ``align.alpha``, ``diagonal`` (the nearer to it, the larger), and of each head ``LAYER.HEAD.alpha`` and, if
+        there is such a file, ``LAYER.HEAD.beta``.
+
+    Raises:
+        AlignkitError: a file cannot be read or is not of these pairs, there is no such head, or a name is taken.
+    """
+    from alignkit.lab.heads.ranking import BestLinkCounter, heads_of_text, rank_heads
+    from alignkit.pipeline.align import align
+
+    settings = settings or MetricSettings()
+    place, choice = split_choice(path)
+    heads = heads_of_text(place, pairs)
+    lexicons = None if beta is None else heads_of_text(beta, pairs)
+    if choice is not None:
+        with of_file(place):
+            heads.scores(choice)  # if there is no such head, this is said before the fit
+    aligner = align(text, threads=settings.threads, progress=progress).aligner
+    links = aligner.links(pairs)
+    gold = GoldLinks(links, links)
+    if choice is not None:
+        choices = [choice]
+    else:
+        ranked = rank_heads(heads, pairs, gold, settings=settings).table.head(BEST_HEADS)
+        choices = [HeadChoice(int(row.layer), int(row.head), bool(row.shift)) for row in ranked.itertuples()]
+    scores = {ALIGN: aligner.score(pairs, "alpha"), DIAGONAL: Scores.zeros(pairs.shapes)}
+    scores[DIAGONAL].values[:] = BestLinkCounter(gold, pairs.shapes).positions()["diagonal"]
+    for each in choices:
+        scores[f"{each}.alpha"] = heads.word_scores(each)
+        if lexicons is not None:
+            scores[f"{each}.beta"] = lexicons.word_scores(replace(each, shifted=False))
+    if set(scores) & set(taken):
+        raise AlignkitError(f"the names of other systems' scores must be new; already in use: {', '.join(scores)}")
+    return scores
+
+
+def head_differences(
+    scores: Mapping[str, Scores], of_heads: Sequence[str], settings: CompareSettings
+) -> pd.DataFrame:
+    """How much more each set of scores agrees with a head than the diagonal does, or the joint aligner.
+
+    What counts is the metric above its chance level, since scores with many ties, as those of words that never
+    co-occur, agree by chance more often.
+
+    Args:
+        scores: all that are compared.
+        of_heads: the names that :func:`head_scores` gave.
+        settings: of the comparison.
+
+    Returns:
+        one row per head u, other scores v, and w of the diagonal and the aligner: ``difference``, the metric of
+        (u, v) above chance minus that of (u, w), with ``low`` and ``high``, the 95 % bootstrap interval over
+        sentence pairs.
+    """
+    import pandas as pd
+
+    metric = find_metric(settings.metric)
+
+    def above_chance(values: Mapping[str, Any]) -> Any:
+        return values[metric.name] - values["chance"]
+
+    rows = []
+    for u in of_heads:
+        if u in (ALIGN, DIAGONAL) or u.endswith(".beta"):
+            continue
+        own = u.removesuffix(".alpha").removesuffix("+1") + ".beta"
+        compared = [v for v in scores if v in (ALIGN, DIAGONAL, own) or v not in of_heads]
+        counts = {v: metric.count(scores[u], scores[v], settings) for v in compared}
+        values = {v: above_chance(metric.total(each)) for v, each in counts.items()}
+        draws = {v: above_chance(metric.draws(each, settings)) for v, each in counts.items()}
+        for w in (DIAGONAL, ALIGN):
+            for v in compared:
+                if v not in (w, DIAGONAL):
+                    low, high = percentile_interval(draws[v] - draws[w])
+                    row = {"u": u, "v": v, "w": w, "difference": values[v] - values[w], "low": low, "high": high}
+                    rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def read_others(

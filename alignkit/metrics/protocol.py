@@ -120,11 +120,15 @@ class Metric:
         sums = type(counts)(*(column.sum() for column in vars(counts).values()))
         return {k: int(v) if k in self.whole else float(v) for k, v in self.values(sums).items()}
 
+    def draws(self, counts: Any, settings: MetricSettings) -> Mapping[str, np.ndarray]:
+        """Name -> the values (B,) of each resample of the sentence pairs, which are the same for all counts."""
+        drawn = resampled_sums(np.stack([*vars(counts).values()], axis=1), settings.seed, settings.resamples)
+        return self.values(type(counts)(*drawn.T))
+
     def intervals(self, counts: Any, settings: MetricSettings) -> dict[str, tuple[float, float]]:
         """Name -> (low, high): 95 % bootstrap percentile intervals over sentence pairs of all values."""
-        drawn = resampled_sums(np.stack([*vars(counts).values()], axis=1), settings.seed, settings.resamples)
-        values = self.values(type(counts)(*drawn.T))
-        return {name: percentile_interval(draws) for name, draws in values.items() if name not in self.whole}
+        found = self.draws(counts, settings).items()
+        return {name: percentile_interval(draws) for name, draws in found if name not in self.whole}
 
     def measure(self, u: Any, v: Any, settings: MetricSettings | None = None) -> dict[str, Any]:
         """The values over all sentence pairs with ``low`` and ``high``, the interval of the first of them.

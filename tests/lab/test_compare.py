@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from itertools import permutations
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.lab.comparison import CompareSettings, compare_networks
+from alignkit.lab.interop.heads import AttentionHeads
 from alignkit.metrics.agreement import agreement
 from alignkit.neural import proxy
 from alignkit.neural.aligners import load_checkpoint
@@ -59,6 +61,30 @@ def test_the_proxy_is_kept_and_found_again(folder, found):
     assert cache.stat().st_mtime_ns == before
     both = again.table.merge(found.table, on=["u", "v"])
     assert np.array_equal(both.agreement_x, both.agreement_y)
+
+
+def test_heads_and_other_scores_stand_on_the_networks_words(folder, lines, tmp_path):
+    """A head is to the network what the same scores given by name are; the diagonal and the aligner come too."""
+    pairs = LinePairs(*(side[250:] for side in lines))
+    rng = np.random.default_rng(0)
+    shapes = [(len(y.split()), len(x.split())) for x, y in zip(*pairs, strict=True)]
+    AttentionHeads.from_pairs(rng.random((1, 2, *shape)) for shape in shapes).save(tmp_path / "heads.npz")
+    head = f"{tmp_path / 'heads.npz'}:0.1"
+    found = compare_networks(str(folder / "general-0"), heads=head, others={"same": head}, device="cpu")
+    rows = found.table.set_index(["u", "v"])
+    for v in ("lstm.alpha", "proxy.beta", "ibm1.beta", "align.alpha", "diagonal"):
+        one, other = (rows.loc[(u, v)].tolist() for u in ("0.1.alpha", "same.alpha"))
+        assert one == other
+        assert one[4] == sum(height for height, _ in shapes)
+    assert rows.loc[("align.alpha", "ibm1.beta")].agreement > 0.7
+    assert {*found.differences.v} == {
+        "ibm1.beta",
+        "proxy.beta",
+        "lstm.alpha",
+        "lstm.beta",
+        "same.alpha",
+        "align.alpha",
+    }
 
 
 def test_a_checkpoint_away_from_its_run_needs_its_text(folder, lines, tmp_path, monkeypatch):
@@ -110,6 +136,26 @@ def test_command(folder, found, capsys):
     assert f"{100 * first.agreement:.1f} ({100 * first.chance:.1f})" in text
 
 
+def test_the_command_shows_what_agrees_with_a_head_more(folder, lines, tmp_path, capsys):
+    texts = [str(tmp_path / name) for name in "xy"]
+    for path, side in zip(texts, lines, strict=True):
+        Path(path).write_text("".join(f"{line}\n" for line in side), encoding="utf-8")
+    shapes = [(len(y.split()), len(x.split())) for x, y in zip(*lines, strict=True)]
+    AttentionHeads.from_pairs(np.eye(*shape)[None, None] for shape in shapes).save(tmp_path / "heads.npz")
+    call = ["compare", *texts, "--heads", f"{tmp_path / 'heads.npz'}:0.0", "--threads", "1"]
+    assert run_program([*call, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["differences"]
+    assert [list(row) for row in rows] == [["u", "v", "w", "difference", "low", "high"]] * 3
+    assert run_program(call) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert "A(u, v) minus A(u, w), each above chance, with 95 % intervals:" in shown
+    for row, line in zip(rows, shown[-3:], strict=True):
+        numbers = [f"{100 * row[name]:.1f}" for name in ("difference", "low", "high")]
+        wanted = [row["u"], row["v"], row["w"], numbers[0], f"({numbers[1]}", "to", f"{numbers[2]})"]
+        assert line.split() == wanted
+    assert rows[0]["high"] < 0  # the head is a diagonal
+
+
 def test_the_metric_can_be_chosen(folder, found, capsys):
     """Tau is symmetric, and agrees with the library's; its table has its own name."""
     arguments = ["compare", "--neural", str(folder / "general-0"), "--device", "cpu"]
@@ -134,6 +180,8 @@ def test_the_metric_can_be_chosen(folder, found, capsys):
         (["--uniform", "RUN"], "--neural"),
         (["--neural", "RUN", "--uniform", "RUN"], "not trained with uniform"),
         (["RUN/log.jsonl", "RUN/log.jsonl", "--also", "ov"], "--neural"),
+        (["--beta", "RUN/log.jsonl", "--neural", "RUN"], "--beta goes only with --heads"),
+        (["--heads", "RUN/log.jsonl"], "--heads needs the text"),
         (["--neural", "RUN", "--percent", "0"], "percentage"),
         (["--neural", "RUN", "--percent", "five"], "percentage"),
         (["--neural", "RUN", "--percent", "0.05"], "for 5 per cent give 5"),

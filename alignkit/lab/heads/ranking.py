@@ -292,6 +292,14 @@ def _measured_heads(
     return measured, plain
 
 
+def heads_of_text(path: PathLike, bitext: Bitext) -> AttentionHeads:
+    """Read the heads of a file; raises InputError if they are not of this text."""
+    heads = read_heads(path, bitext.shapes)
+    with of_file(path):
+        _of_text(heads.on_words, bitext)
+    return heads
+
+
 def _of_text(heads: AttentionHeads, bitext: Bitext) -> AttentionHeads:
     if len(heads) != len(bitext):
         raise AlignkitError(f"the heads are of {counted(len(heads), 'pair')}, the text has {len(bitext):,}")
@@ -395,9 +403,7 @@ def rank_heads_of_file(
     settings, reading = settings or MetricSettings(), reading or ReadSettings()
     bitext = read_text(source, target, **vars(reading))
     reference: Scores | AttentionHeads | None = None
-    heads = read_heads(path, bitext.shapes)
-    with of_file(path):  # before an aligner is fitted
-        _of_text(heads.on_words, bitext)
+    heads = heads_of_text(path, bitext)  # checked before an aligner is fitted
     if gold is not None:
         links = read_gold(gold, shapes=bitext.shapes)
         if len(links) < len(bitext):
