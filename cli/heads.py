@@ -16,7 +16,11 @@ from alignkit_cli.parameter_types import TEXT, InputPath, OutputPath
 from alignkit_cli.progress import ProgressBar
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from alignkit.lab.heads.ranking import HeadRanking
+
+    Elsewhere = tuple[pd.DataFrame, list[tuple[int, int]]]
 
 SHIFTS = ("", "+1")
 TOP = 10  #: rows of the printed table
@@ -48,7 +52,8 @@ TOP = 10  #: rows of the printed table
     multiple=True,
     type=InputPath(),
     help="The ranking (--json) of the same model's heads on other text, to see whether the same heads are good "
-    "there. May be given several times.",
+    "there: rank correlations, and how many of the best ten are the same, beside chance. May be given several "
+    "times.",
 )
 @click.option(
     "--export",
@@ -99,13 +104,18 @@ def heads_command(scores: str, source: str, target: str | None, **options: Any) 
         return
     from alignkit.lab.heads.exports import export_heads
     from alignkit.lab.heads.ranking import compare_rankings, rank_heads_of_file
+    from alignkit.lab.interop.heads import read_ranking
 
     with ProgressBar("heads", options["quiet"]) as bar:
         files = {name: options[name] for name in ("gold", "model", "beta")}
         how: dict[str, Any] = {"reading": shared.with_given(ReadSettings(), options), "progress": bar}
         settings, combine = shared.with_given(MetricSettings(), options), options["save_model"] is not None
         found = rank_heads_of_file(scores, source, target, combine=combine, settings=settings, **files, **how)
-    elsewhere = {path: compare_rankings(found, path) for path in options["others"]}
+    elsewhere = None
+    if options["others"]:
+        hits = {scores: found.table.set_index(["layer", "head", "shift"])["hits"].to_dict()}
+        hits |= {path: read_ranking(path).hits for path in options["others"]}
+        elsewhere = compare_rankings(hits)
     if found.combined is not None:
         found.combined[0].save(options["save_model"])
     for form, path in options["exports"]:
@@ -132,7 +142,7 @@ def speech_text(scores: str, times: str, as_json: bool) -> str:
     return f"{title}\n\n{align_columns(grid)}\n\nHits of a random frame: {percent(table['chance'][0])} %."
 
 
-def ranking_json(found: HeadRanking, scores: str, elsewhere: dict[str, dict[str, float]]) -> str:
+def ranking_json(found: HeadRanking, scores: str, elsewhere: Elsewhere | None) -> str:
     """Everything, as one JSON object."""
     facts = {
         "file": scores,
@@ -142,7 +152,8 @@ def ranking_json(found: HeadRanking, scores: str, elsewhere: dict[str, dict[str,
         "alignment_heads": [list(pair) for pair in found.alignment_heads],
         "mean": finite(found.mean),
         "halves": finite(found.halves),
-        "others": {path: finite(values) for path, values in elsewhere.items()},
+        "others": [] if elsewhere is None else records(elsewhere[0]),
+        "common": [] if elsewhere is None else [list(pair) for pair in elsewhere[1]],
         "pairs": found.pairs,
         "combined": combined_facts(found),
         "made": found.made,
@@ -160,7 +171,7 @@ def combined_facts(found: HeadRanking) -> dict[str, Any] | None:
     return {"aer": error, "bias": aligner.bias, "weights": weights}
 
 
-def ranking_text(found: HeadRanking, elsewhere: dict[str, dict[str, float]]) -> str:
+def ranking_text(found: HeadRanking, elsewhere: Elsewhere | None) -> str:
     """The best heads as a table, what positions alone give, and what follows."""
     extra = [name for name in ("agreement", "words", "punctuation", "first") if name in found.table]
     titles = {"agreement": "A %", "words": "words %", "punctuation": "punct. %", "first": "first %"}
@@ -179,7 +190,8 @@ def ranking_text(found: HeadRanking, elsewhere: dict[str, dict[str, float]]) -> 
         f"Hits: per cent of {found.linked:,} linked target words whose source word with the most attention is one "
         "of theirs."
     )
-    return "\n".join([title, "", align_columns(grid), *more, "", *ranking_conclusions(found, elsewhere)])
+    lines = [title, "", align_columns(grid), *more, "", *ranking_conclusions(found)]
+    return "\n".join(lines if elsewhere is None else [*lines, "", *other_texts(*elsewhere)])
 
 
 def _measures(row: dict[str, Any]) -> list[str]:
@@ -187,8 +199,20 @@ def _measures(row: dict[str, Any]) -> list[str]:
     return [percent(row["hits"]), f"({percent(row['low'])} to {percent(row['high'])})", percent(row["aer"])]
 
 
-def ranking_conclusions(found: HeadRanking, elsewhere: dict[str, dict[str, float]]) -> list[str]:
-    """Sentences: on the shift of the best head, the mean of heads, the halves of the text, and other text."""
+def other_texts(table: pd.DataFrame, common: list[tuple[int, int]]) -> list[str]:
+    """How far several texts rank the heads alike: each two of them, and what all have in common."""
+    grid = [["text", "other", "Spearman", "p", "best shared", "by chance", "p", "best there, here", "and reverse"]]
+    for row in table.to_dict(orient="records"):
+        cells = [f"{row['correlation']:.2f}", f"{row['p']:.3f}", str(row["shared"]), f"{row['expected']:.1f}"]
+        cells += [f"{row['p_shared']:.3f}", percent(row["here"]), percent(row["there"])]
+        grid.append([row["text"], row["other"], *cells])
+    listed = ", ".join(f"{layer}.{head}" for layer, head in common) or "none"
+    title = "Other texts: rank correlation of all heads, the same ones of the best ten, hits of the other's best."
+    return [title, "", align_columns(grid), "", f"Among the best ten on all texts: {listed}."]
+
+
+def ranking_conclusions(found: HeadRanking) -> list[str]:
+    """Sentences: on the shift of the best head, the mean of heads, and the halves of the text."""
     shift, halves = found.difference, found.halves
     name = f"{shift['layer']}.{shift['head']}"
     verdict = f"the rows of {name} are {'better shifted' if shift['difference'] > 0 else 'better as they are'}"
@@ -214,8 +238,4 @@ def ranking_conclusions(found: HeadRanking, elsewhere: dict[str, dict[str, float
         f"mean {percent(halves['heads'])} % ({percent(halves['heads_chosen'])} %); "
         f"rank correlation of all heads {halves['correlation']:.2f}.",
         *combined,
-        *(
-            f"{path}: rank correlation {each['correlation']:.2f}; its best head here {percent(each['head'])} %."
-            for path, each in elsewhere.items()
-        ),
     ]

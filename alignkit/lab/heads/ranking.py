@@ -8,21 +8,23 @@ it is. Which of them is the better alignment differs between models and heads (K
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from alignkit.errors import AlignkitError, InputError, counted, of_file
 from alignkit.lab.heads.combination import HeadCombination, fit_combination
-from alignkit.lab.interop.heads import AttentionHeads, read_ranking
+from alignkit.lab.interop.heads import AttentionHeads
 from alignkit.lab.interop.other_systems import first_mismatch, read_heads
 from alignkit.links.from_scores import are_linked
 from alignkit.links.gold import read_gold
 from alignkit.links.links import GoldLinks
 from alignkit.metrics.aer import AER, LinkCounts
 from alignkit.metrics.agreement import AGREEMENT
-from alignkit.metrics.intervals import adjusted_p, percentile_interval, ratio, resampled_sums
+from alignkit.metrics.intervals import RESAMPLES, adjusted_p, percentile_interval, ratio, resampled_sums
 from alignkit.metrics.protocol import MetricOptions, MetricSettings
 from alignkit.pipeline.align import align
 from alignkit.pipeline.settings import ReadSettings
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 
 #: The most heads whose mean is tried for the list of heads.
 MOST_AVERAGED = 8
+#: How many of the best heads of two texts are held against each other.
+TOP = 10
 #: Share of false findings that tests of many heads allow, in the whole family.
 LEVEL = 0.05
 
@@ -338,28 +342,62 @@ def _halves(heads: AttentionHeads, counter: BestLinkCounter, counts: np.ndarray)
     return {"correlation": _rank_correlation(*hits), **{name: sum(values) / 2 for name, values in found.items()}}
 
 
-def compare_rankings(found: HeadRanking, path: PathLike) -> dict[str, float]:
-    """How far another text, as of another language pair, ranks the heads of the same model alike.
+def compare_rankings(
+    rankings: Mapping[str, Mapping[tuple[int, int, int], float]], seed: int = 0
+) -> tuple[pd.DataFrame, list[tuple[int, int]]]:
+    """How far several texts, as of several language pairs, rank the heads of one model alike.
+
+    A head counts once, with its rows shifted or not, whichever has more hits.
 
     Args:
-        found: of this text.
-        path: the JSON of the other's ranking, as ``alignkit heads --json`` prints it.
+        rankings: name of a text, as its file -> (layer, head, shift) -> hits.
+        seed: of the permutations.
 
     Returns:
-        ``correlation``: Spearman's of the hits of the heads and shifts that both have; ``head``: the hits here of
-        the head that is best there.
+        a row for each two texts: ``text`` and ``other``; ``correlation``, Spearman's of the heads that all have;
+        ``p``, the share of permutations that correlate as much; ``shared``, how many of the :data:`TOP` best heads
+        are the same, ``expected``, how many chance would give, and ``p_shared``, the probability of as many; the
+        hits in ``text`` of the best head of ``other`` (``here``), and the reverse (``there``). And the heads that
+        are among the best on all texts, as (layer, head).
 
     Raises:
-        InputError: the file is missing, no such JSON, or has fewer than two heads in common with this ranking.
+        InputError: a text has fewer than two heads in common with those before it.
     """
-    here = found.table.set_index(["layer", "head", "shift"])["hits"].to_dict()
-    there = read_ranking(path).hits
-    common = [each for each in there if each in here]
-    if len(common) < 2:
-        raise InputError(path, "has no two heads in common with this ranking")
-    pairs = np.array([(here[each], there[each]) for each in common])
-    best = max(common, key=lambda each: there[each])
-    return {"correlation": _rank_correlation(*pairs.T), "head": here[best]}
+    import pandas as pd
+    from scipy.stats import hypergeom, rankdata
+
+    found: dict[str, dict[tuple[int, int], float]] = {}
+    heads: list[tuple[int, int]] = []
+    for name, hits in rankings.items():
+        found[name] = {}
+        for (layer, head, _), value in hits.items():
+            found[name][layer, head] = max(value, found[name].get((layer, head), value))
+        heads = [each for each in found[name] if len(found) == 1 or each in heads]
+        if len(heads) < 2:
+            raise InputError(name, "has no two heads in common with the other ranking")
+    values = {name: np.array([hits[each] for each in heads]) for name, hits in found.items()}
+    count, top = len(heads), min(TOP, len(heads))
+    best = {name: set(np.argsort(-each, kind="stable")[:top].tolist()) for name, each in values.items()}
+    rows = []
+    for one, other in combinations(values, 2):
+        x, y = (rankdata(values[name]) - (count + 1) / 2 for name in (one, other))
+        drawn = np.random.default_rng(seed).permuted(np.tile(y, (RESAMPLES, 1)), axis=1) @ x
+        shared = len(best[one] & best[other])
+        rows.append(
+            {
+                "text": one,
+                "other": other,
+                "correlation": _rank_correlation(x, y),
+                "p": (1 + int((drawn >= x @ y).sum())) / (1 + RESAMPLES),
+                "shared": shared,
+                "expected": top**2 / count,
+                "p_shared": float(hypergeom.sf(shared - 1, count, top, top)),
+                "here": float(values[one][values[other].argmax()]),
+                "there": float(values[other][values[one].argmax()]),
+            }
+        )
+    common = set.intersection(*best.values())
+    return pd.DataFrame(rows), [heads[k] for k in sorted(common)]
 
 
 def _rank_correlation(first: np.ndarray, second: np.ndarray) -> float:

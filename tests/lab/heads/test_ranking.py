@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from itertools import combinations, product
+from math import comb
 
 import numpy as np
 import pytest
@@ -371,18 +373,57 @@ def test_a_head_in_evaluate_and_compare(files, capsys, by_gold):
     assert "late.alpha" in capsys.readouterr().out
 
 
+def test_rankings_of_several_texts_are_compared_beside_chance():
+    """Of 15 heads that all texts have, by slow and obvious means; a head counts once, as it is better."""
+    rng = np.random.default_rng(5)
+    heads = list(product(range(3), range(5)))
+    own = dict(zip(heads, rng.random(15), strict=True))
+    texts = {}
+    for name, noise in (("de", 0.1), ("fr", 0.3), ("ja", 9.0)):
+        hits = {head: value + noise * rng.random() for head, value in own.items()}
+        late = rng.integers(0, 2, 15)
+        texts[name] = {(*head, int(k)): hits[head] for head, k in zip(heads, late, strict=True)}
+        texts[name] |= {(*head, 1 - int(k)): hits[head] / 2 for head, k in zip(heads, late, strict=True)}
+    texts["fr"] |= {(7, 7, 0): 99.0}  # a head that the others lack
+    table, common = compare_rankings(texts)
+    best = {name: {head: max(hits[*head, 0], hits[*head, 1]) for head in heads} for name, hits in texts.items()}
+    top = {name: sorted(heads, key=lambda head: -best[name][head])[:10] for name in texts}
+    assert common == [head for head in heads if all(head in each for each in top.values())]
+    assert [(row.text, row.other) for row in table.itertuples()] == list(combinations(texts, 2))
+    for row in table.itertuples():
+        one, other = best[row.text], best[row.other]
+        values = [[each[head] for head in heads] for each in (one, other)]
+        wanted = spearmanr(*values, alternative="greater")
+        assert row.correlation == pytest.approx(wanted.statistic)
+        assert row.p == pytest.approx(wanted.pvalue, abs=0.05)
+        assert row.shared == len({*top[row.text]} & {*top[row.other]})
+        assert row.expected == pytest.approx(100 / 15)
+        as_many = sum(comb(10, n) * comb(5, 10 - n) for n in range(row.shared, 11))
+        assert row.p_shared == pytest.approx(as_many / comb(15, 10))
+        assert (row.here, row.there) == (one[top[row.other][0]], other[top[row.text][0]])
+    assert table.p[0] < 0.01 < table.p[1]
+
+
 def test_other_text_ranks_alike(by_gold, arguments, capsys, tmp_path):
     assert run_program([*arguments, "--json"]) == 0
     (tmp_path / "de.json").write_text(capsys.readouterr().out)
-    assert compare_rankings(by_gold, tmp_path / "de.json")["correlation"] == pytest.approx(1)
     whole = json.loads((tmp_path / "de.json").read_text())
     turned = [{**row, "hits": 1 - row["hits"]} for row in whole["heads"]]
     (tmp_path / "fr.json").write_text(json.dumps({**whole, "heads": turned}))
-    found = compare_rankings(by_gold, tmp_path / "fr.json")
-    assert found["correlation"] == pytest.approx(-1)
-    assert found["head"] == by_gold.table["hits"].min()
-    assert run_program([*arguments, "--other", str(tmp_path / "fr.json")]) == 0
-    assert "fr.json: rank correlation -1.00" in capsys.readouterr().out
+    call = [*arguments, "--other", str(tmp_path / "fr.json"), "--other", str(tmp_path / "de.json")]
+    assert run_program([*call, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    names = whole["file"], *(str(tmp_path / name) for name in ("fr.json", "de.json"))
+    assert [(row["text"], row["other"]) for row in found["others"]] == list(combinations(names, 2))
+    same = found["others"][1]
+    assert (same["correlation"], same["shared"]) == (pytest.approx(1), 10)
+    assert same["here"] == same["there"] == by_gold.table["hits"].max()
+    assert run_program(call) == 0
+    shown = capsys.readouterr().out.splitlines()
+    listed = ", ".join(f"{layer}.{head}" for layer, head in found["common"])
+    assert shown[-1] == f"Among the best ten on all texts: {listed}."
+    numbers = shown[-4].split()[2:]
+    assert numbers[:5] == ["1.00", "0.001", "10", f"{100 / 12:.1f}", f"{1 / comb(12, 10):.3f}"]
     bad = (
         {"heads": []},
         {"heads": [1]},
