@@ -44,3 +44,155 @@ draws of the same layers, of Gemma on xlwa_en_es also the best at every k; then 
 best at every k of all; four draws of any heads at k = 3; the mean at k = 3; two draws of both kinds at every k.
 A primary comparison with fewer than four draws, and any other that lacks a run, is reported as not finished.
 """
+
+from __future__ import annotations
+
+import json
+import os
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import torch
+from inputs import SETS, fail, need_files, run_benchmark
+
+import alignkit
+from alignkit.lab.heads.ablation import (
+    ANY,
+    BEST,
+    MEAN,
+    NO_SOURCE,
+    SAME_LAYERS,
+    SIZES,
+    WHOLE,
+    ZERO,
+    AblatedReader,
+    AblatedReading,
+    HeadSet,
+    head_counts,
+    plan_sets,
+    rank_by_hits,
+)
+from alignkit.lab.heads.hugging_face import load_pretrained, translation_attention
+from alignkit.lab.heads.ranking import BestLinkCounter
+from alignkit.links.links import GoldLinks, parse_links
+from alignkit.support.files import atomic_write
+from alignkit.text.bitext import Bitext, lines_of
+from alignkit.text.reading import read_lines
+
+PAIRS, SHORTEST, LONGEST, PRIMARY, PARTS = 500, 5, 20, 3, ("test", "dev", "train")
+TEMPLATES = {
+    "xlwa_en_es": "English: {source} Spanish: {target}",
+    "cdt_da_en": "Danish: {source} English: {target}",
+}
+BOTH = (SAME_LAYERS, ANY)
+#: stage -> what is planned in it: sizes, draws, kinds, fill
+STAGES: dict[str, list[tuple[tuple[int, ...], int, tuple[str, ...], str]]] = {
+    "primary": [((PRIMARY,), 4, (BEST, SAME_LAYERS), ZERO)],
+    "curve": [(SIZES, 1, (BEST,), ZERO)],
+    "draws": [((PRIMARY,), 8, (SAME_LAYERS,), ZERO)],
+    "any": [((PRIMARY,), 4, (ANY,), ZERO)],
+    "mean": [((PRIMARY,), 4, (BEST, SAME_LAYERS), MEAN)],
+    "random": [(SIZES, 2, BOTH, ZERO)],
+}
+
+
+def choose_pairs(folder: Path, count: int) -> tuple[Bitext, GoldLinks, str]:
+    """The pairs, their links, and whose links they are."""
+    need_files(*(folder / f"{part}.{side}" for part in PARTS for side in ("src", "tgt")), remedy=SETS)
+    whole: list[tuple[list[str], list[str]]] = []
+    gold: list[str | None] = []
+    for part in PARTS:
+        sides = [[line.split() for line in read_lines(folder / f"{part}.{side}")] for side in ("src", "tgt")]
+        whole += zip(*sides, strict=True)
+        links = folder / f"{part}.gold"
+        gold += read_lines(links) if links.exists() else [None] * len(sides[0])
+    fitting = (m for m, pair in enumerate(whole) if all(SHORTEST <= len(side) <= LONGEST for side in pair))
+    kept = np.array(list(islice(fitting, count)))
+    known = [line for line in (gold[m] for m in kept) if line is not None]
+    bitext = Bitext.from_sentences(*zip(*whole, strict=True))
+    if len(known) == len(kept):
+        return bitext.take(kept), parse_links(folder, known), "gold"
+    links = alignkit.align(bitext, threads=1).links.take(kept)
+    return bitext.take(kept), GoldLinks(links, links), "align"
+
+
+def rank(model: Any, tokenizer: Any, bitext: Bitext, gold: GoldLinks, template: str) -> dict[str, Any]:
+    """The heads of a model by their hits, and what positions alone reach."""
+    counter = BestLinkCounter(gold, bitext.shapes)
+    heads = translation_attention(model, tokenizer, *lines_of(bitext), template=template, device="cpu")
+    counts = head_counts(heads, counter)
+    ranked, hits = rank_by_hits(heads.heads, counter, counts), counter.hits(counts).max(axis=0)
+    alone = {name: counter.count(values) for name, values in counter.positions().items()}
+    alone["chance"] = counter.chance()
+    return {
+        "all": heads.heads,
+        "heads": ranked,
+        "hits": [float(hits[heads.heads.index(head)]) for head in ranked],
+        "alone": {name: float(counter.hits(each[None])[0]) for name, each in alone.items()},
+    }
+
+
+@click.group()
+def main() -> None:
+    """Switch heads off and report what it costs."""
+    torch.set_num_threads(1)
+
+
+@main.command()
+@click.argument("model")
+@click.argument("name", metavar="SET", type=click.Choice(list(TEMPLATES)))
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--stage", type=click.Choice(list(STAGES)), required=True)
+@click.option("--pairs", default=PAIRS, show_default=True, help="Fewer, for a trial.")
+def run(model: str, name: str, run: Path, stage: str, pairs: int) -> None:
+    """Read SET with MODEL once for each set of heads of a stage; what the folder RUN has is not read again."""
+    data = os.environ.get("ALIGNKIT_DATA")
+    if not data:
+        fail(f"ALIGNKIT_DATA is not set; {SETS}")
+    bitext, gold, whose = choose_pairs(Path(data, "aer", name), pairs)
+    loaded, tokenizer = load_pretrained(model)
+    run.mkdir(parents=True, exist_ok=True)
+    facts, even = run / "ranking.json", np.arange(1, len(bitext), 2)
+    if not facts.exists():
+        odd = np.arange(0, len(bitext), 2)
+        known = rank(loaded, tokenizer, bitext.take(odd), gold.take(odd), TEMPLATES[name])
+        known |= {"set": name, "links": whose, "pairs": pairs, "type": loaded.config.model_type}
+        with atomic_write(facts) as stream:
+            stream.write(json.dumps(known).encode())
+    ranked = [tuple(head) for head in json.loads(facts.read_text())["heads"]]
+    text = bitext.take(even), gold.take(even)
+    reader = AblatedReader(loaded, tokenizer, *text, template=TEMPLATES[name], device="cpu")
+    sets = [HeadSet(WHOLE), HeadSet(NO_SOURCE)] if stage == "primary" else []
+    for sizes, draws, kinds, fill in STAGES[stage]:
+        sets += plan_sets(ranked, sizes, draws, kinds=kinds, fill=fill)
+    for one in sets:
+        place = run / f"{one.kind}-{one.size}-{one.fill}-{one.draw}.npz".replace(" ", "-")
+        if place.exists():
+            continue
+        found = reader.read(one)
+        with atomic_write(place) as stream:
+            np.savez_compressed(stream, heads=np.array(one.heads, np.int64), **found._asdict())
+        print(run.name, place.name, one.heads, f"{found.losses.sum() / found.tokens.sum():.4f}", flush=True)
+
+
+def read_run(run: Path) -> tuple[dict[str, Any], dict[HeadSet, AblatedReading]]:
+    """The ranking of a run, and what was read in it."""
+    facts, found = json.loads((run / "ranking.json").read_text()), {}
+    ranked = [tuple(head) for head in facts["heads"]]
+    planned = [HeadSet(WHOLE), HeadSet(NO_SOURCE)]
+    for parts in STAGES.values():
+        for sizes, draws, kinds, fill in parts:
+            planned += plan_sets(ranked, sizes, draws, kinds=kinds, fill=fill)
+    for one in planned:
+        place = run / f"{one.kind}-{one.size}-{one.fill}-{one.draw}.npz".replace(" ", "-")
+        if place.exists():
+            with np.load(place) as arrays:
+                found[one] = AblatedReading(*(arrays[name] for name in AblatedReading._fields))
+    return facts, found
+
+
+if __name__ == "__main__":
+    run_benchmark(main)

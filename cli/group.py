@@ -42,6 +42,7 @@ GROUPS = {
         "classify": "Train classifiers on labelled text and compare what they learn.",
         "attention": "Save a Hugging Face model's attention to the source.",
         "heads": "Rank the heads of an attention file by how well they align.",
+        "ablate": "Switch off the heads that align, and see what translations lose.",
     },
     "Analysis": {
         "compare": "Compare classical aligners, a network's attention and other systems.",

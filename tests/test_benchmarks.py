@@ -49,6 +49,7 @@ def lacks(monkeypatch, tmp_path, capsys):
         (["mechanisms.py", "a", "b", "c", "d", "runs", *OUT], f"a, b, c, d: {TEXTS}"),
         (["neural.py", "a", "b", "c", "d"], f"a, b, c, d: {TEXTS}"),
         (["language_model.py", "train", "x", "run", "--kind", "llama"], f"train.en: {TEXTS}"),
+        (["ablation.py", "run", "x", "xlwa_en_es", "run", "--stage", "curve"], "ALIGNKIT_DATA is not set"),
         (["agreement.py", "none", "runs", *OUT], "none/val.en: no such file; DATA holds these parts of Multi30k"),
         (["classification.py", ".", "runs", *OUT], "sst2/train.tsv, sst2/dev.tsv: no such file; write SST-2"),
         (["classification.py", ".", "runs", "--only", "sms", *OUT], "as lines of LABEL<tab>TEXT"),

@@ -100,6 +100,7 @@ LACKING = [
     ["classify", "text.tsv", "-o", "runs"],
     ["explain", "run"],
     ["attention", "model", *TEXT, "-o", "a.npz"],
+    ["ablate", "m.pt", *TEXT],
     ["report", "m.pt", "-o", "r2.html"],
     ["experiment", "toy-classifier", "--quick", "-o", "results"],
 ]

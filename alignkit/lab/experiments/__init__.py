@@ -16,6 +16,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from importlib import import_module
@@ -24,10 +25,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, SupportsFloat
 
 from alignkit.errors import AlignkitError, writing
 from alignkit.lab.report.tables import NONE, align_columns, finite, records
-from alignkit.support.packages import versions
+from alignkit.support.packages import MissingPackageError, need, versions
 from alignkit.support.settings import assigned
 from alignkit.support.stages import no_progress
-from alignkit.types import Progress
+from alignkit.types import PathLike, Progress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -308,19 +309,31 @@ def save_result(folder: Path, experiment: Experiment, settings: Any, result: Res
         written.append(folder / f"{experiment.name}-{name}.csv")
         with atomic_write(written[-1]) as stream:
             stream.write(rows.to_csv(index=False, lineterminator="\n").encode())
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        return written
+    with suppress(MissingPackageError):
+        save_picture(folder / f"{experiment.name}.png", result.draw)
+        written.append(folder / f"{experiment.name}.png")
+    return written
+
+
+def save_picture(path: PathLike, draw: Callable[[Figure], None]) -> None:
+    """Write a PNG file; raises MissingPackageError without matplotlib.
+
+    Args:
+        path: the file.
+        draw: draws on an empty figure.
+    """
+    need("matplotlib")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    from alignkit.support.files import atomic_write
+
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     FigureCanvasAgg(figure)
-    result.draw(figure)
-    written.append(folder / f"{experiment.name}.png")
-    with atomic_write(written[-1]) as stream:
+    draw(figure)
+    with atomic_write(path) as stream:
         # Without a date or a version in it, the same result is the same file.
         figure.savefig(stream, format="png", dpi=110, metadata={"Software": None})
-    return written
 
 
 _SNELL = "Snell et al. 2021"

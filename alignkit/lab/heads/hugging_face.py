@@ -370,6 +370,11 @@ class Prompt(NamedTuple):
     rows: np.ndarray
     first: int
 
+    @property
+    def places(self) -> np.ndarray:
+        """Those of the target's tokens."""
+        return self.first + np.arange(len(self.rows) - 1)
+
 
 def translation_attention(
     model: Any,
@@ -415,7 +420,7 @@ def translation_attention(
     model = model.to(place).eval()
     pairs: list[np.ndarray] = [np.zeros((0, 0, 0, 0), np.float32) for _ in source]
     for batch in batches({m: len(one.ids) for m, one in prompts.items()}, batch_size, progress):
-        found = _maps(model, tokenizer, [prompts[m] for m in batch], place, quantity)
+        found, _ = read_prompts(model, tokenizer, [prompts[m] for m in batch], place, quantity)
         if not found:
             raise AlignkitError("the model does not return its attention")
         found = chosen_layers(found, layers)
@@ -436,8 +441,10 @@ def split_template(template: str) -> tuple[str, str, str]:
     return parts[0], parts[2], parts[4]
 
 
-def prompt(tokenizer: Any, template: str, source: str, target: str) -> Prompt | None:
-    """A sentence pair in its template; None if a side is blank.
+def prompt(
+    tokenizer: Any, template: str, source: str, target: str, *, without_source: bool = False
+) -> Prompt | None:
+    """A sentence pair in its template, or its target alone; None if a side is blank.
 
     Raises:
         AlignkitError: the template lacks a side, or the tokenizer does not tell the characters of its tokens.
@@ -448,6 +455,8 @@ def prompt(tokenizer: Any, template: str, source: str, target: str) -> Prompt | 
     sides = split_words(source), split_words(target)
     if not all(sides):
         return None
+    if without_source:
+        sides = [], sides[1]
     texts = [" ".join(words) for words in sides]
     starts = len(before), len(before) + len(texts[0]) + len(between)
     text = before + texts[0] + between + texts[1] + after
@@ -461,11 +470,11 @@ def prompt(tokenizer: Any, template: str, source: str, target: str) -> Prompt | 
             if low < high and places[0] <= low < places[-1] - 1:
                 words[side, k] = np.searchsorted(places, low, side="right") - 1
     of_source, of_target = (np.flatnonzero(each >= 0) for each in words)
-    if not (len(of_source) and len(of_target)) or of_target[0] == 0:
+    if not (len(of_source) or without_source) or not len(of_target) or of_target[0] == 0:
         raise AlignkitError(f"no token of the model covers a side of {text!r}")
     first, last = of_target[0], of_target[-1]
     rows = np.append(words[1, first : last + 1], -1)
-    return Prompt(list(encoded["input_ids"]), words[0, : of_source[-1] + 1], rows, int(first))
+    return Prompt(list(encoded["input_ids"]), words[0, : of_source.max(initial=-1) + 1], rows, int(first))
 
 
 def alignment_mask(one: Prompt, links: np.ndarray, *, shifted: bool = False) -> np.ndarray:
@@ -483,10 +492,26 @@ def alignment_mask(one: Prompt, links: np.ndarray, *, shifted: bool = False) -> 
     return mask
 
 
-def _maps(
-    model: Any, tokenizer: Any, batch: Sequence[Prompt], device: torch.device, quantity: str
-) -> list[list[np.ndarray]]:
-    """float32 (H, T, L) of each layer and prompt of a batch: the rows and columns that are meant."""
+def attention_layers(model: Any) -> list[Any]:
+    """The modules of a decoder-only model's attention, by layer."""
+    return [module for module in model.modules() if type(module).__name__.endswith("Attention")]
+
+
+def read_prompts(
+    model: Any,
+    tokenizer: Any,
+    batch: Sequence[Prompt],
+    device: torch.device,
+    quantity: str = WEIGHTS,
+    *,
+    with_logits: bool = False,
+) -> tuple[list[list[np.ndarray]], Any]:
+    """What a decoder-only model makes of prompts.
+
+    Returns:
+        float32 (H, T, L) of each layer and prompt: the rows and columns that are meant; and, if asked for, the
+        logits (N, V) that predict the targets' tokens, those of one prompt after those of another.
+    """
     ids = padded_ids([one.ids for one in batch], tokenizer.pad_token_id or 0)
     mask, width = padded_ids([[1] * len(one.ids) for one in batch], 0), ids.shape[1]
     give(model, quantity, ids.roll(-1, dims=1).to(device))
@@ -499,14 +524,20 @@ def _maps(
         parts = [weights[k, :, one.first - 1 :, : len(one.columns)] for k, one in enumerate(batch)]
         found.append([x[:, : len(one.rows)].float().cpu().numpy() for x, one in zip(parts, batch, strict=True)])
 
+    def predicting(module: Any, given: Any) -> Any:
+        return torch.cat([given[0][k, one.places - 1] for k, one in enumerate(batch)])
+
     with ExitStack() as hooks:
-        for module in model.modules():
-            if type(module).__name__.endswith("Attention"):
-                hooks.callback(module.register_forward_hook(keep).remove)
+        for module in attention_layers(model):
+            hooks.callback(module.register_forward_hook(keep).remove)
+        # All logits of a batch would take more memory than all its maps.
+        run = model.base_model
+        if with_logits:
+            run = model
+            hooks.callback(model.get_output_embeddings().register_forward_pre_hook(predicting).remove)
         with model_errors("read this text"), torch.inference_mode():
-            # Not the output layer, whose logits take more memory than all maps of a batch.
-            model.base_model(input_ids=ids.to(device), attention_mask=mask.to(device), use_cache=False)
-    return found
+            output = run(input_ids=ids.to(device), attention_mask=mask.to(device), use_cache=False)
+    return found, output.logits if with_logits else None
 
 
 def give(model: Any, quantity: str, targets: torch.Tensor) -> None:
@@ -545,15 +576,24 @@ def _attend(
     """The output of the model's own attention, and the quantity (B, H, T, L)."""
     eager = sys.modules[type(module).__module__].eager_attention_forward
     output, weights = eager(module, query, key, value, *given, **more)
-    heads, size = query.shape[1], value.shape[-1]
-    matrix = next((getattr(module, name) for name in _OUTPUT_MATRICES if hasattr(module, name)), None)
-    if matrix is None:
-        raise AlignkitError("the model's attention has no output matrix that alignkit recognizes")
+    heads, size, matrix = query.shape[1], value.shape[-1], output_matrix(module)
     weight = matrix.weight if type(matrix).__name__ == "Conv1D" else matrix.weight.T  # (H * d, D)
     added = value.repeat_interleave(heads // value.shape[1], dim=1) @ weight.reshape(heads, size, -1)
     if read_out is None:
         return output, weights * added.norm(dim=-1)[:, :, None]
     return output, read_out(added, weights)
+
+
+def output_matrix(attention: Any) -> Any:
+    """The module of an attention layer that the outputs of all heads go through, one beside the other.
+
+    Raises:
+        AlignkitError: it has none that alignkit knows.
+    """
+    matrix = next((getattr(attention, name) for name in _OUTPUT_MATRICES if hasattr(attention, name)), None)
+    if matrix is None:
+        raise AlignkitError("the model's attention has no output matrix that alignkit recognizes")
+    return matrix
 
 
 def _probabilities(model: Any, targets: torch.Tensor, added: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:

@@ -436,20 +436,31 @@ def rank_heads_of_file(
     Raises:
         AlignkitError: both ``gold`` and ``model`` are given, or a file cannot be read or is not of this text.
     """
-    if gold is not None and model is not None:
-        raise AlignkitError("heads are ranked either against gold links or against a model")
     settings, reading = settings or MetricSettings(), reading or ReadSettings()
     bitext = read_text(source, target, **vars(reading))
-    reference: Scores | AttentionHeads | None = None
     heads = heads_of_text(path, bitext)  # checked before an aligner is fitted
-    if gold is not None:
-        links = read_gold(gold, shapes=bitext.shapes)
-        if len(links) < len(bitext):
-            raise InputError(gold, f"has {counted(len(links), 'pair')}, the text has {len(bitext):,}")
-    else:
-        aligned = align(bitext, model=model, threads=settings.threads)
-        links, reference = GoldLinks(aligned.links, aligned.links), aligned.score("alpha")
+    reference: Scores | AttentionHeads | None
+    links, reference = links_to_rank_by(bitext, gold, model, settings.threads)
     if beta is not None:
         reference = read_heads(beta, bitext.shapes)
     found = rank_heads(heads, bitext, links, reference=reference, settings=settings, progress=progress)
     return replace(found, combined=fit_combination(heads, bitext, links)) if combine else found
+
+
+def links_to_rank_by(
+    bitext: Bitext, gold: PathLike | None, model: PathLike | None, threads: int | None = None
+) -> tuple[GoldLinks, Scores | None]:
+    """Gold links of a file, or those of a saved aligner, or of the best one fitted on the text, with its scores.
+
+    Raises:
+        AlignkitError: both files are given, or one cannot be read or is not of this text.
+    """
+    if gold is not None and model is not None:
+        raise AlignkitError("heads are ranked either against gold links or against a model")
+    if gold is None:
+        aligned = align(bitext, model=model, threads=threads)
+        return GoldLinks(aligned.links, aligned.links), aligned.score("alpha")
+    links = read_gold(gold, shapes=bitext.shapes)
+    if len(links) < len(bitext):
+        raise InputError(gold, f"has {counted(len(links), 'pair')}, the text has {len(bitext):,}")
+    return links, None

@@ -1,0 +1,127 @@
+"""``alignkit ablate``."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from alignkit.errors import counted
+from alignkit.lab.report.tables import NONE, align_columns, percent, to_json
+from alignkit.metrics.protocol import MetricSettings
+from alignkit.pipeline.settings import ReadSettings
+from alignkit.support.packages import need
+from alignkit_cli import shared
+from alignkit_cli.parameter_types import COUNT, TEXT, InputPath, OutputPath
+from alignkit_cli.progress import ProgressBar
+
+if TYPE_CHECKING:
+    from alignkit.lab.heads.ablation import Ablation
+
+
+@shared.command("ablate", "alignkit ablate heads.npz corpus.de corpus.en --gold gold")
+@shared.argument(
+    "scores",
+    metavar="SCORES",
+    type=InputPath(),
+    help="The attention of a language model for this text, as `alignkit attention` writes it.",
+)
+@shared.side_arguments(required=True)
+@click.option("--gold", type=TEXT, help="Gold links of these pairs to rank the heads by.")
+@click.option(
+    "--model",
+    type=InputPath(folder=True),
+    help="Without --gold: rank by a saved aligner instead of fitting one on the text.",
+)
+@click.option(
+    "--size",
+    "sizes",
+    type=COUNT,
+    multiple=True,
+    help="How many heads to switch off together; may be given several times.  [default: 1, 2, 3, 5, 8 and 16]",
+)
+@click.option(
+    "--draws",
+    type=COUNT,
+    help="Random sets of heads of each size and kind, to hold the best against.  [default: 4]",
+)
+@click.option(
+    "--set-to",
+    "fill",
+    type=click.Choice(("zero", "mean")),
+    help="Set the outputs of the heads to zero, or to their mean over the text.  [default: zero]",
+)
+@click.option("--plot", type=OutputPath((".png",)), help="Also draw the losses, by the number of heads.")
+@shared.json_option("Print JSON with everything that was measured.")
+@shared.seed_option("The seed of the random heads and the bootstrap.")
+@shared.device_option
+@shared.reading_options
+@shared.work_options
+def ablate_command(scores: str, source: str, target: str | None, **options: Any) -> None:
+    """Switch off the heads of a language model that align best, and see what its translations lose.
+
+    The heads are ranked by their hits on the odd lines of the text (see `alignkit heads`). The model that SCORES
+    names then reads the even lines: as it is, without the source, without the best heads, without as many random
+    ones of the same layers, and without as many of any layers. Loss is nats a target token, teacher forced. What
+    follows is the best head that is left, whether others take over: its hits, and how many more they are than
+    those of the best of the same heads in the whole model. Brackets are 95 % bootstrap intervals over sentence
+    pairs and random draws.
+    """
+    if options["plot"] is not None:
+        need("matplotlib")
+    from alignkit.lab.experiments import save_picture
+    from alignkit.lab.heads.ablation import ablate_heads_of_file, draw_ablation
+    from alignkit.neural.devices import set_threads
+
+    set_threads(options["threads"])
+    given = {name: options[name] for name in ("gold", "model", "sizes", "draws", "fill", "device")}
+    how: dict[str, Any] = {name: value for name, value in given.items() if value not in (None, ())}
+    how |= {"reading": shared.with_given(ReadSettings(), options)}
+    how |= {"settings": shared.with_given(MetricSettings(), options)}
+    with ProgressBar("heads", options["quiet"]) as bar:
+        found = ablate_heads_of_file(scores, source, target, **how, progress=bar)
+    if options["plot"] is not None:
+        save_picture(options["plot"], lambda figure: draw_ablation(found.table, figure))
+    facts = {"file": scores, "pairs": found.pairs, "tokens": found.tokens, "made": dict(found.made)}
+    facts["ranked"] = [list(head) for head in found.ranked]
+    text = to_json(found.table, "ablation", facts) if options["as_json"] else ablation_text(found)
+    shared.write_output(text)
+
+
+def ablation_text(found: Ablation) -> str:
+    """The table, and which heads were the best."""
+    grid = [
+        [
+            "heads off",
+            "kind",
+            "draws",
+            "loss",
+            "interval",
+            "cost",
+            "best cost more",
+            "interval",
+            "hits %",
+            "gained",
+        ]
+    ]
+    for row in found.table.to_dict(orient="records"):
+        cells = [f"{row['size']}" if row["size"] else NONE, row["kind"], f"{row['draws']}", f"{row['loss']:.3f}"]
+        cells += [_interval(row, "loss"), f"{row['cost']:+.3f}"]
+        more, hits, gained = (row.get(name, math.nan) for name in ("best_more", "hits", "gained"))
+        cells += [NONE, NONE] if math.isnan(more) else [f"{more:+.3f}", _interval(row, "best_more")]
+        grid.append([*cells, percent(hits), NONE if math.isnan(gained) else f"{100 * gained:+.1f}"])
+    listed = ", ".join(f"{layer}.{head}" for layer, head in found.ranked[: int(found.table["size"].max())])
+    return "\n".join(
+        [
+            f"Loss: nats a target token of {counted(found.pairs, 'pair')}, {found.tokens:,} tokens.",
+            "",
+            align_columns(grid),
+            "",
+            f"The best heads, by the other pairs: {listed}.",
+        ]
+    )
+
+
+def _interval(row: dict[str, float], name: str) -> str:
+    return f"({row[f'{name}_low']:.3f} to {row[f'{name}_high']:.3f})"

@@ -1,0 +1,388 @@
+"""Heads of small untrained language models, made here, switched off; and counts and losses that are planted."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+from alignkit.errors import AlignkitError
+from alignkit.lab.heads.ablation import (
+    ANY,
+    BEST,
+    MEAN,
+    NO_SOURCE,
+    SAME_LAYERS,
+    WHOLE,
+    ZERO,
+    AblatedReader,
+    AblatedReading,
+    HeadSet,
+    ablation_table,
+    best_left,
+    plan_sets,
+    rank_by_hits,
+    resampled_losses,
+)
+from alignkit.lab.heads.hugging_face import Prompt, attention_layers, load_pretrained, translation_attention
+from alignkit.lab.heads.ranking import BestLinkCounter
+from alignkit.lab.interop.heads import AttentionHeads
+from alignkit.links.links import GoldLinks, Links
+from alignkit.support.packages import is_here
+from alignkit.text.bitext import Bitext
+from alignkit_cli.main import run as run_program
+
+from .test_hugging_face import SOURCE, TARGET, make_bart
+from .test_language_models import FAMILIES, HEADS, LAYERS, make_language_model
+
+pytest.importorskip("transformers", reason="transformers is an optional library, and is not installed")
+TEMPLATE = "Deutsch: {source} English: {target} ."
+PAIRS = [(x.split(), y.split()) for x, y in zip(SOURCE, TARGET, strict=True) if x.split() and y.split()]
+ALL = [(layer, head) for layer in range(LAYERS) for head in range(HEADS)]
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def folder(request, tmp_path_factory):
+    return make_language_model(request.param, tmp_path_factory.mktemp(request.param))
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory):
+    return make_language_model("Llama", tmp_path_factory.mktemp("llama"))
+
+
+def reader_of(folder, **options):
+    bitext = Bitext.from_sentences(*zip(*PAIRS, strict=True))
+    links = Links.from_lists([[(0, 0), (min(len(x), len(y)) - 1,) * 2] for x, y in PAIRS])
+    options = {"template": TEMPLATE, "device": "cpu", "batch_size": 2, **options}
+    return AblatedReader(*load_pretrained(folder), bitext, GoldLinks(links, links), **options)
+
+
+def silenced(folder, heads):
+    """The loss of each pair by transformers itself, after the weights of these heads' outputs are made zero."""
+    model, tokenizer = load_pretrained(folder)
+    model.eval()
+    for layer, head in heads:
+        attention = attention_layers(model)[layer]
+        matrix = next(
+            getattr(attention, name) for name in ("o_proj", "dense", "c_proj") if hasattr(attention, name)
+        )
+        size = model.config.hidden_size // HEADS
+        rows = slice(head * size, (head + 1) * size)
+        with torch.no_grad():
+            if type(matrix).__name__ == "Conv1D":
+                matrix.weight[rows] = 0
+            else:
+                matrix.weight[:, rows] = 0
+    losses = []
+    for x, y in PAIRS:
+        text = TEMPLATE.format(source=" ".join(x), target=" ".join(y))
+        low = text.index(" ".join(y), text.index("English:"))
+        encoded = tokenizer(text, return_offsets_mapping=True)
+        inside = [
+            low < end and start < low + len(" ".join(y)) and start < end
+            for start, end in encoded["offset_mapping"]
+        ]
+        inside = [
+            each and text[start:end].strip() != ""
+            for each, (start, end) in zip(inside, encoded["offset_mapping"], strict=True)
+        ]
+        labels = [token if each else -100 for token, each in zip(encoded["input_ids"], inside, strict=True)]
+        with torch.inference_mode():
+            loss = model(torch.tensor([encoded["input_ids"]]), labels=torch.tensor([labels])).loss
+        losses.append(float(loss) * sum(inside))
+    return losses
+
+
+@pytest.mark.parametrize("heads", [(), ((0, 2),), ((0, 0), (1, 1), (1, 3)), tuple(ALL)])
+def test_losses_are_those_of_the_model_with_zeros_in_its_output_matrices(folder, heads):
+    found = reader_of(folder).read(HeadSet(BEST, len(heads), heads=heads))
+    assert found.losses == pytest.approx(silenced(folder, heads), rel=1e-4)
+    whole = reader_of(folder, batch_size=1).read(HeadSet(WHOLE))
+    assert (np.abs(whole.losses - found.losses) > 1e-3).all() == bool(heads)
+
+
+def test_heads_come_back(llama):
+    reader = reader_of(llama)
+    before = reader.read(HeadSet(WHOLE))
+    reader.read(HeadSet(BEST, 1, heads=((0, 0),)))
+    after = reader.read(HeadSet(WHOLE))
+    assert (before.losses == after.losses).all()
+    assert (before.counts == after.counts).all()
+    assert before.tokens.tolist() == [len(one.rows) - 1 for one in reader.prompts]
+
+
+def test_mean_is_over_all_tokens(llama):
+    """The outputs of a layer's heads, by a hook of this test; a text whose tokens are all alike loses nothing."""
+    reader = reader_of(llama)
+    model, inputs = reader.model, []
+    for layer in model.model.layers:
+        layer.self_attn.o_proj.register_forward_hook(lambda module, given, output: inputs.append(given[0][0]))
+    for one in reader.prompts:
+        with torch.inference_mode():
+            model(torch.tensor([one.ids]))
+    for layer, mean in enumerate(reader.means):
+        wanted = torch.cat(inputs[layer : LAYERS * len(PAIRS) : LAYERS]).mean(dim=0)
+        assert mean.flatten().tolist() == pytest.approx(wanted.tolist(), abs=1e-5)
+
+    reader = reader_of(llama)
+    one = reader.prompts[0]
+    reader.prompts = [Prompt([7] * len(one.ids), one.columns, one.rows, one.first)] * len(PAIRS)
+    shape = [max(one.rows) + 1, max(one.columns) + 1]
+    links = GoldLinks(*[Links.from_lists([[(0, 0)]] * len(PAIRS))] * 2)
+    reader.counter = BestLinkCounter(links, np.array([shape] * len(PAIRS)))
+    off, on = reader.read(HeadSet(BEST, 8, MEAN, heads=tuple(ALL))), reader.read(HeadSet(WHOLE))
+    assert off.losses == pytest.approx(on.losses, rel=1e-4)
+    zero = reader.read(HeadSet(BEST, 8, ZERO, heads=tuple(ALL)))
+    assert zero.losses != pytest.approx(on.losses, rel=1e-2)
+
+
+def test_without_the_source(llama):
+    """The loss of the target after the template alone."""
+    reader = reader_of(llama)
+    found = reader.read(HeadSet(NO_SOURCE))
+    for m, (_, y) in enumerate(PAIRS):
+        text = TEMPLATE.format(source="", target=" ".join(y))
+        encoded = reader.tokenizer(text, return_offsets_mapping=True)
+        low = text.index(" ".join(y), text.index("English:"))
+        places = [k for k, (_, end) in enumerate(encoded["offset_mapping"]) if low < end <= low + len(" ".join(y))]
+        with torch.inference_mode():
+            logs = reader.model(torch.tensor([encoded["input_ids"]])).logits[0].log_softmax(dim=-1)
+        assert found.tokens[m] == len(places)
+        assert found.losses[m] == pytest.approx(
+            -sum(float(logs[k - 1, encoded["input_ids"][k]]) for k in places), rel=1e-4
+        )
+
+
+def test_the_one_head_that_matters(tmp_path):
+    """Only head 1.2 has an output: without it the model has no attention, without any other it is whole."""
+    place, planted = make_language_model("Llama", tmp_path), (1, 2)
+    model, _ = load_pretrained(place)
+    for layer in range(LAYERS):
+        weight, size = model.model.layers[layer].self_attn.o_proj.weight, model.config.hidden_size // HEADS
+        for head in range(HEADS):
+            with torch.no_grad():
+                weight[:, head * size : (head + 1) * size] *= (layer, head) == planted
+    model.save_pretrained(place)
+    reader = reader_of(place)
+    whole, everything = (reader.read(each) for each in (HeadSet(WHOLE), HeadSet(BEST, 8, heads=tuple(ALL))))
+    for head in ALL:
+        found = reader.read(HeadSet(ANY, 1, heads=(head,)))
+        assert found.losses == pytest.approx((everything if head == planted else whole).losses, rel=1e-5)
+    assert whole.losses != pytest.approx(everything.losses, rel=1e-3)
+
+
+def test_counts_are_of_the_attention_that_the_others_see(llama):
+    """In the whole model as `attention` gives it; without layer 0, that of layer 1 is another."""
+    reader = reader_of(llama)
+    found = reader.read(HeadSet(WHOLE))
+    lines = [[" ".join(side) for side in sides] for sides in zip(*PAIRS, strict=True)]
+    heads = translation_attention(*load_pretrained(llama), *lines, template=TEMPLATE, device="cpu")
+    assert reader.heads == list(heads.heads) == ALL
+    for k, each in enumerate((heads.on_words, heads.shifted.on_words)):
+        for h in range(len(ALL)):
+            assert (found.counts[k, h] == reader.counter.count(each.values[h])).all()
+    without = reader.read(HeadSet(BEST, HEADS, heads=tuple((0, head) for head in range(HEADS)))).counts
+    assert (without[:, :HEADS] == found.counts[:, :HEADS]).all()
+    assert (without[:, HEADS:] != found.counts[:, HEADS:]).any()
+
+
+def test_random_heads_are_others_in_the_same_layers():
+    ranked = [(2, 1), (0, 0), (2, 3), (1, 1), *((layer, head) for layer in range(4) for head in range(4))]
+    ranked = list(dict.fromkeys(ranked))
+    sets = plan_sets(ranked, (3, 4, 14, 17), 5, seed=4)
+    assert {one.size for one in sets} == {3, 4, 14}  # there are 16 heads
+    for one in sets:
+        best = set(ranked[: one.size])
+        assert len(set(one.heads)) == one.size == len(one.heads)
+        assert set(one.heads) <= set(ranked)
+        if one.kind == BEST:
+            assert one.heads == tuple(ranked[: one.size])
+        elif one.size < 5:
+            assert not best & set(one.heads)
+        if one.kind != BEST:
+            assert set(one.heads) != best
+        if one.kind == SAME_LAYERS:
+            assert sorted(layer for layer, _ in one.heads) == sorted(layer for layer, _ in best)
+        if one.kind == ANY and one.size == 14:
+            assert len(best & set(one.heads)) == 12  # of the two others, both are taken
+    few = [one for one in sets if one.size == 3]
+    assert [(one.kind, one.draw) for one in few] == [
+        (BEST, 0),
+        *((kind, k) for kind, count in ((SAME_LAYERS, 3), (ANY, 5)) for k in range(count)),
+    ]  # Layer 2 has two others, which is one pair; layer 0 has three
+    for kind in (SAME_LAYERS, ANY):
+        drawn = [one.heads for one in few if one.kind == kind]
+        assert len(set(drawn)) == len(drawn)
+        assert drawn == [one.heads for one in plan_sets(ranked, (3,), 9, kinds=(kind,), seed=4)][:5]
+        assert drawn != [one.heads for one in plan_sets(ranked, (3,), 5, kinds=(kind,), seed=5)]
+    assert not plan_sets([(0, 0), (0, 1)], (2,), 3, kinds=(SAME_LAYERS,))
+    with pytest.raises(AlignkitError, match="way to switch a head off"):
+        plan_sets(ranked, fill="one")
+
+
+COUNTER = BestLinkCounter(
+    GoldLinks(*[Links.from_lists([[(0, 0), (1, 1)]] * 4)] * 2), np.array([[2, 2]] * 4, np.int32)
+)
+
+
+def counts_of(*hits):
+    """Of one pair each: two links by every head, of which so many are right; not shifted, then shifted."""
+    right = np.array(hits, float).reshape(2, -1, 4)
+    return np.stack([np.full(right.shape, 2.0), right, right], axis=-1)
+
+
+def test_the_best_that_is_left_is_chosen_on_other_pairs():
+    """Head 0.0 is best but off; 0.1 is best on the odd pairs, 0.2 shifted on the even ones."""
+    counts = counts_of([[2, 2, 2, 2], [2, 0, 2, 1], [0, 0, 0, 0]], [[0] * 4, [0] * 4, [1, 2, 0, 2]])
+    heads = [(0, 0), (0, 1), (0, 2)]
+    found = best_left(COUNTER, counts, heads, [(0, 0)])
+    assert found[:, 2].tolist() == [1, 0, 0, 1]  # pairs 1 and 3 by 0.2 shifted, pairs 2 and 4 by 0.1
+    assert best_left(COUNTER, counts, heads, [])[:, 2].tolist() == [2, 2, 2, 2]
+    assert not best_left(COUNTER, counts, heads, heads).any()
+    assert rank_by_hits(heads, COUNTER, counts) == [(0, 0), (0, 1), (0, 2)]
+    assert rank_by_hits(heads, COUNTER, counts, slice(1, None, 2)) == [(0, 0), (0, 2), (0, 1)]
+
+
+def test_the_table_has_sums_over_tokens_and_means_over_draws():
+    tokens, none = np.array([1, 2, 3, 4]), np.zeros((2, 0, 4, 3))
+    same = counts_of([[2] * 4, [0] * 4], [[0] * 4] * 2)
+    other = counts_of([[2] * 4, [1] * 4], [[0] * 4] * 2)
+    readings = {
+        HeadSet(WHOLE): AblatedReading(tokens * 2.0, tokens, same),
+        HeadSet(NO_SOURCE): AblatedReading(tokens * 8.0, tokens * 2, none),
+        HeadSet(BEST, 1, heads=((0, 0),)): AblatedReading(tokens * 3.0, tokens, other),
+        HeadSet(SAME_LAYERS, 1, draw=0, heads=((0, 1),)): AblatedReading(tokens * 2.1, tokens, same),
+        HeadSet(SAME_LAYERS, 1, draw=1, heads=((0, 1),)): AblatedReading(tokens * 2.5, tokens, same),
+    }
+    table = ablation_table(readings, COUNTER, [(0, 0), (0, 1)], seed=1, resamples=200).set_index("kind")
+    assert table["draws"].to_dict() == {WHOLE: 1, NO_SOURCE: 1, BEST: 1, SAME_LAYERS: 2}
+    assert table["loss"].to_dict() == pytest.approx({WHOLE: 2, NO_SOURCE: 4, BEST: 3, SAME_LAYERS: 2.3})
+    assert table["cost"].to_dict() == pytest.approx({WHOLE: 0, NO_SOURCE: 2, BEST: 1, SAME_LAYERS: 0.3})
+    row = table.loc[SAME_LAYERS]
+    assert [row["best_more"], row["best_more_low"], row["best_more_high"]] == pytest.approx([0.7, 0.5, 0.9])
+    assert table.loc[BEST, ["loss_low", "loss_high"]].tolist() == pytest.approx([3, 3])
+    assert np.isnan(table.loc[BEST, "best_more"])
+    # Without 0.0, head 0.1 has half of the links, none in the whole model; without 0.1, head 0.0 has all.
+    assert table.loc[[WHOLE, BEST, SAME_LAYERS], "hits"].tolist() == [1, 0.5, 1]
+    assert table.loc[[WHOLE, BEST, SAME_LAYERS], "aer"].tolist() == [0, 0.5, 0]
+    assert table.loc[[WHOLE, BEST, SAME_LAYERS], "gained"].tolist() == [0, 0.5, 0]
+
+
+def test_intervals_are_of_resampled_pairs():
+    """Two runs of unequal pairs: the loss is a ratio of sums, and the resamples are those of all runs alike."""
+    tokens, rng = np.array([1, 9, 2, 5] * 10), np.random.default_rng(0)
+    first, none = rng.uniform(1, 4, 40) * tokens, np.zeros((2, 0, 40, 3))
+    readings = {
+        HeadSet(WHOLE): AblatedReading(first, tokens, none),
+        HeadSet(BEST, 1): AblatedReading(first + tokens, tokens, none),
+    }
+    found = resampled_losses(readings, seed=3, resamples=500)
+    whole, best = found[WHOLE, 0, ZERO], found[BEST, 1, ZERO]
+    assert len(whole) == 501
+    assert whole[0] == pytest.approx(first.sum() / tokens.sum())
+    assert best - whole == pytest.approx(1)
+    picks = rng.integers(40, size=(4000, 40))
+    spread = (first[picks].sum(axis=1) / tokens[picks].sum(axis=1)).std()
+    assert whole[1:].std() == pytest.approx(spread, rel=0.15)
+
+
+@pytest.fixture(scope="module")
+def files(llama, tmp_path_factory):
+    """Text of five lines, one of them blank, with gold links, and its attention."""
+    place = tmp_path_factory.mktemp("files")
+    pairs = [PAIRS[0], PAIRS[1], PAIRS[2], ([], ["x"]), PAIRS[1], PAIRS[0]]
+    for name, side in zip("st", zip(*pairs, strict=True), strict=True):
+        (place / name).write_text("".join(" ".join(words) + "\n" for words in side))
+    (place / "gold").write_text("".join("0-0\n" if x else "\n" for x, _ in pairs))
+    arguments = ["attention", str(llama), str(place / "s"), str(place / "t"), "--template", TEMPLATE, "-q"]
+    assert run_program([*arguments, "-o", str(place / "a.npz")]) == 0
+    return place
+
+
+def test_command(files, capsys, tmp_path):
+    arguments = [
+        "ablate",
+        *(str(files / name) for name in ("a.npz", "s", "t")),
+        "--gold",
+        str(files / "gold"),
+        "-q",
+    ]
+    picture = tmp_path / "p.png"
+    more = ["--plot", str(picture)] if is_here("matplotlib") else []
+    assert run_program([*arguments, "--size", "1", "--size", "2", "--draws", "2", "--json", *more]) == 0
+    found = json.loads(capsys.readouterr().out)
+    rows = found["ablation"]
+    expected = plan_sets([tuple(head) for head in found["ranked"]], (1, 2), 2)
+    drawn = Counter((one.kind, one.size) for one in (HeadSet(WHOLE), HeadSet(NO_SOURCE), *expected))
+    assert [((row["kind"], row["size"]), row["draws"]) for row in rows] == list(drawn.items())
+    assert not more or picture.read_bytes().startswith(b"\x89PNG")
+    assert found["pairs"] == 2  # lines 2 and 6; line 4 is blank
+    whole = AblatedReader(
+        *load_pretrained(found["made"]["model"]),
+        Bitext.from_sentences(*zip(PAIRS[1], PAIRS[0], strict=True)),
+        GoldLinks(*[Links.from_lists([[(0, 0)]] * 2)] * 2),
+        template=TEMPLATE,
+        device="cpu",
+    ).read(HeadSet(WHOLE))
+    assert found["tokens"] == whole.tokens.sum()
+    assert rows[0]["loss"] == pytest.approx(whole.losses.sum() / whole.tokens.sum(), rel=1e-5)
+    assert run_program(["heads", *arguments[1:], "--json"]) == 0
+    assert run_program([*arguments, "--size", "1", "--draws", "1", "--set-to", "mean"]) == 0
+    out = capsys.readouterr().out.split("\n\n")
+    assert out[-3].endswith(f"of 2 pairs, {found['tokens']} tokens.")
+    lines = out[-2].splitlines()
+    assert [line.split("  ")[0].strip() for line in lines] == ["heads off", "-", "-", "1", "1", "1"]
+    assert f"{rows[0]['loss']:.3f}" in lines[1]
+    assert out[-1] == f"The best heads, by the other pairs: {'.'.join(map(str, found['ranked'][0]))}.\n"
+
+
+def test_heads_are_ranked_by_the_odd_lines(files, capsys):
+    """The ranking does not depend on the links of the even lines, and does on those of the odd ones."""
+    names, ranked = [str(files / name) for name in ("a.npz", "s", "t")], []
+    for lines in (["0-0", "0-0", "0-0"], ["0-0", "1-0", "0-0"], ["1-0", "0-0", "1-1"]):
+        (files / "other").write_text("".join(f"{line}\n" for line in (*lines, "", lines[0], lines[1])))
+        options = ["--gold", str(files / "other"), "--size", "1", "--draws", "1", "--json", "-q"]
+        assert run_program(["ablate", *names, *options]) == 0
+        ranked.append(json.loads(capsys.readouterr().out)["ranked"])
+    assert ranked[0] == ranked[1]
+    assert any(first != second for first, second in pairwise(ranked))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda files, place: (place / "gold").write_text("\n0-0\n\n\n\n0-0\n"),
+            "ranked by links of the odd lines",
+        ),
+        (lambda files, place: unnamed(files / "a.npz", place / "a.npz"), "names no language model"),
+    ],
+)
+def test_what_is_refused(files, tmp_path, capsys, change, message):
+    for name in ("a.npz", "s", "t", "gold"):
+        (tmp_path / name).write_bytes((files / name).read_bytes())
+    change(files, tmp_path)
+    arguments = [str(tmp_path / name) for name in ("a.npz", "s", "t")]
+    assert run_program(["ablate", *arguments, "--gold", str(tmp_path / "gold"), "-q"]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def unnamed(path, other):
+    replace(AttentionHeads.load(path), made={}).save(other)
+
+
+def test_blank_sides_and_encoder_decoders_are_refused(llama, tmp_path):
+    bitext = Bitext.from_sentences([["a"], ["b"]], [["x"], []])
+    links = GoldLinks(*[Links.from_lists([[], []])] * 2)
+    with pytest.raises(AlignkitError, match="pair 2 has a blank side"):
+        AblatedReader(*load_pretrained(llama), bitext, links, template=TEMPLATE, device="cpu")
+    with pytest.raises(AlignkitError, match="decoder-only"):
+        AblatedReader(*make_bart(tmp_path), bitext.block(0, 1), links.take([0]), device="cpu")
