@@ -231,6 +231,10 @@ class IBM1(LexicalModel, Aligner):
     def links(self, bitext: Bitext) -> Links:
         """Each target word with its most probable source word (the leftmost of equals), unless NULL is more
         probable."""
+        return links_from_positions(self._best_positions(bitext), bitext, self.threads)
+
+    def _best_positions(self, bitext: Bitext) -> np.ndarray:
+        """int32 (N_tgt,): for each target word the position of its source word, or -1."""
         lookup = self.lookup(bitext)
         workers, lengths = lookup.threads, bitext.source.lengths
         null = NullWord(lookup.null, null_weights(lengths, self.null is not None, self.null_probability))
@@ -259,7 +263,7 @@ class IBM1(LexicalModel, Aligner):
             blocks(bitext.target.lengths, workers),
             workers,
         )
-        return links_from_positions(positions, bitext, self.threads)
+        return positions
 
     def log_probabilities(self, bitext: Bitext) -> np.ndarray:
         """float64 (M,): log p(target | source) of each pair, the sum over t of the logarithm of

@@ -120,6 +120,11 @@ class SubwordTokenizer:
             pieces = self._pieces[word] = tuple(split) or (WORD_START,)
         return pieces
 
+    def forget_words(self) -> None:
+        """Forget how the words of a text are split, which takes more memory than its vocabulary."""
+        self._ids.clear()
+        self._pieces.clear()
+
     def encode(self, line: str) -> list[int]:
         """The ids of a line, without BOS and EOS, encoded word by word.
 

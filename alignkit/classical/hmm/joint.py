@@ -29,7 +29,7 @@ What it adds to the HMM of Vogel, Ney and Tillmann (1996), each of which lowers 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property, partial, reduce
+from functools import cached_property, partial
 from typing import Any, Unpack
 
 import numpy as np
@@ -41,9 +41,12 @@ from alignkit.classical.hmm.hmm import HMMEstimation, estimate
 from alignkit.classical.hmm.inference import Inference, log_likelihoods
 from alignkit.classical.hmm.link_probabilities import (
     Attachment,
+    PackedLogOdds,
     PhraseEdges,
     into_probabilities,
     levels_of_links,
+    mean_log_odds,
+    packed_log_odds,
     unattached,
 )
 from alignkit.classical.hmm.model import (
@@ -87,7 +90,7 @@ from alignkit.kernels.hmm_e_step import BOTH, FORWARD, REVERSE, OpinionPool
 from alignkit.kernels.link_probabilities import NO_LINK
 from alignkit.links.from_scores import linked_above, scores_of_links
 from alignkit.links.links import Links
-from alignkit.scores import Scores
+from alignkit.scores import Scores, flat_offsets
 from alignkit.support.files import Fields, Record, loaded, save_arrays
 from alignkit.support.settings import with_options
 from alignkit.support.threads import thread_count
@@ -541,16 +544,19 @@ def fit_joint(
         fits.insert(0, (0, replace(words, iterations=ROUGH_ITERATIONS), "rough view 1"))
 
     models: dict[int, BidirectionalHMM] = {}
-    latest: dict[int, np.ndarray] = {}  # the log-odds of links by the last fit of each view, if views learn
-    total: Scores | None = None
+    opinions: dict[int, PackedLogOdds] = {}  # of links between words, by the last fit of each view
+    total = Scores.from_matrices([])  # their mean
     for step, (n, own_settings, name) in enumerate(fits):
         # The text in the units of the view.
         viewed = ViewedText(views[n], text)
+        for tokenizer in views[n].tokenizers or ():
+            tokenizer.forget_words()
         for side in (text.source, text.target):
             side.vocabulary.forget_strings()  # several times as large as the vocabulary
         # Evidence for single links: how alike their embeddings are, or what the other views say of them.
-        others = [each for k, each in latest.items() if k != n]
-        evidence = levels_of_links(reduce(np.add, others) / np.float32(len(others))) if others else levels
+        opinions.pop(n, None)  # of the rough model
+        evidence = levels_of_links(mean_log_odds(opinions.values())) if learn and opinions else levels
+        evidence = None if evidence is None else viewed.levels(evidence, count)
         # Priors, and EM in both directions.
         report = progress_of_view(progress, step, [each for _, each, _ in fits], name)
         model, log_odds = fit_view(
@@ -560,22 +566,21 @@ def fit_joint(
             report,
             prior=prior if viewed.view.has_words else None,
             start=None if start is None else start.models[n],
-            levels=None if evidence is None else viewed.levels(evidence, count),
+            levels=evidence,
         )
-        # The views' opinions of a link are pooled: the mean of the log-odds of links between words.
+        del evidence  # as large as all that the next fit keeps, like what follows
         log_odds = viewed.of_words(log_odds, count)
-        if learn:
-            latest[n] = log_odds.values.copy()
+        if len(fits) == 1:
+            total = log_odds
+        else:
+            opinions[n] = packed_log_odds(log_odds.values)
         if not (learn and step == 0):  # of the rough model only its links are kept
             models[n] = model
-            if total is None:
-                total = log_odds
-            else:
-                total.values[:] += log_odds.values
-        del model, log_odds, viewed, evidence  # as large as all that the next fit keeps
-    if total is None or (chosen is not None and not chosen.any()):
+        del model, log_odds, viewed
+    if opinions:
+        total = Scores(mean_log_odds(opinions.values()), flat_offsets(text.shapes), text.shapes)
+    if chosen is not None and not chosen.any():
         total = Scores.from_matrices([])
-    total.values[:] /= np.float32(len(views))
 
     # Log-odds become probabilities, given the links beside them; words without a counterpart are attached.
     phrase_edges = attachment = None

@@ -14,9 +14,10 @@ they have none.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from alignkit.kernels.link_probabilities import (
     CONTENT,
     HARDLY,
     MARK,
+    NO_LINK,
     LinkValues,
     Side,
     attach,
@@ -56,6 +58,36 @@ Cohesion = tuple[np.ndarray, np.ndarray]
 def chances(log_odds: np.ndarray) -> np.ndarray:
     """float32: the probabilities of log-odds by themselves; 0 where neither direction sees a link."""
     return np.where(log_odds <= HARDLY, np.float32(0), 1 / (1 + np.exp(-log_odds))).astype(np.float32)
+
+
+class PackedLogOdds(NamedTuple):
+    """Log-odds of links, most of which neither direction sees: an eighth to a third of the memory."""
+
+    size: int
+    are_seen: np.ndarray  # uint8 (size / 8,), a bit for each
+    values: np.ndarray  # float32, of those that are seen; the others are NO_LINK
+
+    def unpacked(self) -> np.ndarray:
+        """float32 (P,), as they were."""
+        log_odds = np.full(self.size, NO_LINK, np.float32)
+        np.place(log_odds, np.unpackbits(self.are_seen, count=self.size).view(bool), self.values)
+        return log_odds
+
+
+def packed_log_odds(log_odds: np.ndarray) -> PackedLogOdds:
+    """Pack log-odds, float32 (P,)."""
+    seen = log_odds != NO_LINK
+    return PackedLogOdds(len(log_odds), np.packbits(seen), log_odds[seen])
+
+
+def mean_log_odds(opinions: Iterable[PackedLogOdds]) -> np.ndarray:
+    """float32 (P,): the mean of several views' log-odds, added in their order."""
+    first, *others = opinions
+    total = first.unpacked()
+    for other in others:
+        total += other.unpacked()
+    total /= np.float32(1 + len(others))
+    return total
 
 
 def levels_of_links(log_odds: np.ndarray) -> np.ndarray:

@@ -189,7 +189,7 @@ class LevelRatios:
             best = np.minimum.reduceat(levels, np.cumsum(widths) - widths)
             share = float((best < SURE).sum() / max((best < UNKNOWN).sum(), 1))
         self.exponent = min(exponent * share, 1.0)
-        counts, step = np.zeros(LEVELS + 1), 1 << 22
+        counts, step = np.zeros(LEVELS + 1), 1 << 20
         for low in range(0, len(levels), step):
             counts += np.bincount(levels[low : low + step], minlength=LEVELS + 1)
         counts = counts[:LEVELS] + 1

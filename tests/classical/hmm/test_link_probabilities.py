@@ -6,7 +6,12 @@ import pytest
 from planted import bitext_of, random_pairs
 
 from alignkit.classical.hmm.joint import fit_joint, fit_view
-from alignkit.classical.hmm.link_probabilities import PhraseEdges, into_probabilities
+from alignkit.classical.hmm.link_probabilities import (
+    PhraseEdges,
+    into_probabilities,
+    mean_log_odds,
+    packed_log_odds,
+)
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, JOINT_THRESHOLD
 from alignkit.classical.hmm.views import View, ViewedText
 from alignkit.kernels.hmm_e_step import FORWARD, REVERSE
@@ -43,6 +48,16 @@ def test_links_to_neighbours_count_by_their_cohesion(threads):
         expected = naive.judged(matrices[m].astype(np.float64), cohesion=own)
         assert matrix == pytest.approx(expected, abs=1e-5)
     assert np.abs(found.values - into_probabilities(Scores.from_matrices(matrices)).values).max() > 0.05
+
+
+@pytest.mark.parametrize("size", [0, 1, 13, 64])
+def test_packed_log_odds_have_the_bits_of_the_mean(size):
+    opinions = [drawn(seed, [(1, size)])[0][0] for seed in range(3)]
+    opinions[1][:] = NO_LINK
+    for count in (1, 2, 3):
+        expected = sum(opinions[:count], np.zeros(size, np.float32)) / np.float32(count)
+        assert mean_log_odds([packed_log_odds(each) for each in opinions[:count]]).tobytes() == expected.tobytes()
+    assert sum(each.nbytes for each in packed_log_odds(opinions[1])[1:]) == -(-size // 8)
 
 
 @pytest.mark.parametrize("views", range(1, 9))
