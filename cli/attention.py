@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import Any
 
@@ -93,12 +94,12 @@ def attention_command(model: str, output: str, quiet: bool, **options: Any) -> N
         how["progress"] = bar
         if is_speech:
             heads = speech_attention(*loaded, read_recordings(pairs[0]), pairs[1], **how)
-        elif is_pair:
-            heads = hugging_face.cross_attention(*loaded, *pairs, prefix=prefix, quantity=quantity, **how)
         else:
-            heads = hugging_face.translation_attention(
-                *loaded, *pairs, template=template, quantity=quantity, **how
-            )
+            how |= {"quantity": quantity, "folder": os.path.dirname(os.path.abspath(output))}
+            if is_pair:
+                heads = hugging_face.cross_attention(*loaded, *pairs, prefix=prefix, **how)
+            else:
+                heads = hugging_face.translation_attention(*loaded, *pairs, template=template, **how)
     made = {"model": model, "template": template, **languages, "prefix": prefix}
     made["quantity"] = quantity if quantity != QUANTITIES[0] else None
     heads = replace(heads, made={name: value for name, value in made.items() if value})

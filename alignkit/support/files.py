@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 import math
+import mmap
 import os
 import stat
+import tempfile
 import zipfile
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -153,7 +155,34 @@ def save_arrays(
             with archive.open(entry, "w", force_zip64=True) as member:
                 # In C order with the lowest byte first, so that every machine writes the same file.
                 ordered = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
-                np.lib.format.write_array(member, ordered, allow_pickle=False)
+                if not isinstance(array, np.memmap):
+                    np.lib.format.write_array(member, ordered, allow_pickle=False)
+                    continue
+                facts: Any = np.lib.format.header_data_from_array_1_0(ordered)
+                np.lib.format.write_array_header_1_0(member, facts)
+                for row in rows_of(array):
+                    member.write(np.ascontiguousarray(row, ordered.dtype).data)
+
+
+def array_on_disk(folder: PathLike, shape: tuple[int, ...]) -> np.memmap[Any, Any]:
+    """Float32 zeros, memory-mapped from a file of this folder that has no name and goes with the array.
+
+    Raises:
+        AlignkitError: the folder is not writable, or has not enough space.
+    """
+    with writing(f"write to {folder}"), tempfile.TemporaryFile(dir=folder) as file:
+        size = 4 * math.prod(shape)
+        if size and hasattr(os, "posix_fallocate"):  # without space, a write to the array would end the program
+            os.posix_fallocate(file.fileno(), 0, size)
+        return np.memmap(file, np.float32, "w+", shape=shape)
+
+
+def rows_of(array: np.ndarray) -> Iterator[np.ndarray]:
+    """The rows of an array, one by one; the memory that a memory-mapped one takes is let go after each."""
+    for row in array:
+        yield row
+        if isinstance(array, np.memmap) and hasattr(mmap, "MADV_DONTNEED"):
+            array._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
 
 
 def check_regular(path: PathLike) -> None:

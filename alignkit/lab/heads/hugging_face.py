@@ -20,7 +20,7 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from alignkit.errors import AlignkitError, InputError, check_known, first_line
-from alignkit.lab.interop.heads import QUANTITIES, WEIGHTS, AttentionHeads
+from alignkit.lab.interop.heads import QUANTITIES, WEIGHTS, AttentionHeads, HeadCollector
 from alignkit.neural.devices import pick_device
 from alignkit.scores import Grouping
 from alignkit.support.packages import missing, need
@@ -179,6 +179,7 @@ def cross_attention(
     quantity: str = WEIGHTS,
     batch_size: int = BATCH_SIZE,
     device: str = "auto",
+    folder: PathLike | None = None,
     progress: Progress | None = None,
 ) -> AttentionHeads:
     """The cross-attention of every layer and head while the model is given the target.
@@ -192,6 +193,7 @@ def cross_attention(
         quantity: one of :data:`alignkit.lab.interop.heads.QUANTITIES`.
         batch_size: pairs at a time; the result does not depend on it but for rounding.
         device: as :func:`alignkit.neural.devices.pick_device`.
+        folder: where to keep the attention, on disk, until it is saved; in memory if not given.
         progress: called after each batch.
 
     Returns:
@@ -209,8 +211,8 @@ def cross_attention(
         check_lengths(model, name, {m: side.ids[m] for m in kept})
     place = pick_device(device)
     model = model.to(place).eval()
-    pairs: list[np.ndarray] = [np.zeros((0, 0, 0, 0), np.float32) for _ in source]
     lengths = {m: (len(sides[0].ids[m]), len(sides[1].ids[m])) for m in kept}
+    collector = HeadCollector([lengths.get(m, (0, 0))[::-1] for m in range(len(source))], folder)
     for batch in batches(lengths, batch_size, progress):
         ids, target_ids = ([side.ids[m] for m in batch] for side in sides)
         labels = padded_ids(target_ids, _IGNORED).to(place)
@@ -224,12 +226,11 @@ def cross_attention(
             output = model(**given, output_attentions=True, use_cache=False)
         attention: Any = getattr(output, "cross_attentions", None)
         for m, found in zip(batch, pairs_of_cross_attentions(attention, ids, target_ids, layers), strict=True):
-            pairs[m] = found
+            collector.put(m, found)
     columns, rows = (
-        [words if len(pair) else NO_TOKENS for words, pair in zip(side.words, pairs, strict=True)]
-        for side in sides
+        [words if m in lengths else NO_TOKENS for m, words in enumerate(side.words)] for side in sides
     )
-    return AttentionHeads.from_pairs(pairs, (columns, rows), layers)
+    return collector.heads((columns, rows), layers)
 
 
 def batches(lengths: Mapping[int, Any], size: int, progress: Progress | None) -> Iterator[list[int]]:
@@ -387,6 +388,7 @@ def translation_attention(
     quantity: str = WEIGHTS,
     batch_size: int = PROMPTS,
     device: str = "auto",
+    folder: PathLike | None = None,
     progress: Progress | None = None,
 ) -> AttentionHeads:
     """The attention from each target token to the source, of every layer and head, while the model reads both.
@@ -405,6 +407,7 @@ def translation_attention(
         quantity: one of :data:`alignkit.lab.interop.heads.QUANTITIES`.
         batch_size: pairs at a time; the result does not depend on it but for rounding.
         device: as :func:`alignkit.neural.devices.pick_device`.
+        folder: where to keep the attention, on disk, until it is saved; in memory if not given.
         progress: called after each batch.
 
     Raises:
@@ -418,19 +421,22 @@ def translation_attention(
     check_lengths(model, "prompt", {m: one.ids for m, one in prompts.items()})
     place = pick_device(device)
     model = model.to(place).eval()
-    pairs: list[np.ndarray] = [np.zeros((0, 0, 0, 0), np.float32) for _ in source]
+    shapes = [
+        (len(prompts[m].rows), len(prompts[m].columns)) if m in prompts else (0, 0) for m in range(len(source))
+    ]
+    collector = HeadCollector(shapes, folder)
     for batch in batches({m: len(one.ids) for m, one in prompts.items()}, batch_size, progress):
         found, _ = read_prompts(model, tokenizer, [prompts[m] for m in batch], place, quantity)
         if not found:
             raise AlignkitError("the model does not return its attention")
         found = chosen_layers(found, layers)
         for k, m in enumerate(batch):
-            pairs[m] = np.stack([layer[k] for layer in found])
+            collector.put(m, np.stack([layer[k] for layer in found]))
     words = [NO_TOKENS] * len(source), [NO_TOKENS] * len(source)
     for m, one in prompts.items():
         words[0][m] = one.columns, len(split_words(source[m]))
         words[1][m] = one.rows, len(split_words(target[m]))
-    return AttentionHeads.from_pairs(pairs, words, layers)
+    return collector.heads(words, layers)
 
 
 def split_template(template: str) -> tuple[str, str, str]:

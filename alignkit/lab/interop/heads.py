@@ -16,7 +16,7 @@ import numpy as np
 
 from alignkit.errors import AlignkitError, InputError, counted, first_line
 from alignkit.scores import Grouping, Scores, flat_offsets, merge_matrix
-from alignkit.support.files import Fields, Record, loaded, save_arrays
+from alignkit.support.files import Fields, Record, array_on_disk, loaded, rows_of, save_arrays
 from alignkit.types import PathLike
 
 KIND, VERSION = "alignkit.attention", 1
@@ -125,7 +125,7 @@ class AttentionHeads:
             raise ValueError(f"AttentionHeads needs values (H, sum of T*L), has {self.values.shape}")
         if len(set(self.heads)) < len(self.heads) or not self.heads:
             raise ValueError("AttentionHeads needs at least one head, and none twice")
-        if np.isnan(self.values).any():
+        if any(np.isnan(row).any() for row in rows_of(self.values)):
             raise ValueError("AttentionHeads cannot contain NaN, which has no order")
         for side, grouping in enumerate(self.words or ()):
             sizes = [len(groups) for groups, _ in grouping]
@@ -257,6 +257,37 @@ class AttentionHeads:
 
     def __repr__(self) -> str:
         return f"AttentionHeads({counted(len(self), 'pair')}, {self.described})"
+
+
+class HeadCollector:
+    """The heads of M pairs, put together in any order.
+
+    Args:
+        shapes: (M, 2), T target tokens and L source tokens of each pair.
+        folder: where the values are kept, in a file that has no name; in memory if not given.
+
+    Raises:
+        AlignkitError: the folder is not writable, or has not enough space, when the first pair is put.
+    """
+
+    def __init__(self, shapes: Sequence[tuple[int, int]], folder: PathLike | None = None) -> None:
+        self.shapes, self.folder = np.array(shapes, np.int32).reshape(-1, 2), folder
+        self.offsets, self.values = flat_offsets(self.shapes), np.zeros((1, 0), np.float32)
+        self.layers, self.width = 1, 1
+
+    def put(self, m: int, array: np.ndarray) -> None:
+        """Keep float32 (layers, heads, T, L) of pair m."""
+        if not self.values.size:
+            self.layers, self.width = array.shape[:2]
+            size = self.layers * self.width, int(self.offsets[-1])
+            self.values = np.zeros(size, np.float32) if self.folder is None else array_on_disk(self.folder, size)
+        for row, known in zip(rows_of(self.values), array.reshape(len(self.values), -1), strict=True):
+            row[self.offsets[m] : self.offsets[m + 1]] = known
+
+    def heads(self, words: tuple[Grouping, Grouping], layers: Sequence[int] | None = None) -> AttentionHeads:
+        """All of them, with their words and the numbers of the layers, 0, 1, ... if not given."""
+        pairs = [(layer, head) for layer in layers or range(self.layers) for head in range(self.width)]
+        return AttentionHeads(self.values, self.shapes, tuple(pairs), words)
 
 
 def _grouping(fields: Fields, side: str, sizes: np.ndarray) -> list[tuple[np.ndarray, int]]:

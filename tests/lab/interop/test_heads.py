@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from alignkit.errors import AlignkitError, InputError
-from alignkit.lab.interop.heads import AttentionHeads, HeadChoice, split_choice
+from alignkit.lab.interop.heads import AttentionHeads, HeadChoice, HeadCollector, split_choice
 from alignkit.lab.interop.other_systems import project_scores, read_heads, read_scores
 from alignkit.text.bitext import Bitext
 
@@ -95,6 +99,38 @@ def test_a_file_keeps_everything(pairs, tmp_path):
     assert np.array_equal(again.on_words.values, heads.on_words.values)
     chosen = read_scores(f"{tmp_path / 'a.npz'}:4.1+1")
     assert np.array_equal(chosen.scores[2], naive_shift(pairs[2][1, 1]))
+
+
+def test_pairs_are_collected_in_any_order_in_memory_and_on_disk(pairs, tmp_path):
+    wanted = AttentionHeads.from_pairs(pairs, words(), layers=[0, 4])
+    for name, folder in (("memory", None), ("disk", tmp_path)):
+        collector = HeadCollector([pair.shape[2:] for pair in pairs], folder)
+        for m in reversed(range(len(pairs))):
+            if pairs[m].size:
+                collector.put(m, pairs[m])
+        assert isinstance(collector.values, np.memmap) == (folder is not None)
+        assert not list(tmp_path.glob(".*")) + list(tmp_path.glob("tmp*"))  # the file has no name
+        found = collector.heads(words(), [0, 4])
+        assert found.heads == wanted.heads
+        assert np.array_equal(found.values, wanted.values)
+        replace(found, made={"model": "x"}).save(tmp_path / name)
+    replace(wanted, made={"model": "x"}).save(tmp_path / "whole")
+    assert {(tmp_path / name).read_bytes() for name in ("memory", "disk")} == {(tmp_path / "whole").read_bytes()}
+    assert len(list(tmp_path.iterdir())) == 3
+    assert HeadCollector([(0, 0)], tmp_path).heads(([(np.zeros(0, np.int64), 0)],) * 2).heads == ((0, 0),)
+
+
+def test_a_full_disk_is_noticed_before_the_array_is_written(tmp_path, monkeypatch):
+    if not hasattr(os, "posix_fallocate"):
+        pytest.skip("space is not reserved here")
+
+    def fail(*arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", fail)
+    with pytest.raises(AlignkitError, match=f"cannot write to {tmp_path}: No space left on device"):
+        HeadCollector([(1, 2)], tmp_path).put(0, np.ones((1, 1, 1, 2), np.float32))
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_chosen_head_goes_to_the_words_of_a_text(pairs, tmp_path):
