@@ -49,16 +49,18 @@ from __future__ import annotations
 
 import json
 import os
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
+import pandas as pd
 import torch
-from inputs import SETS, fail, need_files, run_benchmark
+from inputs import SETS, fail, machine, need_files, run_benchmark
 
 import alignkit
+from alignkit.lab.experiments import save_picture
 from alignkit.lab.heads.ablation import (
     ANY,
     BEST,
@@ -71,12 +73,16 @@ from alignkit.lab.heads.ablation import (
     AblatedReader,
     AblatedReading,
     HeadSet,
+    ablation_table,
+    draw_ablation,
     head_counts,
     plan_sets,
     rank_by_hits,
+    resampled_losses,
 )
 from alignkit.lab.heads.hugging_face import load_pretrained, translation_attention
 from alignkit.lab.heads.ranking import BestLinkCounter
+from alignkit.lab.report.tables import finite, records
 from alignkit.links.links import GoldLinks, parse_links
 from alignkit.support.files import atomic_write
 from alignkit.text.bitext import Bitext, lines_of
@@ -87,7 +93,7 @@ TEMPLATES = {
     "xlwa_en_es": "English: {source} Spanish: {target}",
     "cdt_da_en": "Danish: {source} English: {target}",
 }
-BOTH = (SAME_LAYERS, ANY)
+BOTH, RESAMPLES = (SAME_LAYERS, ANY), 4000
 #: stage -> what is planned in it: sizes, draws, kinds, fill
 STAGES: dict[str, list[tuple[tuple[int, ...], int, tuple[str, ...], str]]] = {
     "primary": [((PRIMARY,), 4, (BEST, SAME_LAYERS), ZERO)],
@@ -99,8 +105,12 @@ STAGES: dict[str, list[tuple[tuple[int, ...], int, tuple[str, ...], str]]] = {
 }
 
 
-def choose_pairs(folder: Path, count: int) -> tuple[Bitext, GoldLinks, str]:
-    """The pairs, their links, and whose links they are."""
+def choose_pairs(name: str, count: int) -> tuple[Bitext, GoldLinks, str]:
+    """The pairs of a set, their links, and whose links they are."""
+    data = os.environ.get("ALIGNKIT_DATA")
+    if not data:
+        fail(f"ALIGNKIT_DATA is not set; {SETS}")
+    folder = Path(data, "aer", name)
     need_files(*(folder / f"{part}.{side}" for part in PARTS for side in ("src", "tgt")), remedy=SETS)
     whole: list[tuple[list[str], list[str]]] = []
     gold: list[str | None] = []
@@ -135,6 +145,11 @@ def rank(model: Any, tokenizer: Any, bitext: Bitext, gold: GoldLinks, template: 
     }
 
 
+def file_of(run: Path, one: HeadSet) -> Path:
+    """Where the reading without these heads is kept."""
+    return run / f"{one.kind}-{one.size}-{one.fill}-{one.draw}.npz".replace(" ", "-")
+
+
 @click.group()
 def main() -> None:
     """Switch heads off and report what it costs."""
@@ -149,10 +164,7 @@ def main() -> None:
 @click.option("--pairs", default=PAIRS, show_default=True, help="Fewer, for a trial.")
 def run(model: str, name: str, run: Path, stage: str, pairs: int) -> None:
     """Read SET with MODEL once for each set of heads of a stage; what the folder RUN has is not read again."""
-    data = os.environ.get("ALIGNKIT_DATA")
-    if not data:
-        fail(f"ALIGNKIT_DATA is not set; {SETS}")
-    bitext, gold, whose = choose_pairs(Path(data, "aer", name), pairs)
+    bitext, gold, whose = choose_pairs(name, pairs)
     loaded, tokenizer = load_pretrained(model)
     run.mkdir(parents=True, exist_ok=True)
     facts, even = run / "ranking.json", np.arange(1, len(bitext), 2)
@@ -169,8 +181,7 @@ def run(model: str, name: str, run: Path, stage: str, pairs: int) -> None:
     for sizes, draws, kinds, fill in STAGES[stage]:
         sets += plan_sets(ranked, sizes, draws, kinds=kinds, fill=fill)
     for one in sets:
-        place = run / f"{one.kind}-{one.size}-{one.fill}-{one.draw}.npz".replace(" ", "-")
-        if place.exists():
+        if (place := file_of(run, one)).exists():
             continue
         found = reader.read(one)
         with atomic_write(place) as stream:
@@ -178,20 +189,137 @@ def run(model: str, name: str, run: Path, stage: str, pairs: int) -> None:
         print(run.name, place.name, one.heads, f"{found.losses.sum() / found.tokens.sum():.4f}", flush=True)
 
 
-def read_run(run: Path) -> tuple[dict[str, Any], dict[HeadSet, AblatedReading]]:
-    """The ranking of a run, and what was read in it."""
-    facts, found = json.loads((run / "ranking.json").read_text()), {}
+@main.command()
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("-o", "--output", required=True, help="Without suffix: OUT.json, OUT.md and OUT.png are written.")
+def report(runs: tuple[Path, ...], output: str) -> None:
+    """The losses and verdicts of all RUNs, with what there is of them; the picture is of the first."""
+    parts = [one_report(run) for run in runs]
+    facts = {"machine": machine(), "runs": parts}
+    Path(f"{output}.json").write_text(json.dumps(facts, indent=1) + "\n")
+    Path(f"{output}.md").write_text(page(facts))
+    first = pd.DataFrame([row for row in parts[0]["table"] if row["fill"] == ZERO]).astype({"hits": float})
+    save_picture(f"{output}.png", lambda figure: draw_ablation(first, figure))
+    click.echo(page(facts))
+
+
+def one_report(run: Path) -> dict[str, Any]:
+    """What was measured in a run, and what it says of the hypotheses."""
+    facts = json.loads((run / "ranking.json").read_text())
     ranked = [tuple(head) for head in facts["heads"]]
-    planned = [HeadSet(WHOLE), HeadSet(NO_SOURCE)]
+    planned, readings = [HeadSet(WHOLE), HeadSet(NO_SOURCE)], {}
     for parts in STAGES.values():
         for sizes, draws, kinds, fill in parts:
             planned += plan_sets(ranked, sizes, draws, kinds=kinds, fill=fill)
     for one in planned:
-        place = run / f"{one.kind}-{one.size}-{one.fill}-{one.draw}.npz".replace(" ", "-")
-        if place.exists():
+        if (place := file_of(run, one)).exists():
             with np.load(place) as arrays:
-                found[one] = AblatedReading(*(arrays[name] for name in AblatedReading._fields))
-    return facts, found
+                readings[one] = AblatedReading(*(arrays[name] for name in AblatedReading._fields))
+    bitext, gold, _ = choose_pairs(facts["set"], facts["pairs"])
+    even = np.arange(1, len(bitext), 2)
+    counter = BestLinkCounter(gold.take(even), bitext.take(even).shapes)
+    heads = [tuple(head) for head in facts["all"]]
+    table = ablation_table(readings, counter, heads, resamples=RESAMPLES)
+    return {
+        **{name: facts[name] for name in ("set", "links", "pairs", "alone")},
+        "run": run.name,
+        "best": [[*head, hits] for head, hits in zip(ranked, facts["hits"], strict=True)][: max(SIZES)],
+        "tokens": int(readings[HeadSet(WHOLE)].tokens.sum()),
+        "table": records(table),
+        "claims": [finite(each) for each in claims(readings, table)],
+    }
+
+
+def claims(readings: dict[HeadSet, AblatedReading], table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Statistic, interval and verdict of each hypothesis."""
+    losses = resampled_losses(readings, resamples=RESAMPLES)
+    draws = table[(table["kind"] == SAME_LAYERS) & (table["size"] == PRIMARY)].set_index("fill")["draws"].to_dict()
+    whole, best = losses[WHOLE, 0, ZERO], {k: losses[BEST, k, ZERO] for k in SIZES if (BEST, k, ZERO) in losses}
+    found = []
+
+    def judge(name: str, values: np.ndarray | None, bound: float = 0, level: float = 95, note: str = "") -> None:
+        row: dict[str, Any] = {"name": name, "value": None, "low": None, "high": None, "verdict": "not finished"}
+        if values is not None:
+            low, high = np.percentile(values[1:], ((100 - level) / 2, (100 + level) / 2))
+            verdict = "supported" if low > bound else "contradicted" if high < bound else "undecided"
+            row |= {"value": float(values[0]), "low": float(low), "high": float(high), "verdict": verdict}
+        found.append({**row, "level": level, "note": note})
+
+    for name, fill, level in (("1 (primary)", ZERO, 98.75), ("2 (mean)", MEAN, 95)):
+        count = draws.get(fill, 0)
+        values = losses[BEST, PRIMARY, fill] - losses[SAME_LAYERS, PRIMARY, fill] if count >= 4 else None
+        judge(name, values, level=level, note=f"{count} draws")
+    shares = (best[PRIMARY] - whole) / (losses[NO_SOURCE, 0, ZERO] - whole) if PRIMARY in best else None
+    judge("3 (share of the source)", shares, bound=0.5)
+    judge(
+        "4 (self-repair)", best[PRIMARY] - best[5] if {PRIMARY, 5} <= set(best) else None, note="loss(3) - loss(5)"
+    )
+    if set(best) == set(SIZES):
+        falls = np.stack([best[k] - best[n] for k, n in pairwise(SIZES)])
+        judge(
+            "4 (largest fall)",
+            falls[falls[:, 0].argmax()],
+            note="chosen as the largest: the interval is too far up",
+        )
+    row = table[(table["kind"] == BEST) & (table["size"] == PRIMARY) & (table["fill"] == ZERO)].iloc[0]
+    low, high = row["gained_low"], row["gained_high"]
+    verdict = "supported" if low > 0 else "contradicted" if high < 0 else "undecided"
+    known = {"value": row["gained"], "low": low, "high": high, "verdict": verdict, "level": 95, "note": "hits"}
+    return [*found, {"name": "5 (others take over)", **known}]
+
+
+def page(facts: dict[str, Any]) -> str:
+    """The results as Markdown."""
+    lines = [
+        "# Heads that align, switched off",
+        "",
+        f"Hypotheses and what the columns are: the docstring of `benchmarks/ablation.py`, from before the runs; "
+        f"{facts['machine']}.",
+        "Loss is nats a target token, teacher forced; *cost* is what it is more than the whole model's; brackets",
+        "are 95 % intervals. *Hits* are those of the best head that is left, *gained* how many more than of the",
+        "best of the same heads in the whole model.",
+        "",
+        "| model and text | hypothesis | statistic | interval | verdict |",
+        "|---|---|---:|---|---|",
+    ]
+    for part in facts["runs"]:
+        for row in part["claims"]:
+            cells = ["", "", "not finished"]
+            if row["value"] is not None:
+                ends = f"[{row['low']:.3f}, {row['high']:.3f}] ({row['level']:g} %)"
+                cells = [f"{row['value']:.3f}", ends, row["verdict"]]
+            note = f", {row['note']}" if row["note"] else ""
+            lines.append(f"| {part['run']} | {row['name']}{note} | {' | '.join(cells)} |")
+    for part in facts["runs"]:
+        listed = ", ".join(f"{layer}.{head} ({100 * hits:.0f} %)" for layer, head, hits in part["best"][:8])
+        alone = max(part["alone"].items(), key=lambda item: item[1])
+        lines += [
+            "",
+            f"## {part['run']}",
+            "",
+            f"Links: {part['links']}. Best heads by hits on the {part['pairs'] // 2} pairs that rank: {listed}; "
+            f"by positions alone ({alone[0]}) {100 * alone[1]:.0f} %, "
+            f"chance {100 * part['alone']['chance']:.0f} %. {part['tokens']:,} target tokens are judged.",
+            "",
+            "| k | heads off | set to | draws | loss | cost | best cost more | hits, % | AER, % | gained |",
+            "|---:|---|---|---:|---|---|---|---|---|---|",
+        ]
+        for row in sorted(part["table"], key=lambda row: (row["size"], row["fill"] != ZERO)):
+            cells = [f"{row['size'] or ''}", row["kind"], row["fill"] if row["size"] else "", f"{row['draws']}"]
+            for name, scale, form in (("loss", 1, ".3f"), ("cost", 1, ".3f"), ("best_more", 1, ".3f")):
+                cells.append(measured(row, name, scale, form))
+            cells += [measured(row, name, 100, ".1f") for name in ("hits", "aer", "gained")]
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def measured(row: dict[str, Any], name: str, scale: int, form: str) -> str:
+    """A statistic and its interval; nothing if there is none."""
+    values = [row.get(each) for each in (name, f"{name}_low", f"{name}_high")]
+    if any(value is None for value in values):
+        return ""
+    value, low, high = (f"{scale * each:{form}}" for each in values)
+    return f"{value} [{low}, {high}]"
 
 
 if __name__ == "__main__":

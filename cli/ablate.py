@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from alignkit.errors import counted
-from alignkit.lab.report.tables import NONE, align_columns, percent, to_json
+from alignkit.lab.report.tables import NONE, align_columns, to_json
 from alignkit.metrics.protocol import MetricSettings
 from alignkit.pipeline.settings import ReadSettings
 from alignkit.support.packages import need
@@ -91,37 +91,16 @@ def ablate_command(scores: str, source: str, target: str | None, **options: Any)
 
 def ablation_text(found: Ablation) -> str:
     """The table, and which heads were the best."""
-    grid = [
-        [
-            "heads off",
-            "kind",
-            "draws",
-            "loss",
-            "interval",
-            "cost",
-            "best cost more",
-            "interval",
-            "hits %",
-            "gained",
-        ]
-    ]
+    measures = {"loss": 1, "cost": 1, "best_more": 1, "hits": 100, "gained": 100}  # and their units
+    grid = [["heads off", "kind", "draws", "loss", "cost", "best cost more", "hits % of best left", "gained"]]
     for row in found.table.to_dict(orient="records"):
-        cells = [f"{row['size']}" if row["size"] else NONE, row["kind"], f"{row['draws']}", f"{row['loss']:.3f}"]
-        cells += [_interval(row, "loss"), f"{row['cost']:+.3f}"]
-        more, hits, gained = (row.get(name, math.nan) for name in ("best_more", "hits", "gained"))
-        cells += [NONE, NONE] if math.isnan(more) else [f"{more:+.3f}", _interval(row, "best_more")]
-        grid.append([*cells, percent(hits), NONE if math.isnan(gained) else f"{100 * gained:+.1f}"])
+        cells = [f"{row['size']}" if row["size"] else NONE, row["kind"], f"{row['draws']}"]
+        for name, unit in measures.items():
+            value, low, high = (unit * row.get(each, math.nan) for each in (name, f"{name}_low", f"{name}_high"))
+            digits = 3 if unit == 1 else 1
+            shown = f"{value:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+            cells.append(NONE if math.isnan(value) else shown)
+        grid.append(cells)
     listed = ", ".join(f"{layer}.{head}" for layer, head in found.ranked[: int(found.table["size"].max())])
-    return "\n".join(
-        [
-            f"Loss: nats a target token of {counted(found.pairs, 'pair')}, {found.tokens:,} tokens.",
-            "",
-            align_columns(grid),
-            "",
-            f"The best heads, by the other pairs: {listed}.",
-        ]
-    )
-
-
-def _interval(row: dict[str, float], name: str) -> str:
-    return f"({row[f'{name}_low']:.3f} to {row[f'{name}_high']:.3f})"
+    title = f"Loss: nats a target token of {counted(found.pairs, 'pair')}, {found.tokens:,} tokens."
+    return f"{title}\n\n{align_columns(grid)}\n\nThe best heads, by the other pairs: {listed}."

@@ -17,18 +17,7 @@ import numpy as np
 import torch
 
 from alignkit.errors import AlignkitError, check_known
-from alignkit.lab.heads.hugging_face import (
-    PROMPTS,
-    TEMPLATE,
-    Prompt,
-    attention_layers,
-    batches,
-    check_lengths,
-    load_pretrained,
-    output_matrix,
-    prompt,
-    read_prompts,
-)
+from alignkit.lab.heads import hugging_face
 from alignkit.lab.heads.ranking import BestLinkCounter, heads_of_text, links_to_rank_by
 from alignkit.lab.interop.heads import AttentionHeads
 from alignkit.links.links import GoldLinks
@@ -162,12 +151,12 @@ def at_heads(model: Any, change: Callable[[int, torch.Tensor], torch.Tensor]) ->
     """Within the block, the outputs of the heads of a layer, (B, T, H, d), are what a function makes of them."""
     width = _heads_per_layer(model)
     with ExitStack() as hooks:
-        for layer, attention in enumerate(attention_layers(model)):
+        for layer, attention in enumerate(hugging_face.attention_layers(model)):
 
             def hook(module: Any, given: Any, layer: int = layer) -> Any:
                 return change(layer, given[0].unflatten(-1, (width, -1))).flatten(-2), *given[1:]
 
-            hooks.callback(output_matrix(attention).register_forward_pre_hook(hook).remove)
+            hooks.callback(hugging_face.output_matrix(attention).register_forward_pre_hook(hook).remove)
         yield
 
 
@@ -183,12 +172,10 @@ class AblatedReader:
         bitext: M pairs of whitespace words, each with words on both sides.
         gold: their links.
         template: the prompt, with ``{source}`` and after it ``{target}``.
-        batch_size: pairs at a time; results do not depend on it but for rounding.
         device: as :func:`alignkit.neural.devices.pick_device`.
 
     Raises:
-        AlignkitError: the model is not decoder-only, the template lacks a side, a side is blank, or a prompt is
-            too long.
+        AlignkitError: the template lacks a side, a side is blank, or a prompt is too long.
     """
 
     def __init__(
@@ -198,25 +185,20 @@ class AblatedReader:
         bitext: Bitext,
         gold: GoldLinks,
         *,
-        template: str = TEMPLATE,
-        batch_size: int = PROMPTS,
+        template: str = hugging_face.TEMPLATE,
         device: str = "auto",
     ) -> None:
-        if model.config.is_encoder_decoder:
-            raise AlignkitError("heads are switched off in decoder-only models; this is an encoder-decoder")
         self.device = pick_device(device)
-        self.model, self.tokenizer = model.to(self.device).eval(), tokenizer
-        layers, width = range(len(attention_layers(model))), range(_heads_per_layer(model))
+        self.model, self.tokenizer = self.loaded = model.to(self.device).eval(), tokenizer
+        layers, width = range(len(hugging_face.attention_layers(model))), range(_heads_per_layer(model))
         self.heads = [(layer, head) for layer in layers for head in width]
-        self.counter, self.batch_size = BestLinkCounter(gold, bitext.shapes), batch_size
+        self.counter = BestLinkCounter(gold, bitext.shapes)
         self.template, self.lines = template, list(zip(*lines_of(bitext), strict=True))
         self.prompts = self._prompts()
-        check_lengths(model, "prompt", {m: one.ids for m, one in enumerate(self.prompts)})
+        hugging_face.check_lengths(model, "prompt", {m: one.ids for m, one in enumerate(self.prompts)})
 
-    def _prompts(self, *, without_source: bool = False) -> list[Prompt]:
-        found = [
-            prompt(self.tokenizer, self.template, *pair, without_source=without_source) for pair in self.lines
-        ]
+    def _prompts(self, **how: Any) -> list[hugging_face.Prompt]:
+        found = [hugging_face.prompt(self.tokenizer, self.template, *pair, **how) for pair in self.lines]
         known = [one for one in found if one is not None]
         if len(known) < len(found):
             raise AlignkitError(f"pair {found.index(None) + 1} has a blank side")
@@ -233,7 +215,7 @@ class AblatedReader:
 
         with at_heads(self.model, add):
             for one in self.prompts:  # one at a time, without padding
-                read_prompts(self.model, self.tokenizer, [one], self.device)
+                hugging_face.read_prompts(*self.loaded, [one], self.device)
         count = sum(len(one.ids) for one in self.prompts)
         return [sums[layer] / count for layer in sorted(sums)]
 
@@ -251,10 +233,11 @@ class AblatedReader:
             outputs[..., off, :] = 0.0 if means is None else means[layer][off]
             return outputs
 
+        sizes = {m: len(one.ids) for m, one in enumerate(prompts)}
         with at_heads(self.model, switch_off):
-            for batch in batches({m: len(one.ids) for m, one in enumerate(prompts)}, self.batch_size, None):
+            for batch in hugging_face.batches(sizes, hugging_face.PROMPTS, None):
                 some = [prompts[m] for m in batch]
-                maps, logits = read_prompts(self.model, self.tokenizer, some, self.device, with_logits=True)
+                maps, logits = hugging_face.read_prompts(*self.loaded, some, self.device, with_logits=True)
                 targets = np.concatenate([np.array(one.ids)[one.places] for one in some])
                 wanted = torch.tensor(targets, device=self.device)
                 each = torch.nn.functional.cross_entropy(logits.float(), wanted, reduction="none").double()
@@ -358,12 +341,12 @@ def ablation_table(
         if kind in (SAME_LAYERS, ANY) and best is not None:
             row |= _measured("best_more", best - loss)
         if kind != NO_SOURCE:
-            now, before = (
-                np.mean([best_left(counter, counts, heads, off) for counts, off in pairs], axis=0)
-                for pairs in (
-                    [(results[k].counts, sets[k].heads) for k in places],
-                    [(whole, sets[k].heads) for k in places],
-                )
+            now, before = np.mean(
+                [
+                    [best_left(counter, each, heads, sets[k].heads) for each in (results[k].counts, whole)]
+                    for k in places
+                ],
+                axis=0,
             )
             columns = np.concatenate([counter.totals, now, before], axis=1)
             sums = np.concatenate([columns.sum(axis=0)[None], resampled_sums(columns, seed, resamples)])
@@ -439,12 +422,10 @@ def ablate_heads_of_file(
     even = even[bitext.shapes[even].min(axis=1) > 0]
     counter = BestLinkCounter(links, bitext.shapes)
     if not counter.totals[odd, 0].sum() or len(even) < 2:
-        raise AlignkitError(
-            "heads are ranked by links of the odd lines and judged on two or more of the even lines"
-        )
+        raise AlignkitError("heads are ranked by links of the odd lines, and judged on two even lines or more")
     ranked = rank_by_hits(heads.heads, counter, head_counts(heads, counter), odd)
     reader = AblatedReader(
-        *load_pretrained(heads.made["model"]),
+        *hugging_face.load_pretrained(heads.made["model"]),
         bitext.take(even),
         links.take(even),
         template=heads.made["template"],
@@ -462,25 +443,14 @@ def ablate_heads_of_file(
 
 
 def draw_ablation(table: pd.DataFrame, figure: Figure) -> None:
-    """Draw the loss, and the hits of the best head that is left, by the number of heads that are switched off."""
-    left, right = figure.subplots(1, 2)
-    for axes, name, label in (
-        (left, "loss", "loss, nats a target token"),
-        (right, "hits", "hits of the best left"),
-    ):
-        whole = table[table["kind"] == WHOLE].iloc[0]
-        axes.axhline(whole[name], color="0.5", ls="--", lw=1, label=WHOLE)
-        if name == "loss":
-            axes.axhline(
-                table[table["kind"] == NO_SOURCE].iloc[0][name], color="0.5", ls=":", lw=1, label=NO_SOURCE
-            )
-        for color, kind in enumerate((BEST, SAME_LAYERS, ANY)):
-            for fill, part in table[table["kind"] == kind].groupby("fill"):
-                part, mark = part.sort_values("size"), "o" if fill == ZERO else "s"
-                ends = [part[name] - part[f"{name}_low"], part[f"{name}_high"] - part[name]]
-                title = kind if fill == ZERO else f"{kind}, {fill}"
-                axes.errorbar(
-                    part["size"], part[name], ends, color=f"C{color}", marker=mark, capsize=2, label=title
-                )
+    """Draw the losses of a table of one fill, and the hits of the best head left, by the number of heads."""
+    labels = {"loss": "loss, nats a target token", "hits": "hits of the best head left"}
+    for axes, (name, label) in zip(figure.subplots(1, 2), labels.items(), strict=True):
+        for kind, style in ((WHOLE, "--"), (NO_SOURCE, ":")):
+            axes.axhline(table.loc[table["kind"] == kind, name].iloc[0], color="0.5", ls=style, lw=1, label=kind)
+        for kind in (BEST, SAME_LAYERS, ANY):
+            part = table[table["kind"] == kind].sort_values("size")
+            axes.plot(part["size"], part[name], marker=".", label=kind)
+            axes.fill_between(part["size"], part[f"{name}_low"], part[f"{name}_high"], alpha=0.2)
         axes.set(xlabel="heads switched off", ylabel=label)
-    left.legend(frameon=False)
+    axes.legend(frameon=False)
