@@ -26,6 +26,12 @@ FAMILIES = {
     "Llama": {"num_key_value_heads": 2},
     "Qwen2": {"num_key_value_heads": 2, "use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1},
     "Gemma": {"num_key_value_heads": 1, "head_dim": 8},
+    "Gemma3": {
+        "num_key_value_heads": 1,
+        "head_dim": 8,
+        "sliding_window": 8,
+        "layer_types": ["sliding_attention", "full_attention"],
+    },
     "GPTNeoX": {"rotary_pct": 0.5},
     "GPT2": {"n_inner": 32},  # its matrices are transposed
 }
@@ -43,7 +49,8 @@ def make_language_model(family, place):
 
     logging.disable_progress_bar()
     _, tokenizer = make_bart(place)
-    config = getattr(transformers, f"{family}Config")(**SHAPE, **FAMILIES[family])
+    kind = "Gemma3Text" if family == "Gemma3" else family
+    config = getattr(transformers, f"{kind}Config")(**SHAPE, **FAMILIES[family])
     torch.manual_seed(3)
     model = getattr(transformers, f"{family}{'LMHeadModel' if family == 'GPT2' else 'ForCausalLM'}")(config)
     with torch.no_grad():
