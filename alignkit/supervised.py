@@ -365,7 +365,8 @@ def _alpha(aligner: Aligner, bitext: Bitext) -> Scores:
     """The probability of every link; of the text that an aligner was fitted on, that which the fit found. No words
     are attached: whether they are is what the classifier learns."""
     if isinstance(aligner, JointHMM):
-        return aligner.unattached_probabilities(bitext)
+        plain = aligner.without_attachment
+        return plain.fitted_probabilities if plain.has_fitted(bitext) else plain.probabilities(bitext)
     return aligner.score(bitext, "alpha")
 
 

@@ -67,7 +67,7 @@ def measure(folder: Path, embeddings: bool, threads: int) -> dict[str, float]:
     encoder = FirstPairs(ContextualEmbeddings(), encoded) if embeddings else None
     model = fit_joint(bitext, threads=threads, embeddings=encoder)
     alpha = model.fitted_probabilities.block(len(dev), count)
-    unattached = model.unattached_probabilities(bitext).block(len(dev), count)
+    unattached = model.without_attachment.fitted_probabilities.block(len(dev), count)
     cells = Cells(bitext.block(len(dev), count), unattached)
 
     def aer(gold: GoldLinks | None) -> float:

@@ -34,9 +34,9 @@ from inputs import gold_sets, machine, run_benchmark
 from quality_systems import Cost, System, importable, measured, systems
 
 from alignkit.classical.hmm import views
-from alignkit.classical.hmm.joint import fit_joint, fit_view
+from alignkit.classical.hmm.joint import JointHMM, fit_joint, fit_view
 from alignkit.classical.hmm.link_probabilities import Attachment, PhraseEdges
-from alignkit.classical.hmm.settings import JOINT_SETTINGS, JOINT_THRESHOLD
+from alignkit.classical.hmm.settings import JOINT_SETTINGS, JOINT_THRESHOLD, LINK_CHOICES
 from alignkit.classical.hmm.views import View, ViewedText
 from alignkit.kernels.link_probabilities import INTERCEPT, SLOPE
 from alignkit.links.from_scores import links_above
@@ -44,6 +44,7 @@ from alignkit.links.links import GoldLinks, Links, parse_links
 from alignkit.links.symmetrization import symmetrize
 from alignkit.metrics.aer import evaluate
 from alignkit.scores import Scores
+from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import read_bitext
 from alignkit.text.reading import read_lines
 from alignkit.text.vocabulary import Vocabulary
@@ -160,11 +161,16 @@ def measure_quality(folder: Path, part: str, system: System, threads: int) -> li
         ]
 
 
-def fit_text(folder: Path, part: str, threads: int, **changes: Any) -> tuple[Scores, GoldLinks]:
-    """The link probabilities of a text that the best aligner is fitted on, and its gold links."""
+def read_set(folder: Path, part: str) -> tuple[Bitext, GoldLinks]:
+    """A part of a set before its training text, and the part's gold links."""
     with tempfile.TemporaryDirectory() as name:
         files, gold = prepare(folder, part, Path(name))
-        bitext = read_bitext(*files)
+        return read_bitext(*files), gold
+
+
+def fit_text(folder: Path, part: str, threads: int, **changes: Any) -> tuple[Scores, GoldLinks]:
+    """The link probabilities of a text that the best aligner is fitted on, and its gold links."""
+    bitext, gold = read_set(folder, part)
     if ALONE in changes:
         assert len(changes) == 1
         log_odds = fit_view(ViewedText(View(), bitext), JOINT_SETTINGS, threads)[1]
@@ -210,9 +216,11 @@ def reliability(name: str, probabilities: Scores, gold: GoldLinks) -> list[Row]:
     return [*rows, {"set": name, "bin": "all", "pairs": sum(pairs), **means}]
 
 
-def thresholds(name: str, probabilities: Scores, gold: GoldLinks) -> list[Row]:
-    """Precision and recall of the best aligner's links at several thresholds."""
-    found = ((value, links_above(probabilities, value)) for value in THRESHOLDS)
+def thresholds(name: str, model: JointHMM, gold: GoldLinks) -> list[Row]:
+    """Precision and recall of the best aligner's links at several thresholds, and of sure links and all."""
+    chosen = {value: model.with_threshold(value) for value in THRESHOLDS}
+    chosen |= {f"--links {choice}": model.that_finds(choice) for choice in LINK_CHOICES}
+    found = ((value, each.fitted_links) for value, each in chosen.items())
     return [{"set": name, "threshold": value, **scores(gold, head(links, len(gold)))} for value, links in found]
 
 
@@ -336,9 +344,10 @@ def main(part: str, sets: str | None, threads: int, peer_python: str, **options:
                 results.put("quality", rows, ("set", "aligner", "threads"))
         left = [name for name in ("reliability", "thresholds") if name in wanted]
         if left and (again or not all(results.has(name, set=folder.name) for name in left)):
-            probabilities, gold = fit_text(folder, part, threads)
-            results.put("reliability", reliability(folder.name, probabilities, gold), ("set",))
-            results.put("thresholds", thresholds(folder.name, probabilities, gold), ("set",))
+            bitext, gold = read_set(folder, part)
+            model = fit_joint(bitext, threads=threads)
+            results.put("reliability", reliability(folder.name, model.fitted_probabilities, gold), ("set",))
+            results.put("thresholds", thresholds(folder.name, model, gold), ("set",))
     if "ablation" in wanted:
         run_ablation(results, folders, part, threads, again)
     results.write()

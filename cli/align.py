@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from alignkit.classical.hmm.settings import JOINT_THRESHOLD
+from alignkit.classical.hmm.settings import JOINT_THRESHOLD, LINK_CHOICES
 from alignkit.classical.settings import KINDS
 from alignkit.links.formats import GOLD_BASES, OUTPUT_FORMATS
 from alignkit.links.heuristics import method_names
@@ -129,6 +129,13 @@ def symmetrization_option(what: str) -> shared.Option:
     type=SHARE,
     help="Link words if the probability is at least this. Raise it for precision, lower it for recall.  "
     f"[default: {JOINT_THRESHOLD}, or the model's]",
+)
+@shared.setting_option(
+    LinkSettings,
+    "links",
+    type=click.Choice(list(LINK_CHOICES)),
+    help="Which links to find, instead of what suits most annotators: sure ones, without those of function words "
+    "that only one language has, or all that are likely.",
 )
 @symmetrization_option("Combine the links of two saved models (--model twice).")
 @shared.setting_option(

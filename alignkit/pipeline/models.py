@@ -24,7 +24,7 @@ from alignkit.errors import AlignkitError, InputError, check_type, counted
 from alignkit.links.heuristics import DEFAULT_METHOD
 from alignkit.links.links import Links
 from alignkit.pipeline.aligned_text import BLOCK, AlignedText
-from alignkit.pipeline.settings import METHODS, SMALL_TEXT, AlignSettings, ReadSettings
+from alignkit.pipeline.settings import METHODS, SMALL_TEXT, AlignSettings, LinkSettings, ReadSettings
 from alignkit.scores import Scores
 from alignkit.support.files import read_header
 from alignkit.support.packages import PACKAGES, imported, is_here
@@ -137,8 +137,7 @@ class Fit:
             share_of_text = 1.0 if pairs is None else len(bitext) / max(pairs, 1)
             text = bitext.reversed if reverse else bitext
             fitted = self._direction(text, reverse, threads, stage, share_of_text)
-        if threshold is not None:
-            fitted = fitted.with_threshold(threshold)
+        fitted = with_links(fitted, self.linking)
         return Reversed(fitted, threads) if reverse else fitted
 
     def _help_little_text(self, bitext: Bitext, pairs: int | None) -> None:
@@ -191,6 +190,16 @@ def _shown(start: Any) -> str:
     return os.fspath(start) if isinstance(start, str | os.PathLike) else f"the {start.name} model to start from"
 
 
+def with_links(aligner: Aligner, linking: LinkSettings) -> Aligner:
+    """An aligner with the threshold, or the choice of links, of the settings; raises AlignkitError if it has
+    none."""
+    if linking.links is not None:
+        if not isinstance(aligner, JointHMM):
+            raise AlignkitError(f"links is for a joint model, as of `alignkit align`, not for {aligner.name}")
+        return aligner.that_finds(linking.links)
+    return aligner if linking.threshold is None else aligner.with_threshold(linking.threshold)
+
+
 class Linker:
     """A fitted aligner that links the pairs of texts.
 
@@ -217,6 +226,8 @@ class Linker:
                 problem = f"give one model, or a pair of opposite directions, not a list of {len(model)}"
                 raise AlignkitError(problem)
             forward, reverse = (loaded_model(each, threads) for each in model)
+            if linking.links is not None:
+                raise AlignkitError("links is for one joint model; leave it out, or give one model")
             heuristic = linking.symmetrization or DEFAULT_METHOD
             both = Symmetrized(forward, reverse, heuristic, linking.threshold, threads)
             check_directions(both.forward, both.reverse)
@@ -225,9 +236,7 @@ class Linker:
             raise AlignkitError("a heuristic combines two models; give a pair of them, or none")
         else:
             aligner = loaded_model(model, threads)
-            if linking.threshold is not None:
-                aligner = aligner.with_threshold(linking.threshold)
-            aligner = aligner.on_words()
+            aligner = with_links(aligner, linking).on_words()
         self.aligner = aligner
         self.reading = read_options(settings.reading, aligner.raw_text)
         if settings.reading.lowercase and isinstance(aligner, JointHMM) and aligner.folds_case:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
-from alignkit.classical.hmm.settings import JOINT_SETTINGS, QUALITIES, HMMSettings, Quality
+from alignkit.classical.hmm.settings import (
+    JOINT_SETTINGS,
+    LINK_CHOICES,
+    QUALITIES,
+    HMMSettings,
+    LinkChoice,
+    Quality,
+)
 from alignkit.classical.settings import PRIOR_WEIGHT, DiagonalSettings, IBM1Settings
 from alignkit.errors import AlignkitError, check_known, check_type
 from alignkit.links.heuristics import Symmetrization, find_heuristic
@@ -186,6 +193,9 @@ class LinkSettings:
             both are fitted, or given as two models. None: one direction, or a joint model.
         threshold: link words where the probability is at least this, for the joint model or a heuristic that needs
             scores; None: the model's, or the default.
+        links: of the joint model, which links it shall find, one of
+            :data:`alignkit.classical.hmm.settings.LINK_CHOICES`: ``sure`` ones, or ``all`` that are likely; None:
+            what suits most annotators best.
         adapt: adapt a fitted joint model to each block of the text that it links
             (:mod:`alignkit.classical.hmm.adaptation`).
         gold: gold links of the first pairs, or their file, to learn the annotators' conventions from
@@ -195,11 +205,13 @@ class LinkSettings:
         gold_base: the number of the first word in a file of gold links, as of :func:`alignkit.read_gold`.
 
     Raises:
-        AlignkitError: gold is given with threshold or adapt, or the threshold is outside [0, 1].
+        AlignkitError: gold is given with threshold, links or adapt, or links with threshold; the threshold is
+            outside [0, 1], or there is no such choice of links.
     """
 
     symmetrization: str | None = None
     threshold: float | None = None
+    links: LinkChoice | None = None
     adapt: bool = False
     gold: GoldLinks | PathLike | None = None
     gold_base: str | int = "auto"
@@ -207,6 +219,12 @@ class LinkSettings:
     def __post_init__(self) -> None:
         if self.gold is not None and self.threshold is not None:
             raise AlignkitError("gold links decide the threshold; leave out --gold or --threshold")
+        if self.links is not None:
+            check_known(self.links, LINK_CHOICES, "choice of links")
+            if self.gold is not None:
+                raise AlignkitError("gold links decide which links to find; leave out --gold or --links")
+            if self.threshold is not None:
+                raise AlignkitError("links decides the threshold; leave out --links or --threshold")
         if self.gold is not None and self.adapt:
             raise AlignkitError("a model of gold links cannot be adapted; leave out --gold or --adapt")
         if self.threshold is not None and not 0 <= self.threshold <= 1:  # found before a fit
@@ -218,6 +236,7 @@ class LinkOptions(TypedDict, total=False):
 
     symmetrization: Symmetrization | None
     threshold: float | None
+    links: LinkChoice | None
     adapt: bool
     gold: GoldLinks | PathLike | None
     gold_base: str | int
@@ -272,6 +291,8 @@ class AlignSettings:
                 raise AlignkitError(f"symmetrization fits both directions; it does not go with {other}")
         if linking.threshold is not None and not (METHODS[fitting.method].is_joint or by_scores):
             raise AlignkitError("only a joint model, or both directions combined by product, has a threshold")
+        if linking.links is not None and not METHODS[fitting.method].is_joint:
+            raise AlignkitError(f"links is for a joint model, not for {fitting.method}")
 
     def check_model(self) -> None:
         """Check that nothing is to be fitted, as there is a fitted model; raises AlignkitError otherwise."""

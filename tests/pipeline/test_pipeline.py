@@ -20,6 +20,7 @@ from alignkit.classical.priors import read_prior
 from alignkit.classical.settings import PRIOR_WEIGHT, IBM1Settings
 from alignkit.errors import AlignkitError, InputError
 from alignkit.links.from_scores import best_links, links_above, scores_of_links
+from alignkit.links.links import Links
 from alignkit.pipeline import models
 from alignkit.pipeline.align import align, align_stream
 from alignkit.pipeline.aligned_text import Written, write_alignments
@@ -116,6 +117,9 @@ def test_the_joint_model_is_the_default():
     high = align(BITEXT, threshold=0.9)
     assert high.aligner.threshold == 0.9
     assert pharaoh(high) == fitted.with_threshold(0.9).fitted_links.to_pharaoh() != pharaoh(aligned)
+    sure = fitted.that_finds("sure")
+    assert pharaoh(align(BITEXT, links="sure")) == sure.fitted_links.to_pharaoh() != pharaoh(aligned)
+    assert pharaoh(align(BITEXT, model=fitted, links="sure")) == sure.links(BITEXT).to_pharaoh()
 
 
 def test_one_probability_is_thresholded_printed_and_scored():
@@ -295,6 +299,10 @@ def test_links_depend_on_their_block_if_a_network_gives_some_or_a_model_is_adapt
         ),
         ({"quality": "best", "start": "x"}, "start does not go with quality best; leave out --start or --quality"),
         ({"prior_weight": 3}, "prior_weight goes only with prior"),
+        ({"links": "few"}, "unknown choice of links 'few'; choose from sure, all"),
+        ({"links": "all", "threshold": 0.5}, "leave out --links or --threshold"),
+        ({"links": "all", "gold": Links.from_lists([])}, "leave out --gold or --links"),
+        ({"links": "all", "method": "hmm"}, "links is for a joint model, not for hmm"),
         ({"speed": 3}, "there is no setting 'speed'; choose from encoding_errors, .*, adapt"),
     ],
 )
@@ -342,6 +350,10 @@ def test_a_fitted_model_goes_with_no_setting_of_a_fit():
         align(BITEXT, adapt=True)
     with pytest.raises(AlignkitError, match="a heuristic combines two models"):
         align(BITEXT, model=model, symmetrization="union")
+    with pytest.raises(AlignkitError, match="links is for a joint model, as of `alignkit align`, not for ibm1"):
+        align(BITEXT, model=model, links="sure")
+    with pytest.raises(AlignkitError, match="links is for one joint model"):
+        align(BITEXT, model=(model, model), links="sure")
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -58,9 +58,11 @@ from alignkit.classical.hmm.settings import (
     FAST_SETTINGS,
     JOINT_SETTINGS,
     JOINT_THRESHOLD,
+    LINK_CHOICES,
     QUALITIES,
     HMMOptions,
     HMMSettings,
+    LinkChoice,
     Quality,
 )
 from alignkit.classical.hmm.views import (
@@ -424,16 +426,20 @@ class JointHMM(Aligner):
         rest = (fitted.of_others or self).probabilities(fitted.others)
         return interleaved_scores(fitted.chosen, fitted.bitext.shapes, fitted.probabilities, rest)
 
-    def unattached_probabilities(self, bitext: Bitext) -> Scores:
-        """:meth:`probabilities`, or those of the fit, without attachment."""
-        if not self.has_fitted(bitext):
-            return replace(self, attachment=None, fitted=None).probabilities(bitext)
-        fitted = self._fitted
-        of_others = replace(fitted.of_others or self, attachment=None)
-        probabilities = unattached(fitted.probabilities, fitted.attached)
-        return replace(
-            self, fitted=replace(fitted, probabilities=probabilities, of_others=of_others)
-        ).fitted_probabilities
+    @property
+    def without_attachment(self) -> JointHMM:
+        """This aligner, which leaves words without a counterpart without links, in the text of the fit, too."""
+        fitted = self.fitted
+        if fitted is not None:
+            probabilities = unattached(fitted.probabilities, fitted.attached)
+            others = None if fitted.of_others is None else fitted.of_others.without_attachment
+            fitted = FittedText(fitted.bitext, probabilities, fitted.chosen, others)
+        return replace(self, attachment=None, fitted=fitted)
+
+    def that_finds(self, choice: LinkChoice) -> JointHMM:
+        """This aligner, to find sure links or all, as of :data:`.settings.LINK_CHOICES`."""
+        aligner = self.with_threshold(LINK_CHOICES[choice])
+        return aligner.without_attachment if choice == "sure" else aligner
 
     @property
     def _fitted(self) -> FittedText:

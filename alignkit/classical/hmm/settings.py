@@ -14,6 +14,10 @@ Quality = Literal["fast", "normal", "best"]
 QUALITIES: tuple[Quality, ...] = get_args(Quality)
 #: The least probability of a link of the joint aligner, by default.
 JOINT_THRESHOLD = 0.5
+#: Which links the joint aligner shall find, and their least probability: ``sure`` leaves function words that only
+#: one language has without links, and ``all`` takes links that are more likely wrong than right.
+LinkChoice = Literal["sure", "all"]
+LINK_CHOICES: dict[LinkChoice, float] = {"sure": 0.7, "all": 0.4}
 #: The settings with which the estimate is not that of maximum likelihood, unless they are 0.
 PRIORS = "dirichlet", "null_prior", "transition_prior", "back_off", "fertility", "spelling"
 

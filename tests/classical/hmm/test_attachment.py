@@ -10,7 +10,9 @@ from alignkit import Bitext, load
 from alignkit.classical.hmm.adaptation import Adapter
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.link_probabilities import FLOOR, FREQUENT, PRIOR, RATIO, Attachment, raised, unattached
+from alignkit.classical.hmm.settings import LINK_CHOICES
 from alignkit.classical.hmm.views import View
+from alignkit.links.from_scores import links_above
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import evaluate
 from alignkit.scores import Scores
@@ -157,8 +159,9 @@ def test_a_model_without_words_attaches_none(tmp_path):
 def test_probabilities_without_attachment(monkeypatch):
     bitext, _ = articles(200, 4)
     model, new = fit_joint(bitext, threads=1), articles(20, 5)[0]
-    found = [model.unattached_probabilities(text).values for text in (bitext, new)]
-    adapted = Adapter(model).adapt(new).unattached_probabilities(new)
+    plain = model.without_attachment
+    found = [plain.fitted_probabilities.values, plain.probabilities(new).values]
+    adapted = Adapter(model).adapt(new).without_attachment.fitted_probabilities
     monkeypatch.setattr(Attachment, "apply", lambda *_: np.empty(0, np.int64))
     without = fit_joint(bitext, threads=1)
     assert found[0] == pytest.approx(without.fitted_probabilities.values, abs=1e-6)
@@ -183,3 +186,15 @@ def test_diagnosis_expects_links_of_attached_words():
     part = Links.from_lists([[(s, t) for s, t in pair.tolist() if words[s] != the] for words, pair in pairs])
     found = [diagnose_links(bitext, None, links, threads=1).expected for links in (whole, part)]
     assert found[0].aer < found[1].aer - 0.1
+
+
+def test_sure_links_are_the_likely_ones_without_attachment_and_all_those_with():
+    bitext, _ = articles(200, 4)
+    model, new = fit_joint(bitext, threads=1), articles(20, 5)[0]
+    for choice, threshold, expected in (("sure", 0.7, model.without_attachment), ("all", 0.4, model)):
+        found = model.that_finds(choice)
+        assert found.threshold == threshold == LINK_CHOICES[choice]
+        assert found.fitted_links == links_above(expected.fitted_probabilities, threshold)
+        assert found.links(new) == links_above(expected.probabilities(new), threshold)
+        assert Adapter(found).adapt(new).threshold == threshold
+    assert len(model.that_finds("sure").fitted_links.pairs) < len(model.fitted_links.pairs)

@@ -27,7 +27,7 @@ def model(text):
 
 def distance(model, text):
     """How far links of the model are from those of its fit, without attachment, as an error rate."""
-    fitted = links_above(model.unattached_probabilities(text), model.threshold)
+    fitted = links_above(model.without_attachment.fitted_probabilities, model.threshold)
     return evaluate(GoldLinks(fitted, fitted), replace(model, attachment=None).links(text)).aer
 
 
