@@ -49,16 +49,34 @@ tau; chance; the three best heads; rankings on all texts; pairs scored by a head
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
 import torch
-from inputs import gold_sets, need_files, run_benchmark
+from inputs import gold_sets, machine, need_files, run_benchmark
+from pipelines import mismatched, separation
 
 import alignkit
-from alignkit.lab.heads.hugging_face import load_pretrained, translation_attention
+from alignkit.aligner import Aligner
+from alignkit.lab.comparison import ALIGN, Comparison, compare_networks
+from alignkit.lab.heads.hugging_face import load_pretrained, prompt, translation_attention
+from alignkit.lab.heads.ranking import BestLinkCounter, HeadRanking, compare_rankings, rank_heads
+from alignkit.lab.interop.heads import AttentionHeads, HeadChoice
+from alignkit.lab.report.tables import finite, percent, records
+from alignkit.links.gold import read_gold
+from alignkit.links.links import GoldLinks, Links
+from alignkit.metrics.agreement import AgreementCounts, count_agreement
+from alignkit.metrics.intervals import resampled_sums
+from alignkit.metrics.registry import compare
+from alignkit.scores import Scores
+from alignkit.text.pairs import LinePairs, read_text
 from alignkit.text.reading import read_lines
 
 LANGUAGES = {"da": "Danish", "de": "German", "en": "English", "es": "Spanish", "fr": "French", "it": "Italian"}
@@ -74,17 +92,25 @@ GOLD = {
     "en_fr": "hansards_en_fr",
 }
 ASKED = {"multi30k": "de_en", "tatoeba": "en_fr"}  #: the texts for the paper's question
+CHOSEN_ON = "en_es"  #: the text that the head of a model is chosen on
+RESAMPLES, TESTS = 10_000, 8
+IBM, PROXY, LSTM, DIAGONAL = "ibm1.beta", "proxy.beta", "lstm.alpha", "diagonal"
+BAD = "-bad"  #: ends the name of a text of mismatched pairs
 PAIRS, LONGEST = 250, 30  #: of a gold-aligned set
-SCORED, WORDS = 1000, (5, 20)  #: of a text for the paper's question
+LOOK, SCORED, WORDS = 500, 1000, (5, 20)  #: of a text for the paper's question
 VALID, TRAIN = 1000, 29_000
 NETWORK = ["text.tokens=words", "text.minimum=3", "training.batch=32", "training.warmup=0"]
 EPOCHS = 5
 
 
 def languages_of(name: str) -> tuple[str, str]:
-    """The codes of a text's languages; ``noisy`` versions are named after their text."""
-    source, target = ASKED.get(name.removesuffix("-noisy"), name).split("_")
+    """The codes of a text's languages."""
+    source, target = ASKED.get(name.removesuffix(BAD), name).split("_")
     return source, target
+
+
+def template_of(text: str) -> str:
+    return "{}: {{source}} {}: {{target}}".format(*(LANGUAGES[code] for code in languages_of(text)))
 
 
 Pairs = list[tuple[str, str]]
@@ -139,6 +165,11 @@ def texts(folder: Path) -> None:
     write_pairs(folder / "tatoeba", "test", drawn[:SCORED])
     write_pairs(folder / "tatoeba", "valid", drawn[SCORED : SCORED + VALID])
     write_pairs(folder / "tatoeba", "train", drawn[SCORED + VALID :])
+    for name in ASKED:
+        source, target = zip(*read_pairs(folder / name, "test")[:LOOK], strict=True)
+        found, is_bad = mismatched([*target])
+        bad = [(source[m], found[m]) for m in np.flatnonzero(is_bad).tolist()]
+        write_pairs(folder / f"{name}{BAD}", "test", bad)
 
 
 def print_progress(done: int, total: int, message: str) -> None:
@@ -150,17 +181,17 @@ def print_progress(done: int, total: int, message: str) -> None:
 @click.argument("name")
 @click.argument("model", type=click.Path(exists=True))
 @click.option("--text", "names", multiple=True, help="Only these texts.")
-@click.option("--pairs", default=500, show_default=True, help="Of the texts for the paper's question.")
+@click.option("--pairs", default=LOOK, show_default=True, help="Of the texts for the paper's question.")
 def attention(folder: Path, name: str, model: str, names: tuple[str, ...], pairs: int) -> None:
     """Save the attention of a model of that name, on all texts."""
     torch.set_num_threads(1)
     loaded = load_pretrained(model)
-    for text in names or [*GOLD, *ASKED]:
+    for text in names or [*GOLD, *ASKED, *(f"{name}{BAD}" for name in ASKED)]:
         output = folder / f"{name}-{text}-{pairs}.npz"
         if output.exists():
             continue
         source, target = zip(*read_pairs(folder / text, "test")[:pairs], strict=True)
-        template = "{}: {{source}} {}: {{target}}".format(*(LANGUAGES[code] for code in languages_of(text)))
+        template = template_of(text)
         print(output, template, flush=True)
         heads = translation_attention(*loaded, source, target, template=template, progress=print_progress)
         heads.save(output)
@@ -174,6 +205,337 @@ def network(folder: Path, text: str) -> None:
     place, plan = folder / text, {"preset": "small", "epochs": EPOCHS, "set": NETWORK, "threads": 1}
     parts = {part: (place / f"{part}.src", place / f"{part}.tgt") for part in ("train", "valid")}
     alignkit.train(*parts["train"], place / "run", valid=parts["valid"], progress=print_progress, **plan)
+
+
+@main.command()
+@FOLDER
+@click.argument("name")
+@click.argument("model", type=click.Path(exists=True))
+def lexicon(folder: Path, name: str, model: str) -> None:
+    """Save beta of the head of a model by its OV circuit, on the texts for the paper's question.
+
+    As `alignkit attention --quantity ov`, which runs the output layer for every head.
+    """
+    torch.set_num_threads(1)
+    loaded, head = load_pretrained(model), heads_by_gold(folder, name)[0]
+    for text in ASKED:
+        output = folder / f"{name}-{text}-ov.npz"
+        if not output.exists():
+            pairs = read_pairs(folder / text, "test")[:LOOK]
+            ov_lexicon(*loaded, pairs, template_of(text), head.layer, head.head).save(output)
+
+
+def ov_lexicon(model: Any, tokenizer: Any, pairs: Pairs, template: str, layer: int, head: int) -> AttentionHeads:
+    """The probability of each target token by what the head adds to the stream for each source token."""
+    part, found = model.model.layers[layer].self_attn, []
+    group, size = head // part.num_key_value_groups, part.head_dim
+    matrix = part.o_proj.weight[:, head * size : (head + 1) * size].T
+    keep = part.v_proj.register_forward_hook(lambda module, given, output: found.append(output[0]))
+    model.eval()
+    values, words = [], ([], [])
+    for number, (source, target) in enumerate(pairs):
+        one = prompt(tokenizer, template, source, target)
+        found.clear()
+        with torch.inference_mode():
+            ids = torch.tensor([one.ids])
+            model.model(input_ids=ids, use_cache=False)
+            added = found[0][: len(one.columns), group * size : (group + 1) * size] @ matrix
+            logs = model.get_output_embeddings()(model.model.norm(added)).log_softmax(dim=1)  # (L, V)
+        targets = ids[0].roll(-1)[one.first - 1 :][: len(one.rows)]
+        values.append(logs[:, targets].T.exp().numpy()[None, None])
+        words[0].append((one.columns, len(source.split())))
+        words[1].append((one.rows, len(target.split())))
+        print_progress(number + 1, len(pairs), "lexicon")
+    keep.remove()
+    return replace(AttentionHeads.from_pairs(values, words), heads=((layer, head),))
+
+
+def heads_by_gold(folder: Path, name: str, count: int = 3) -> list[HeadChoice]:
+    """The heads of a model with most hits on the gold links of CHOSEN_ON, the best first."""
+    table = rank(folder, name, CHOSEN_ON).table.head(count)
+    return [HeadChoice(int(row.layer), int(row.head), bool(row.shift)) for row in table.itertuples()]
+
+
+def attention_file(folder: Path, name: str, text: str) -> Path | None:
+    """The attention of a model on a text, with most pairs; None if there is none."""
+    sizes = {int(path.stem.rpartition("-")[2]): path for path in folder.glob(f"{name}-{text}-[0-9]*.npz")}
+    return sizes[max(sizes)] if sizes else None
+
+
+@cache
+def fitted(folder: Path, text: str) -> Aligner:
+    """The joint aligner of a text for the paper's question, fitted on its training text."""
+    return alignkit.align(*(folder / text / f"train.{side}" for side in ("src", "tgt")), threads=1).aligner
+
+
+@cache
+def rank(folder: Path, name: str, text: str) -> HeadRanking:
+    """The heads of a model on a text: by its gold links or, where it has none, by those of the joint aligner."""
+    heads = AttentionHeads.load(attention_file(folder, name, text))
+    bitext = read_text(*(folder / text / f"test.{side}" for side in ("src", "tgt"))).block(0, len(heads))
+    if text in GOLD:
+        return rank_heads(heads, bitext, read_gold(folder / text / "test.gold").take(np.arange(len(heads))))
+    links = fitted(folder, text).links(bitext)
+    return rank_heads(heads, bitext, GoldLinks(links, links))
+
+
+def ranked_row(name: str, text: str, found: HeadRanking) -> dict[str, Any]:
+    """The best head of a model on a text, beside chance and the best rule of position."""
+    best, chance, *rules = *found.table.head(1).to_dict("records"), *found.positions.to_dict("records")
+    position = max(rules, key=lambda row: row["hits"])
+    row = {"model": name, "text": text, "links": "gold" if text in GOLD else "align", "pairs": found.pairs}
+    head = str(HeadChoice(best["layer"], best["head"], bool(best["shift"])))
+    row |= {"head": head, **{key: best[key] for key in ("hits", "low", "high", "aer", "p_positions")}}
+    row |= {"other half": found.halves["head"], "chance": chance["hits"]}
+    return row | {"position": position["hits"], "rule": position["name"], "position_aer": position["aer"]}
+
+
+def asked(folder: Path, name: str, text: str) -> dict[str, Any]:
+    """The paper's question: what agrees with the head of a model on a text, and the tests of the hypotheses."""
+    path = attention_file(folder, name, text)
+    pairs = LinePairs(*zip(*read_pairs(folder / text, "test")[: len(AttentionHeads.load(path))], strict=True))
+    head, *next_best = heads_by_gold(folder, name)
+    lexicon = folder / f"{name}-{text}-ov.npz"
+    found = compare_networks(
+        folder / text / "run",
+        pairs=pairs,
+        heads=f"{path}:{head}",
+        beta=lexicon if lexicon.exists() else None,
+        others={f"head {each}": f"{path}:{each}" for each in next_best},
+        device="cpu",
+        threads=1,
+    )
+    tau = compare(found.scores, "tau")
+    return {
+        "model": name,
+        "text": text,
+        "pairs": len(pairs.source),
+        "head": str(head),
+        "agreement": records(found.table),
+        "tau": records(tau),
+        "differences": records(found.differences),
+        "hypotheses": hypotheses(found, f"{head}.alpha"),
+    }
+
+
+def hypotheses(found: Comparison, head: str) -> list[dict[str, Any]]:
+    """Both tests, as they were written down."""
+    alpha, shapes = found.scores[head], found.scores[head].shapes
+    nothing = Links.from_lists([[]] * len(shapes))
+    rules = BestLinkCounter(GoldLinks(nothing, nothing), shapes).positions()
+    by_rule = {
+        rule: count_agreement(alpha, Scores(np.float32(values), alpha.offsets, shapes))
+        for rule, values in rules.items()
+    }
+    rule = max(by_rule, key=lambda each: by_rule[each].hits.sum())
+    ibm, aligner = (count_agreement(alpha, found.scores[name]) for name in (IBM, ALIGN))
+    return [
+        {"hypothesis": 1, "rule": rule, **strict_difference(ibm, by_rule[rule])},
+        {"hypothesis": 2, "rule": "", **strict_difference(aligner, ibm)},
+    ]
+
+
+def strict_difference(more: AgreementCounts, less: AgreementCounts) -> dict[str, float]:
+    """Agreement where ties are misses, minus agreement where they are hits, with the interval of the plan."""
+    columns = np.stack([more.rows, more.hits - more.ties, less.hits], axis=1)
+    rows, one, other = columns.sum(axis=0)
+    draws = resampled_sums(columns, 0, RESAMPLES)
+    low, high = np.quantile((draws[:, 1] - draws[:, 2]) / draws[:, 0], (0.025 / TESTS, 1 - 0.025 / TESTS))
+    return {
+        "more": one / rows,
+        "less": other / rows,
+        "difference": (one - other) / rows,
+        "low": float(low),
+        "high": float(high),
+        "ties of the first": more.ties.sum() / rows,
+    }
+
+
+def pair_scores(folder: Path, text: str, names: Sequence[str]) -> list[dict[str, Any]]:
+    """How well scores of pairs tell mismatched pairs from others (area under the curve).
+
+    Of the head: the mean weight of a target word's best source word (strength), and the share of source words that
+    are the best of some target word (coverage). Ours: the log probabilities of both directions per word. Length:
+    how far the logarithm of the ratio of both lengths is from that of the whole text.
+    """
+    good = read_pairs(folder / text, "test")[:LOOK]
+    _, is_bad = mismatched([target for _, target in good])
+    bad = read_pairs(folder / f"{text}{BAD}", "test")
+    pairs = [*(pair for pair, exchanged in zip(good, is_bad, strict=True) if not exchanged), *bad]
+    wrong = np.arange(len(pairs)) >= len(pairs) - len(bad)
+    bitext = read_text(*zip(*pairs, strict=True))
+    length = np.log(bitext.shapes[:, 0] / bitext.shapes[:, 1])
+    scores = {
+        "align, sentence scores": fitted(folder, text).sentence_scores(bitext).sum(axis=1),
+        "length alone": -np.abs(length - np.log(np.divide(*bitext.shapes.sum(axis=0)))),
+    }
+    for name in names:
+        head = heads_by_gold(folder, name)[0]
+        parts = [
+            AttentionHeads.load(attention_file(folder, name, each)).word_scores(head)
+            for each in (text, f"{text}{BAD}")
+        ]
+        matrices = [*(parts[0][m] for m in np.flatnonzero(~is_bad)), *parts[1]]
+        strength = np.array([matrix.max(axis=1).mean() for matrix in matrices])
+        coverage = np.array([len(np.unique(matrix.argmax(axis=1))) / matrix.shape[1] for matrix in matrices])
+        scores |= {f"{name} {head}, strength": strength, f"{name} {head}, coverage": coverage}
+        scores[f"{name} {head}, strength times coverage"] = strength * coverage
+    return [{"text": text, "score": name, "auc": separation(-each, wrong)} for name, each in scores.items()]
+
+
+@main.command()
+@FOLDER
+@click.option("-o", "--output", required=True, help="Without suffix: OUT.json and OUT.md are written.")
+def measure(folder: Path, output: str) -> None:
+    """Rank, compare and test; write the tables."""
+    names = sorted({path.name.partition("-")[0] for path in folder.glob(f"*-{CHOSEN_ON}-*.npz")})
+    result: dict[str, Any] = {
+        "machine": machine(),
+        "heads": [],
+        "rankings": [],
+        "common": {},
+        "asked": [],
+        "auc": [],
+    }
+    for name in names:
+        texts = [text for text in (*GOLD, *ASKED) if attention_file(folder, name, text)]
+        found = {text: rank(folder, name, text) for text in texts}
+        result["heads"] += [ranked_row(name, *each) for each in found.items()]
+        hits = {
+            text: each.table.set_index(["layer", "head", "shift"])["hits"].to_dict()
+            for text, each in found.items()
+        }
+        table, common = compare_rankings(hits)
+        heads = len(found[texts[0]].table) // 2
+        result["rankings"] += [{"model": name, **row} for row in records(table)]
+        result["common"][name] = {
+            "heads": [f"{layer}.{head}" for layer, head in common],
+            "of": heads,
+            "texts": len(texts),
+        }
+        result["asked"] += [asked(folder, name, text) for text in texts if text in ASKED]
+    for text in ASKED:
+        known = [name for name in names if attention_file(folder, name, f"{text}{BAD}")]
+        result["auc"] += pair_scores(folder, text, known) if known else []
+    result["heads"] = [finite(row) for row in result["heads"]]
+    Path(f"{output}.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    Path(f"{output}.md").write_text(render(result), encoding="utf-8")
+
+
+def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """A table of Markdown, and an empty line."""
+    return ["| " + " | ".join(row) + " |" for row in (titles, ["---"] * len(titles), *rows)] + [""]
+
+
+def span(row: Mapping[str, Any]) -> str:
+    return f"{percent(row['low'])} to {percent(row['high'])}"
+
+
+def render(result: dict[str, Any]) -> str:
+    lines = ["# Heads of language models on several texts", ""]
+    lines += ["What the texts and tests are, and what was expected, says `benchmarks/language_heads.py`;"]
+    lines += [f"{result['machine']}. Numbers are per cent; `+1` marks shifted rows.", ""]
+    lines += ["## The best head of each model on each text", ""]
+    lines += ["*Position*: the best rule. *Other half*: chosen on one half of the text, judged on the other.", ""]
+    titles = [
+        "model",
+        "text",
+        "links",
+        "pairs",
+        "best head",
+        "hits",
+        "interval",
+        "other half",
+        "AER",
+        "position",
+        "its AER",
+        "chance",
+    ]
+    rows = []
+    for row in result["heads"]:
+        cells = [
+            row["model"],
+            row["text"],
+            row["links"],
+            str(row["pairs"]),
+            row["head"],
+            percent(row["hits"]),
+            span(row),
+        ]
+        cells += [percent(row[key]) for key in ("other half", "aer", "position", "position_aer", "chance")]
+        rows.append(cells)
+    lines += table(titles, rows)
+    lines += ["## Rankings of each two texts", ""]
+    titles = ["model", "text", "other", "Spearman", "p", "shared of the best ten", "by chance", "p"]
+    rows = []
+    for row in result["rankings"]:
+        cells = [
+            row["model"],
+            row["text"],
+            row["other"],
+            f"{row['correlation']:.2f}",
+            f"{row['p']:.3f}",
+            str(row["shared"]),
+        ]
+        rows.append([*cells, f"{row['expected']:.1f}", f"{row['p_shared']:.1g}"])
+    lines += table(titles, rows)
+    for name, each in result["common"].items():
+        count = len(each["heads"])
+        chance = each["of"] * (min(10, each["of"]) / each["of"]) ** each["texts"]
+        listed, texts = ", ".join(each["heads"]) or "none", each["texts"]
+        lines += [
+            f"{name}, {each['of']} heads: among the best ten on all {texts} texts are {listed} ({count}; by chance"
+        ]
+        lines += [f"{chance:.1g}).", ""]
+    lines += ["## What predicts the head", ""]
+    for each in result["asked"]:
+        u = f"{each['head']}.alpha"
+        lines += [f"{each['model']}, head {each['head']}, {each['text']}, {each['pairs']} pairs: A(head, v)", ""]
+        lines += table(
+            ["v", "A", "interval", "chance", "ties", "tau", "more than the diagonal", "more than align"],
+            asked_rows(each, u),
+        )
+    lines += ["## The hypotheses", ""]
+    titles = [
+        "hypothesis",
+        "model",
+        "text",
+        "more (ties are misses)",
+        "less (ties are hits)",
+        "difference",
+        "interval",
+        "rule",
+    ]
+    rows = []
+    for each in result["asked"]:
+        for row in each["hypotheses"]:
+            shown = [percent(row[key]) for key in ("more", "less", "difference")]
+            rows.append([str(row["hypothesis"]), each["model"], each["text"], *shown, span(row), row["rule"]])
+    lines += table(titles, sorted(rows))
+    lines += [
+        "## Pairs scored",
+        "",
+        "Area under the curve of finding a fifth of mismatched pairs, 500 pairs in all.",
+        "",
+    ]
+    lines += table(
+        ["text", "score", "AUC"], [[row["text"], row["score"], f"{row['auc']:.3f}"] for row in result["auc"]]
+    )
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def asked_rows(each: dict[str, Any], u: str) -> list[list[str]]:
+    """Cells of what agrees with a head."""
+    tau = {row["v"]: row["tau"] for row in each["tau"] if row["u"] == u}
+    more = {(row["v"], row["w"]): row for row in each["differences"]}
+    rows = []
+    for row in each["agreement"]:
+        if row["u"] == u:
+            beyond = [more.get((row["v"], w)) for w in (DIAGONAL, ALIGN)]
+            cells = [f"{percent(x['difference'])} ({span(x)})" if x else "" for x in beyond]
+            numbers = [percent(row["agreement"]), span(row), percent(row["chance"]), percent(row["ties"])]
+            rows.append([row["v"], *numbers, f"{tau[row['v']]:.3f}", *cells])
+    return rows
 
 
 if __name__ == "__main__":

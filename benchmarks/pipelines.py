@@ -128,14 +128,19 @@ def prepare(place: Path, folder: Path, pairs: int) -> np.ndarray:
         write_lines(folder / f"text.{side}", [*test, *train[:pairs]])
         write_lines(folder / f"train.{side}", train[:pairs])
         write_lines(folder / f"noisy.{side}", test)
-    target = read_lines(folder / "noisy.tgt")
+    target, is_bad = mismatched(read_lines(folder / "noisy.tgt"))
+    write_lines(folder / "noisy.tgt", target)
+    return is_bad
+
+
+def mismatched(target: list[str]) -> tuple[list[str], np.ndarray]:
+    """A fifth of the lines exchanged among each other, drawn at random; and which, bool (M,)."""
+    target, is_bad = [*target], np.zeros(len(target), bool)
     chosen = np.sort(np.random.default_rng(SEED).permutation(len(target))[: len(target) // 5])
     for m, other in zip(chosen.tolist(), [target[m] for m in np.roll(chosen, 1).tolist()], strict=True):
         target[m] = other
-    write_lines(folder / "noisy.tgt", target)
-    is_bad = np.zeros(len(target), bool)
     is_bad[chosen] = True
-    return is_bad
+    return target, is_bad
 
 
 def measure(place: Path, checkout: Path, atools: Path, pairs: int) -> tuple[list[dict[str, Any]], dict[str, Any]]:

@@ -93,6 +93,7 @@ class Comparison:
         network: the one with attention; None if all aligners are classical.
         training: the text that everything was fitted on.
         pairs: the text that was scored.
+        scores: name -> what was compared, on the tokens of ``pairs``, or on these without BOS and EOS.
         differences: of :func:`head_differences`, where there are heads of an attention file.
     """
 
@@ -100,6 +101,7 @@ class Comparison:
     network: NeuralAligner | None
     training: Bitext
     pairs: Bitext
+    scores: Mapping[str, Scores]
     differences: pd.DataFrame | None = None
 
 
@@ -193,7 +195,7 @@ def compare_networks(
         scores = {name: scores_without_specials(each, scored) for name, each in scores.items()}
     table = compare(scores, settings.metric, settings)
     differences = head_differences(scores, [*of_heads], settings) if of_heads else None
-    return Comparison(table, network, text, scored, differences)
+    return Comparison(table, network, text, scored, scores, differences)
 
 
 def compare_classical(
@@ -245,7 +247,7 @@ def compare_classical(
     scores = {f"ibm1.{kind}": ibm1.score(bitext, kind) for kind in kinds} | aligned | read
     table = compare(scores, settings.metric, settings)
     differences = head_differences(scores, [*aligned], settings) if heads is not None else None
-    return Comparison(table, None, text, bitext, differences)
+    return Comparison(table, None, text, bitext, scores, differences)
 
 
 def head_scores(
