@@ -24,8 +24,8 @@ on each side; networks learn from the 29,000 training pairs, val chooses their b
 French: of the training text of hansards_en_fr the pairs with 5 to 20 words on each side, the first of each
 English sentence and of each French one, in an order drawn with seed 0; the first 500 are scored, 1,000 after the
 first 1,000 are for validation, 29,000 after them for training. Words seen fewer than three times in training are
-one token, unknown, for IBM Model 1 (5 iterations without NULL), the proxy, the LSTM (the small preset without
-warm-up, batches of 32 for 5 epochs) and the joint aligner, all of which learn from the training text. The
+one token, unknown, for IBM Model 1 (5 iterations without NULL), the proxy (5 epochs), the LSTM (the small preset
+without warm-up, batches of 32 for 5 epochs) and the joint aligner, all of which learn from the training text. The
 models read all words.
 
 *The head* of a model is the layer, head and shift with most hits by the gold links of xlwa_en_es: another text
@@ -65,19 +65,25 @@ from pipelines import mismatched, separation
 
 import alignkit
 from alignkit.aligner import Aligner
-from alignkit.lab.comparison import ALIGN, Comparison, compare_networks
+from alignkit.classical.ibm1 import fit_ibm1
+from alignkit.lab.comparison import ALIGN, DIAGONAL, CompareSettings, head_differences, head_scores
 from alignkit.lab.heads.hugging_face import load_pretrained, prompt, translation_attention
-from alignkit.lab.heads.ranking import BestLinkCounter, HeadRanking, compare_rankings, rank_heads
+from alignkit.lab.heads.ranking import BestLinkCounter, HeadRanking, compare_rankings, heads_of_text, rank_heads
 from alignkit.lab.interop.heads import AttentionHeads, HeadChoice
+from alignkit.lab.interop.other_systems import scores_without_specials, word_bitext
 from alignkit.lab.report.tables import finite, percent, records
 from alignkit.links.gold import read_gold
 from alignkit.links.links import GoldLinks, Links
-from alignkit.metrics.agreement import AgreementCounts, count_agreement
+from alignkit.metrics.agreement import AGREEMENT, AgreementCounts, count_agreement
 from alignkit.metrics.intervals import resampled_sums
 from alignkit.metrics.registry import compare
+from alignkit.neural.proxy import proxy_of
+from alignkit.neural.settings import ProxySettings
+from alignkit.neural.training.run_directory import TranslationRun
 from alignkit.scores import Scores
-from alignkit.text.pairs import LinePairs, read_text
+from alignkit.text.pairs import read_text
 from alignkit.text.reading import read_lines
+from alignkit.text.tokenization import encode_bitext
 
 LANGUAGES = {"da": "Danish", "de": "German", "en": "English", "es": "Spanish", "fr": "French", "it": "Italian"}
 LANGUAGES |= {"pt": "Portuguese", "sl": "Slovene"}
@@ -93,8 +99,9 @@ GOLD = {
 }
 ASKED = {"multi30k": "de_en", "tatoeba": "en_fr"}  #: the texts for the paper's question
 CHOSEN_ON = "en_es"  #: the text that the head of a model is chosen on
+PROXY = ProxySettings(epochs=5)
 RESAMPLES, TESTS = 10_000, 8
-IBM, PROXY, LSTM, DIAGONAL = "ibm1.beta", "proxy.beta", "lstm.alpha", "diagonal"
+OV_PAIRS = 250  #: whose words are looked up in the head's own lexicon, a slow one
 BAD = "-bad"  #: ends the name of a text of mismatched pairs
 PAIRS, LONGEST = 250, 30  #: of a gold-aligned set
 LOOK, SCORED, WORDS = 500, 1000, (5, 20)  #: of a text for the paper's question
@@ -187,14 +194,26 @@ def attention(folder: Path, name: str, model: str, names: tuple[str, ...], pairs
     torch.set_num_threads(1)
     loaded = load_pretrained(model)
     for text in names or [*GOLD, *ASKED, *(f"{name}{BAD}" for name in ASKED)]:
-        output = folder / f"{name}-{text}-{pairs}.npz"
+        output, known = folder / f"{name}-{text}-{pairs}.npz", attention_file(folder, name, text)
         if output.exists():
             continue
-        source, target = zip(*read_pairs(folder / text, "test")[:pairs], strict=True)
         template = template_of(text)
-        print(output, template, flush=True)
+        before = [] if known is None else [AttentionHeads.load(known)]
+        rest = read_pairs(folder / text, "test")[sum(map(len, before)) : pairs]
+        print(output, template, len(rest), flush=True)
+        source, target = zip(*rest, strict=True)
         heads = translation_attention(*loaded, source, target, template=template, progress=print_progress)
-        heads.save(output)
+        joined([*before, heads]).save(output)
+
+
+def joined(parts: Sequence[AttentionHeads]) -> AttentionHeads:
+    """The attention of the same heads to one text after another."""
+    words = tuple([words for part in parts for words in part.words[side]] for side in (0, 1))
+    values, shapes = (
+        np.concatenate([getattr(part, key) for part in parts], axis=axis)
+        for key, axis in (("values", 1), ("shapes", 0))
+    )
+    return replace(parts[0], values=values, shapes=shapes, words=words)
 
 
 @main.command()
@@ -221,12 +240,13 @@ def lexicon(folder: Path, name: str, model: str) -> None:
     for text in ASKED:
         output = folder / f"{name}-{text}-ov.npz"
         if not output.exists():
-            pairs = read_pairs(folder / text, "test")[:LOOK]
+            pairs = read_pairs(folder / text, "test")[:OV_PAIRS]
             ov_lexicon(*loaded, pairs, template_of(text), head.layer, head.head).save(output)
 
 
 def ov_lexicon(model: Any, tokenizer: Any, pairs: Pairs, template: str, layer: int, head: int) -> AttentionHeads:
     """The probability of each target token by what the head adds to the stream for each source token."""
+    model.model.layers = model.model.layers[: layer + 1]  # what follows does not matter
     part, found = model.model.layers[layer].self_attn, []
     group, size = head // part.num_key_value_groups, part.head_dim
     matrix = part.o_proj.weight[:, head * size : (head + 1) * size].T
@@ -265,7 +285,11 @@ def attention_file(folder: Path, name: str, text: str) -> Path | None:
 @cache
 def fitted(folder: Path, text: str) -> Aligner:
     """The joint aligner of a text for the paper's question, fitted on its training text."""
-    return alignkit.align(*(folder / text / f"train.{side}" for side in ("src", "tgt")), threads=1).aligner
+    place = folder / text / "aligner.npz"
+    if not place.exists():
+        parts = (folder / text / f"train.{side}" for side in ("src", "tgt"))
+        alignkit.align(*parts, threads=1, progress=print_progress).aligner.save(place)
+    return alignkit.load(place)
 
 
 @cache
@@ -290,37 +314,59 @@ def ranked_row(name: str, text: str, found: HeadRanking) -> dict[str, Any]:
     return row | {"position": position["hits"], "rule": position["name"], "position_aer": position["aer"]}
 
 
-def asked(folder: Path, name: str, text: str) -> dict[str, Any]:
-    """The paper's question: what agrees with the head of a model on a text, and the tests of the hypotheses."""
-    path = attention_file(folder, name, text)
-    pairs = LinePairs(*zip(*read_pairs(folder / text, "test")[: len(AttentionHeads.load(path))], strict=True))
-    head, *next_best = heads_by_gold(folder, name)
-    lexicon = folder / f"{name}-{text}-ov.npz"
-    found = compare_networks(
-        folder / text / "run",
-        pairs=pairs,
-        heads=f"{path}:{head}",
-        beta=lexicon if lexicon.exists() else None,
-        others={f"head {each}": f"{path}:{each}" for each in next_best},
-        device="cpu",
-        threads=1,
-    )
-    tau = compare(found.scores, "tau")
+def asked(folder: Path, text: str, names: Sequence[str]) -> dict[str, Any]:
+    """What agrees with the heads of the models on a text, and the tests of the hypotheses."""
+    chosen = {name: heads_by_gold(folder, name) for name in names}
+    paths = {name: attention_file(folder, name, text) for name in names}
+    lines = read_pairs(folder / text, "test")[: len(AttentionHeads.load(paths[names[0]]))]
+
+    # The network, IBM Model 1, the proxy and the joint aligner, on the network's words.
+    run = TranslationRun(folder / text / "run")
+    network = run.load(device="cpu")
+    bitext = encode_bitext(network.tokenizer, *map(list, zip(*lines, strict=True)))
+    words = word_bitext(bitext)
+    ibm1 = fit_ibm1(run.train, iterations=5, null=False, threads=1)
+    proxy = proxy_of(folder / text, run.train, run.valid, PROXY, print_progress, "cpu")
+    own = {"ibm1.beta": (ibm1, "beta"), "proxy.beta": (proxy, "beta"), "lstm.alpha": (network, "alpha")}
+    own["lstm.beta"] = network, "beta"
+    scores = {
+        name: scores_without_specials(each.score(bitext, kind), bitext) for name, (each, kind) in own.items()
+    }
+    found = head_scores(f"{paths[names[0]]}:{chosen[names[0]][0]}", word_bitext(run.train), words)
+    scores |= {name: found[name] for name in (ALIGN, DIAGONAL)}
+
+    files = []
+    for name in names:
+        heads = heads_of_text(paths[name], words)
+        files += [f"{name} {head}.alpha" for head in chosen[name]]
+        scores |= {f"{name} {head}.alpha": heads.word_scores(head) for head in chosen[name]}
+    first = {name: f"{name} {heads[0]}.alpha" for name, heads in chosen.items()}
+    differences = head_differences(scores, [ALIGN, DIAGONAL, *files], CompareSettings())
     return {
-        "model": name,
         "text": text,
-        "pairs": len(pairs.source),
-        "head": str(head),
-        "agreement": records(found.table),
-        "tau": records(tau),
-        "differences": records(found.differences),
-        "hypotheses": hypotheses(found, f"{head}.alpha"),
+        "pairs": len(lines),
+        "heads": first,
+        "ov": {name: row for name in names if (row := own_lexicon(folder, name, text))},
+        "agreement": records(compare(scores, "agreement")),
+        "tau": records(compare(scores, "tau")),
+        "differences": records(differences),
+        "hypotheses": [{"model": name, **row} for name in names for row in hypotheses(scores, first[name])],
     }
 
 
-def hypotheses(found: Comparison, head: str) -> list[dict[str, Any]]:
+def own_lexicon(folder: Path, name: str, text: str) -> dict[str, Any] | None:
+    """A(head, beta of its own OV circuit), between all words of the first pairs; None if it was not made."""
+    head, path = heads_by_gold(folder, name)[0], folder / f"{name}-{text}-ov.npz"
+    if not path.exists():
+        return None
+    beta = AttentionHeads.load(path).word_scores(replace(head, shifted=False))
+    alpha = AttentionHeads.load(attention_file(folder, name, text)).word_scores(head)
+    return AGREEMENT.measure(alpha.block(0, len(beta)), beta) | {"pairs": len(beta)}
+
+
+def hypotheses(scores: Mapping[str, Scores], head: str) -> list[dict[str, Any]]:
     """Both tests, as they were written down."""
-    alpha, shapes = found.scores[head], found.scores[head].shapes
+    alpha, shapes = scores[head], scores[head].shapes
     nothing = Links.from_lists([[]] * len(shapes))
     rules = BestLinkCounter(GoldLinks(nothing, nothing), shapes).positions()
     by_rule = {
@@ -328,7 +374,7 @@ def hypotheses(found: Comparison, head: str) -> list[dict[str, Any]]:
         for rule, values in rules.items()
     }
     rule = max(by_rule, key=lambda each: by_rule[each].hits.sum())
-    ibm, aligner = (count_agreement(alpha, found.scores[name]) for name in (IBM, ALIGN))
+    ibm, aligner = (count_agreement(alpha, scores[name]) for name in ("ibm1.beta", ALIGN))
     return [
         {"hypothesis": 1, "rule": rule, **strict_difference(ibm, by_rule[rule])},
         {"hypothesis": 2, "rule": "", **strict_difference(aligner, ibm)},
@@ -413,8 +459,11 @@ def measure(folder: Path, output: str) -> None:
             "of": heads,
             "texts": len(texts),
         }
-        result["asked"] += [asked(folder, name, text) for text in texts if text in ASKED]
     for text in ASKED:
+        place = folder / f"asked-{text}.json"
+        if not place.exists():
+            place.write_text(json.dumps(asked(folder, text, names)))
+        result["asked"].append(json.loads(place.read_text()))
         known = [name for name in names if attention_file(folder, name, f"{text}{BAD}")]
         result["auc"] += pair_scores(folder, text, known) if known else []
     result["heads"] = [finite(row) for row in result["heads"]]
@@ -422,9 +471,10 @@ def measure(folder: Path, output: str) -> None:
     Path(f"{output}.md").write_text(render(result), encoding="utf-8")
 
 
-def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """A table of Markdown, and an empty line."""
-    return ["| " + " | ".join(row) + " |" for row in (titles, ["---"] * len(titles), *rows)] + [""]
+def table(titles: str, rows: Sequence[Sequence[str]]) -> list[str]:
+    """A table of Markdown, with titles that commas separate, and an empty line."""
+    heading = titles.split(", ")
+    return ["| " + " | ".join(row) + " |" for row in (heading, ["---"] * len(heading), *rows)] + [""]
 
 
 def span(row: Mapping[str, Any]) -> str:
@@ -437,100 +487,57 @@ def render(result: dict[str, Any]) -> str:
     lines += [f"{result['machine']}. Numbers are per cent; `+1` marks shifted rows.", ""]
     lines += ["## The best head of each model on each text", ""]
     lines += ["*Position*: the best rule. *Other half*: chosen on one half of the text, judged on the other.", ""]
-    titles = [
-        "model",
-        "text",
-        "links",
-        "pairs",
-        "best head",
-        "hits",
-        "interval",
-        "other half",
-        "AER",
-        "position",
-        "its AER",
-        "chance",
-    ]
     rows = []
     for row in result["heads"]:
-        cells = [
-            row["model"],
-            row["text"],
-            row["links"],
-            str(row["pairs"]),
-            row["head"],
-            percent(row["hits"]),
-            span(row),
-        ]
-        cells += [percent(row[key]) for key in ("other half", "aer", "position", "position_aer", "chance")]
-        rows.append(cells)
+        cells = [row["model"], row["text"], row["links"], str(row["pairs"]), row["head"], percent(row["hits"])]
+        keys = ("other half", "aer", "position", "position_aer", "chance")
+        rows.append([*cells, span(row), *(percent(row[key]) for key in keys)])
+    titles = "model, text, links, pairs, best head, hits, interval, other half, AER, position, its AER, chance"
     lines += table(titles, rows)
+
     lines += ["## Rankings of each two texts", ""]
-    titles = ["model", "text", "other", "Spearman", "p", "shared of the best ten", "by chance", "p"]
     rows = []
     for row in result["rankings"]:
-        cells = [
-            row["model"],
-            row["text"],
-            row["other"],
-            f"{row['correlation']:.2f}",
-            f"{row['p']:.3f}",
-            str(row["shared"]),
-        ]
-        rows.append([*cells, f"{row['expected']:.1f}", f"{row['p_shared']:.1g}"])
-    lines += table(titles, rows)
+        cells = [row["model"], row["text"], row["other"], f"{row['correlation']:.2f}", f"{row['p']:.3f}"]
+        rows.append([*cells, str(row["shared"]), f"{row['expected']:.1f}", f"{row['p_shared']:.1g}"])
+    lines += table("model, text, other, Spearman, p, shared of the best ten, by chance, p", rows)
     for name, each in result["common"].items():
-        count = len(each["heads"])
-        chance = each["of"] * (min(10, each["of"]) / each["of"]) ** each["texts"]
-        listed, texts = ", ".join(each["heads"]) or "none", each["texts"]
-        lines += [
-            f"{name}, {each['of']} heads: among the best ten on all {texts} texts are {listed} ({count}; by chance"
-        ]
-        lines += [f"{chance:.1g}).", ""]
+        listed, chance = ", ".join(each["heads"]) or "none", each["of"] * (10 / each["of"]) ** each["texts"]
+        lines += [f"{name}: of {each['of']} heads, {len(each['heads'])} are among the best ten on all"]
+        lines += [f"{each['texts']} texts (by chance {chance:.1g}): {listed}.", ""]
+
     lines += ["## What predicts the head", ""]
+    titles = "v, A(head; v), interval, chance, ties, tau, more than the diagonal, more than align"
+    tests = []
     for each in result["asked"]:
-        u = f"{each['head']}.alpha"
-        lines += [f"{each['model']}, head {each['head']}, {each['text']}, {each['pairs']} pairs: A(head, v)", ""]
-        lines += table(
-            ["v", "A", "interval", "chance", "ties", "tau", "more than the diagonal", "more than align"],
-            asked_rows(each, u),
-        )
-    lines += ["## The hypotheses", ""]
-    titles = [
-        "hypothesis",
-        "model",
-        "text",
-        "more (ties are misses)",
-        "less (ties are hits)",
-        "difference",
-        "interval",
-        "rule",
-    ]
-    rows = []
-    for each in result["asked"]:
+        for head in each["heads"].values():
+            lines += [
+                f"{each['text']}, {each['pairs']} pairs, head {head}:",
+                "",
+                *table(titles, asked_rows(each, head)),
+            ]
         for row in each["hypotheses"]:
             shown = [percent(row[key]) for key in ("more", "less", "difference")]
-            rows.append([str(row["hypothesis"]), each["model"], each["text"], *shown, span(row), row["rule"]])
-    lines += table(titles, sorted(rows))
-    lines += [
-        "## Pairs scored",
-        "",
-        "Area under the curve of finding a fifth of mismatched pairs, 500 pairs in all.",
-        "",
-    ]
-    lines += table(
-        ["text", "score", "AUC"], [[row["text"], row["score"], f"{row['auc']:.3f}"] for row in result["auc"]]
+            tests.append([str(row["hypothesis"]), row["model"], each["text"], *shown, span(row), row["rule"]])
+    lines += ["## The hypotheses", ""]
+    titles = (
+        "hypothesis, model, text, A with ties as misses, other A with ties as hits, difference, interval, rule"
     )
+    lines += table(titles, sorted(tests))
+
+    lines += ["## Pairs scored", ""]
+    lines += ["Area under the curve: finding the fifth of 500 pairs whose targets were exchanged.", ""]
+    lines += table("text, score, AUC", [[row["text"], row["score"], f"{row['auc']:.3f}"] for row in result["auc"]])
     return "\n".join(lines).rstrip() + "\n"
 
 
-def asked_rows(each: dict[str, Any], u: str) -> list[list[str]]:
-    """Cells of what agrees with a head."""
-    tau = {row["v"]: row["tau"] for row in each["tau"] if row["u"] == u}
-    more = {(row["v"], row["w"]): row for row in each["differences"]}
+def asked_rows(each: dict[str, Any], head: str) -> list[list[str]]:
+    """Cells of what agrees with a head: all that is no head."""
+    tau = {row["v"]: row["tau"] for row in each["tau"] if row["u"] == head}
+    more = {(row["v"], row["w"]): row for row in each["differences"] if row["u"] == head}
     rows = []
     for row in each["agreement"]:
-        if row["u"] == u:
+        if row["u"] == head and " " not in row["v"]:
             beyond = [more.get((row["v"], w)) for w in (DIAGONAL, ALIGN)]
             cells = [f"{percent(x['difference'])} ({span(x)})" if x else "" for x in beyond]
             numbers = [percent(row["agreement"]), span(row), percent(row["chance"]), percent(row["ties"])]

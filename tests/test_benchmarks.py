@@ -58,6 +58,7 @@ def lacks(monkeypatch, tmp_path, capsys):
         (["guided_attention.py", *OUT], "ALIGNKIT_DATA is not set; ALIGNKIT_DATA=DATA names a folder"),
         (["embeddings.py", *OUT], "ALIGNKIT_DATA is not set; ALIGNKIT_DATA=DATA names a folder"),
         (["projection.py", *OUT], "ALIGNKIT_DATA is not set; ALIGNKIT_DATA=DATA names a folder"),
+        (["language_heads.py", "texts", "folder"], "ALIGNKIT_DATA is not set; ALIGNKIT_DATA=DATA names a folder"),
         (["diagnose.py", *OUT], "ALIGNKIT_DATA is not set; ALIGNKIT_DATA=DATA names a folder"),
         (["quality.py", *OUT], "ALIGNKIT_DATA is not set; ALIGNKIT_DATA=DATA names a folder"),
     ],

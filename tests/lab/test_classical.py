@@ -97,6 +97,8 @@ def test_heads_are_held_against_the_diagonal_and_the_aligner(pairs, copies, diag
     assert {*found.table.u} == names
     bitext = Bitext.from_sentences(*([line.split() for line in side] for side in pairs))
     copy, ibm1 = Scores.load(copies), fit_ibm1(bitext, iterations=3, null=False).score(bitext, "beta")
+    assert {*found.scores} == names
+    assert found.scores["2.1.alpha"].values == pytest.approx(copy.values)
     counts = [count_agreement(copy, v) for v in (ibm1, diagonal)]
     rows = found.differences.set_index(["u", "v", "w"])
     assert {*rows.index} == {
