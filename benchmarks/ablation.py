@@ -49,6 +49,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,16 @@ def file_of(run: Path, one: HeadSet) -> Path:
     return run / f"{one.kind}-{one.size}-{one.fill}-{one.draw}.npz".replace(" ", "-")
 
 
+def planned(ranking: Path, stages: Iterable[str]) -> list[HeadSet]:
+    """What is read in some stages of a run, with the ranking in its file."""
+    ranked = [tuple(head) for head in json.loads(ranking.read_text())["heads"]]
+    found = [HeadSet(WHOLE), HeadSet(NO_SOURCE)]
+    for stage in stages:
+        for sizes, draws, kinds, fill in STAGES[stage]:
+            found += plan_sets(ranked, sizes, draws, kinds=kinds, fill=fill)
+    return found
+
+
 @click.group()
 def main() -> None:
     """Switch heads off and report what it costs."""
@@ -164,23 +175,22 @@ def main() -> None:
 @click.option("--pairs", default=PAIRS, show_default=True, help="Fewer, for a trial.")
 def run(model: str, name: str, run: Path, stage: str, pairs: int) -> None:
     """Read SET with MODEL once for each set of heads of a stage; what the folder RUN has is not read again."""
+    facts = run / "ranking.json"
+    if facts.exists() and all(file_of(run, one).exists() for one in planned(facts, [stage])):
+        return
     bitext, gold, whose = choose_pairs(name, pairs)
     loaded, tokenizer = load_pretrained(model)
-    run.mkdir(parents=True, exist_ok=True)
-    facts, even = run / "ranking.json", np.arange(1, len(bitext), 2)
     if not facts.exists():
+        run.mkdir(parents=True, exist_ok=True)
         odd = np.arange(0, len(bitext), 2)
         known = rank(loaded, tokenizer, bitext.take(odd), gold.take(odd), TEMPLATES[name])
         known |= {"set": name, "links": whose, "pairs": pairs, "type": loaded.config.model_type}
         with atomic_write(facts) as stream:
             stream.write(json.dumps(known).encode())
-    ranked = [tuple(head) for head in json.loads(facts.read_text())["heads"]]
+    even = np.arange(1, len(bitext), 2)
     text = bitext.take(even), gold.take(even)
     reader = AblatedReader(loaded, tokenizer, *text, template=TEMPLATES[name], device="cpu")
-    sets = [HeadSet(WHOLE), HeadSet(NO_SOURCE)] if stage == "primary" else []
-    for sizes, draws, kinds, fill in STAGES[stage]:
-        sets += plan_sets(ranked, sizes, draws, kinds=kinds, fill=fill)
-    for one in sets:
+    for one in planned(facts, [stage]):
         if (place := file_of(run, one)).exists():
             continue
         found = reader.read(one)
@@ -205,13 +215,8 @@ def report(runs: tuple[Path, ...], output: str) -> None:
 
 def one_report(run: Path) -> dict[str, Any]:
     """What was measured in a run, and what it says of the hypotheses."""
-    facts = json.loads((run / "ranking.json").read_text())
-    ranked = [tuple(head) for head in facts["heads"]]
-    planned, readings = [HeadSet(WHOLE), HeadSet(NO_SOURCE)], {}
-    for parts in STAGES.values():
-        for sizes, draws, kinds, fill in parts:
-            planned += plan_sets(ranked, sizes, draws, kinds=kinds, fill=fill)
-    for one in planned:
+    facts, readings = json.loads((run / "ranking.json").read_text()), {}
+    for one in planned(run / "ranking.json", STAGES):
         if (place := file_of(run, one)).exists():
             with np.load(place) as arrays:
                 readings[one] = AblatedReading(*(arrays[name] for name in AblatedReading._fields))
@@ -223,7 +228,7 @@ def one_report(run: Path) -> dict[str, Any]:
     return {
         **{name: facts[name] for name in ("set", "links", "pairs", "alone")},
         "run": run.name,
-        "best": [[*head, hits] for head, hits in zip(ranked, facts["hits"], strict=True)][: max(SIZES)],
+        "best": [[*head, hits] for head, hits in zip(facts["heads"], facts["hits"], strict=True)][: max(SIZES)],
         "tokens": int(readings[HeadSet(WHOLE)].tokens.sum()),
         "table": records(table),
         "claims": [finite(each) for each in claims(readings, table)],
@@ -251,9 +256,8 @@ def claims(readings: dict[HeadSet, AblatedReading], table: pd.DataFrame) -> list
         judge(name, values, level=level, note=f"{count} draws")
     shares = (best[PRIMARY] - whole) / (losses[NO_SOURCE, 0, ZERO] - whole) if PRIMARY in best else None
     judge("3 (share of the source)", shares, bound=0.5)
-    judge(
-        "4 (self-repair)", best[PRIMARY] - best[5] if {PRIMARY, 5} <= set(best) else None, note="loss(3) - loss(5)"
-    )
+    fall = best[PRIMARY] - best[5] if {PRIMARY, 5} <= set(best) else None
+    judge("4 (self-repair)", fall, note="loss(3) - loss(5)")
     if set(best) == set(SIZES):
         falls = np.stack([best[k] - best[n] for k, n in pairwise(SIZES)])
         judge(
@@ -261,11 +265,15 @@ def claims(readings: dict[HeadSet, AblatedReading], table: pd.DataFrame) -> list
             falls[falls[:, 0].argmax()],
             note="chosen as the largest: the interval is too far up",
         )
-    row = table[(table["kind"] == BEST) & (table["size"] == PRIMARY) & (table["fill"] == ZERO)].iloc[0]
-    low, high = row["gained_low"], row["gained_high"]
+    name = "5 (others take over)"
+    rows = table[(table["kind"] == BEST) & (table["size"] == PRIMARY) & (table["fill"] == ZERO)]
+    if not len(rows):
+        judge(name, None)
+        return found
+    value, low, high = rows.iloc[0][["gained", "gained_low", "gained_high"]]
     verdict = "supported" if low > 0 else "contradicted" if high < 0 else "undecided"
-    known = {"value": row["gained"], "low": low, "high": high, "verdict": verdict, "level": 95, "note": "hits"}
-    return [*found, {"name": "5 (others take over)", **known}]
+    known = {"value": value, "low": low, "high": high, "verdict": verdict, "level": 95, "note": "share of hits"}
+    return [*found, {"name": name, **known}]
 
 
 def page(facts: dict[str, Any]) -> str:
