@@ -250,10 +250,10 @@ def claims(readings: dict[HeadSet, AblatedReading], table: pd.DataFrame) -> list
             row |= {"value": float(values[0]), "low": float(low), "high": float(high), "verdict": verdict}
         found.append({**row, "level": level, "note": note})
 
-    for name, fill, level in (("1 (primary)", ZERO, 98.75), ("2 (mean)", MEAN, 95)):
+    for name, fill, level, wanted in (("1 (primary)", ZERO, 98.75, 8), ("2 (mean)", MEAN, 95, 4)):
         count = draws.get(fill, 0)
         values = losses[BEST, PRIMARY, fill] - losses[SAME_LAYERS, PRIMARY, fill] if count >= 4 else None
-        judge(name, values, level=level, note=f"{count} draws")
+        judge(name, values, level=level, note=f"{count} of {wanted} draws")
     shares = (best[PRIMARY] - whole) / (losses[NO_SOURCE, 0, ZERO] - whole) if PRIMARY in best else None
     judge("3 (share of the source)", shares, bound=0.5)
     fall = best[PRIMARY] - best[5] if {PRIMARY, 5} <= set(best) else None
@@ -285,7 +285,8 @@ def page(facts: dict[str, Any]) -> str:
         f"{facts['machine']}.",
         "Loss is nats a target token, teacher forced; *cost* is what it is more than the whole model's; brackets",
         "are 95 % intervals. *Hits* are those of the best head that is left, *gained* how many more than of the",
-        "best of the same heads in the whole model.",
+        "best of the same heads in the whole model: nothing, where it lies below all heads that are off, whose",
+        "lack it does not see. *Not finished* is what still lacks a run.",
         "",
         "| model and text | hypothesis | statistic | interval | verdict |",
         "|---|---|---:|---|---|",

@@ -446,11 +446,10 @@ def draw_ablation(table: pd.DataFrame, figure: Figure) -> None:
     """Draw the losses of a table of one fill, and the hits of the best head left, by the number of heads."""
     labels = {"loss": "loss, nats a target token", "hits": "hits of the best head left"}
     for axes, (name, label) in zip(figure.subplots(1, 2), labels.items(), strict=True):
-        for kind, style in ((WHOLE, "--"), (NO_SOURCE, ":")):
-            axes.axhline(table.loc[table["kind"] == kind, name].iloc[0], color="0.5", ls=style, lw=1, label=kind)
-        for kind in (BEST, SAME_LAYERS, ANY):
-            part = table[table["kind"] == kind].sort_values("size")
-            axes.plot(part["size"], part[name], marker=".", label=kind)
-            axes.fill_between(part["size"], part[f"{name}_low"], part[f"{name}_high"], alpha=0.2)
-        axes.set(xlabel="heads switched off", ylabel=label)
+        axes.axhline(table.loc[table["kind"] == NO_SOURCE, name].iloc[0], color="0.5", ls=":", label=NO_SOURCE)
+        for k, kind in enumerate((BEST, SAME_LAYERS, ANY)):
+            part = table[table["kind"].isin([WHOLE, kind])].sort_values("size")
+            axes.plot(part["size"], part[name], color=f"C{k}", marker=".", label=kind)
+            axes.vlines(part["size"], part[f"{name}_low"], part[f"{name}_high"], color=f"C{k}")
+        axes.set(xlabel="heads switched off", ylabel=label, xticks=sorted(set(table["size"])))
     axes.legend(frameon=False)
