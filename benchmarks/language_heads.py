@@ -526,6 +526,10 @@ def render(result: dict[str, Any]) -> str:
                 "",
                 *table(titles, asked_rows(each, head)),
             ]
+        for name, row in each["ov"].items():
+            shown = f"{percent(row['agreement'])} ({span(row)}), chance {percent(row['chance'])}"
+            ties = f"{percent(row['ties'])} decided by ties"
+            lines += [f"{name}, A(head, its own OV lexicon), the first {row['pairs']} pairs: {shown}, {ties}.", ""]
         for row in each["hypotheses"]:
             shown = [percent(row[key]) for key in ("more", "less", "difference")]
             tests.append([str(row["hypothesis"]), row["model"], each["text"], *shown, span(row), row["rule"]])
