@@ -25,7 +25,7 @@ from alignkit.embeddings.contextual import ContextualEmbeddings
 from alignkit.links.from_scores import links_above
 from alignkit.links.links import GoldLinks, Links, parse_links
 from alignkit.metrics.aer import evaluate
-from alignkit.supervised import Cells, SupervisedAligner, fit_supervised
+from alignkit.supervised import Cells, SupervisedAligner, fit_supervised, with_own_links
 from alignkit.text.bitext import Bitext
 from alignkit.text.reading import read_lines
 
@@ -66,15 +66,18 @@ def measure(folder: Path, embeddings: bool, threads: int) -> dict[str, float]:
     encoded = len(bitext) if len(bitext) <= ENCODED else count
     encoder = FirstPairs(ContextualEmbeddings(), encoded) if embeddings else None
     model = fit_joint(bitext, threads=threads, embeddings=encoder)
-    alpha = model.fitted_probabilities.block(len(dev), count)
+    own = model.fitted_links.block(len(dev), count)
     unattached = model.without_attachment.fitted_probabilities.block(len(dev), count)
     cells = Cells(bitext.block(len(dev), count), unattached)
 
     def aer(gold: GoldLinks | None) -> float:
         aligner = model if gold is None else fit_supervised(model, bitext, gold, threads)
         assert isinstance(aligner, JointHMM | SupervisedAligner)
-        scores = aligner.trees.probabilities(cells) if isinstance(aligner, SupervisedAligner) else alpha
-        return evaluate(test, links_above(scores, aligner.threshold)).aer
+        found = own
+        if isinstance(aligner, SupervisedAligner):
+            scores = with_own_links(aligner.trees.probabilities(cells), own, aligner.weight)
+            found = links_above(scores, aligner.threshold)
+        return evaluate(test, found).aer
 
     found = {"0_pairs": aer(None)}
     for size in (size for size in SIZES if size <= len(dev)):

@@ -436,6 +436,15 @@ class JointHMM(Aligner):
             fitted = FittedText(fitted.bitext, probabilities, fitted.chosen, others)
         return replace(self, attachment=None, fitted=fitted)
 
+    def with_attachment(self, bitext: Bitext, probabilities: Scores) -> Scores:
+        """The probabilities that :attr:`without_attachment` has found, with the attachment of this aligner."""
+        probabilities = replace(probabilities, values=probabilities.values.copy())
+        if self.attachment is not None:
+            words = self._words_of(bitext)
+            attachment = self.attachment.of_words(*self.words.ids(words))
+            attachment.apply(words, probabilities, thread_count(self.threads))
+        return probabilities
+
     def that_finds(self, choice: LinkChoice) -> JointHMM:
         """This aligner, to find sure links or all, as of :data:`.settings.LINK_CHOICES`."""
         aligner = self.with_threshold(LINK_CHOICES[choice])
