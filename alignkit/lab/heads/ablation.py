@@ -409,12 +409,15 @@ def ablate_heads_of_file(
         progress: called after each set of heads.
 
     Raises:
-        AlignkitError: a file cannot be read or is not of this text, the model is not decoder-only, the odd lines
-            have no links, or fewer than two even lines have words on both sides.
+        AlignkitError: a file cannot be read or is not of this text, the model is not decoder-only, it has fewer
+            heads than a size that is none of :data:`SIZES`, the odd lines have no links, or fewer than two even
+            lines have words on both sides.
     """
     settings, reading = settings or MetricSettings(), reading or ReadSettings()
     bitext = read_text(source, target, **vars(reading))
     heads = heads_of_text(path, bitext)
+    if too_many := [size for size in sizes if size > len(heads.heads) and size not in SIZES]:
+        raise AlignkitError(f"{too_many[0]} heads cannot be switched off; the file has {len(heads.heads)}")
     if not {"model", "template"} <= set(heads.made):
         raise AlignkitError("the attention file names no language model; write it with `alignkit attention`")
     links, _ = links_to_rank_by(bitext, gold, model, settings.threads)

@@ -340,6 +340,9 @@ def test_command(files, capsys, tmp_path):
     assert [line.split("  ")[0].strip() for line in lines] == ["heads off", "-", "-", "1", "1", "1"]
     assert f"{rows[0]['loss']:.3f}" in lines[1]
     assert out[-1] == f"The best heads, by the other pairs: {'.'.join(map(str, found['ranked'][0]))}.\n"
+    assert run_program([*arguments, "--size", "1", "--size", "100"]) == 2
+    heads = len(found["ranked"])
+    assert f"100 heads cannot be switched off; the file has {heads}" in capsys.readouterr().err
 
 
 def test_heads_are_ranked_by_the_odd_lines(files, capsys):
