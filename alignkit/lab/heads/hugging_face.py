@@ -499,8 +499,12 @@ def alignment_mask(one: Prompt, links: np.ndarray, *, shifted: bool = False) -> 
 
 
 def attention_layers(model: Any) -> list[Any]:
-    """The modules of a decoder-only model's attention, by layer."""
-    return [module for module in model.modules() if type(module).__name__.endswith("Attention")]
+    """The modules of a decoder-only model's attention, by layer; GPT-Neo has one within another."""
+
+    def found(module: Any) -> list[Any]:
+        return [part for part in module.modules() if type(part).__name__.endswith("Attention")]
+
+    return [module for module in found(model) if found(module) == [module]]
 
 
 def read_prompts(
@@ -555,7 +559,7 @@ def give(model: Any, quantity: str, targets: torch.Tensor) -> None:
         targets: for ``ov``, int64 (B, T), the token that each row of the next batch predicts.
 
     Raises:
-        AlignkitError: there is no such quantity.
+        AlignkitError: there is no such quantity, or the model cannot give it.
     """
     from transformers import AttentionInterface, AttentionMaskInterface
 
@@ -568,6 +572,8 @@ def give(model: Any, quantity: str, targets: torch.Tensor) -> None:
     AttentionInterface.register(_NAME, partial(_attend, read_out))
     AttentionMaskInterface.register(_NAME, AttentionMaskInterface()["eager"])
     model.set_attn_implementation(_NAME)
+    if model.config._attn_implementation != _NAME:  # transformers only logs that a model does not allow this
+        raise AlignkitError(f"the attention of {type(model).__name__} gives its weights, but no {quantity}")
 
 
 def _attend(

@@ -69,9 +69,8 @@ def silenced(folder, heads):
     model.eval()
     for layer, head in heads:
         attention = attention_layers(model)[layer]
-        matrix = next(
-            getattr(attention, name) for name in ("o_proj", "dense", "c_proj") if hasattr(attention, name)
-        )
+        names = ("o_proj", "out_proj", "dense", "c_proj")
+        matrix = next(getattr(attention, name) for name in names if hasattr(attention, name))
         size = model.config.hidden_size // HEADS
         rows = slice(head * size, (head + 1) * size)
         with torch.no_grad():

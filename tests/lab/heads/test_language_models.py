@@ -34,6 +34,7 @@ FAMILIES = {
     },
     "GPTNeoX": {"rotary_pct": 0.5},
     "GPT2": {"n_inner": 32},  # its matrices are transposed
+    "GPTNeo": {"attention_types": [[["global", "local"], 1]], "window_size": 8},  # an attention within another
 }
 
 
