@@ -134,10 +134,10 @@ def symmetrization_option(what: str) -> shared.Option:
     LinkSettings,
     "links",
     type=click.Choice(list(LINK_CHOICES)),
-    help="Which links to find, instead of what suits most annotators: sure ones, without those of function words "
-    "that only one language has, or all that are likely.",
+    help="Find sure links, or all that are likely. Sure ones leave function words alone that only one language "
+    "has. Without this option, links are those that suit most annotators.",
 )
-@symmetrization_option("Combine the links of two saved models (--model twice).")
+@symmetrization_option("Combine two saved models (--model twice).")
 @shared.setting_option(
     FitSettings,
     "quality",

@@ -40,7 +40,18 @@ Settings = TypeVar("Settings")
 OPTION_GROUPS = {
     "Input": ("sample", "text", "valid", "training", "lowercase", "tokenize", "encoding_errors", "on_error"),
     "Model": (
-        *("quality", "model", "models", "threshold", "symmetrization", "embeddings", "gold", "gold_base", "prior"),
+        *(
+            "quality",
+            "model",
+            "models",
+            "links",
+            "threshold",
+            "symmetrization",
+            "embeddings",
+            "gold",
+            "gold_base",
+            "prior",
+        ),
         *("reverse", "iterations", "null", "preset", "architecture", "attention"),
         *("start", "keep_case", "adapt", "assignments"),
     ),

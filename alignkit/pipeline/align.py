@@ -91,7 +91,7 @@ def align(
             :class:`~alignkit.pipeline.settings.ReadSettings`: encoding_errors, lowercase, tokenize. Of
             :class:`~alignkit.pipeline.settings.FitSettings`: method, estimation, iterations, quality, keep_case,
             reverse, prior, prior_weight, embeddings, start. Of :class:`~alignkit.pipeline.settings.LinkSettings`:
-            symmetrization, threshold, adapt, gold, gold_base.
+            symmetrization, threshold, links, adapt, gold, gold_base.
 
     Raises:
         AlignkitError: the text, a file or a setting is not valid, or the settings do not go together.
