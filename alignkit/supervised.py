@@ -407,7 +407,7 @@ class PairErrors(NamedTuple):
         return float(self.errors.sum() / max(self.sizes.sum(), 1))
 
     def may_replace(self, other: PairErrors) -> bool:
-        """True if the error rates differ, and this one is not higher by ``TOLERATED`` standard errors of the
+        """True if the errors differ, and their rate here is not higher by ``TOLERATED`` standard errors of the
         difference."""
         gains = other.errors - other.aer * other.sizes - (self.errors - other.aer * self.sizes)
         return bool(gains.sum() > -TOLERATED * np.sqrt(len(gains) * gains.var(ddof=1)))
