@@ -21,40 +21,16 @@ if TYPE_CHECKING:
 
 
 @shared.command("ablate", "alignkit ablate heads.npz corpus.de corpus.en --gold gold")
-@shared.argument(
-    "scores",
-    metavar="SCORES",
-    type=InputPath(),
-    help="The attention of a language model for this text, as `alignkit attention` writes it.",
-)
+@shared.argument("scores", "SCORES", type=InputPath())
 @shared.side_arguments(required=True)
-@click.option("--gold", type=TEXT, help="Gold links of these pairs to rank the heads by.")
-@click.option(
-    "--model",
-    type=InputPath(folder=True),
-    help="Without --gold: rank by a saved aligner instead of fitting one on the text.",
-)
-@click.option(
-    "--size",
-    "sizes",
-    type=COUNT,
-    multiple=True,
-    help="How many heads to switch off together; may be given several times.  [default: 1, 2, 3, 5, 8 and 16]",
-)
-@click.option(
-    "--draws",
-    type=COUNT,
-    help="Random sets of heads of each size and kind, to hold the best against.  [default: 4]",
-)
-@click.option(
-    "--set-to",
-    "fill",
-    type=click.Choice(("zero", "mean")),
-    help="Set the outputs of the heads to zero, or to their mean over the text.  [default: zero]",
-)
-@click.option("--plot", type=OutputPath((".png",)), help="Also draw the losses, by the number of heads.")
-@shared.json_option("Print JSON with everything that was measured.")
-@shared.seed_option("The seed of the random heads and the bootstrap.")
+@click.option("--gold", type=TEXT)
+@click.option("--model", type=InputPath(folder=True))
+@click.option("--size", "sizes", type=COUNT, multiple=True)
+@click.option("--draws", type=COUNT)
+@click.option("--set-to", "fill", type=click.Choice(("zero", "mean")))
+@click.option("--plot", type=OutputPath((".png",)))
+@shared.json_option
+@shared.seed_option()
 @shared.device_option
 @shared.reading_options
 @shared.work_options
@@ -67,6 +43,17 @@ def ablate_command(scores: str, source: str, target: str | None, **options: Any)
     follows is the best head that is left, whether others take over: its hits, and how many more they are than
     those of the best of the same heads in the whole model. Brackets are 95 % bootstrap intervals over sentence
     pairs and random draws.
+
+    Args:
+        SCORES: The attention of a language model for this text, as `alignkit attention` writes it.
+        --gold: Gold links of these pairs to rank the heads by.
+        --model: Without --gold: rank by a saved aligner instead of fitting one on the text.
+        --size: How many heads to switch off together; may be given several times.  [default: 1, 2, 3, 5, 8 and 16]
+        --draws: Random sets of heads of each size and kind, to hold the best against.  [default: 4]
+        --set-to: Set the outputs of the heads to zero, or to their mean over the text.  [default: zero]
+        --plot: Also draw the losses, by the number of heads.
+        --json: Print JSON with everything that was measured.
+        --seed: The seed of the random heads and the bootstrap.
     """
     if options["plot"] is not None:
         need("matplotlib")

@@ -115,14 +115,7 @@ def symmetrization_option(what: str) -> shared.Option:
 @shared.command("align", "alignkit align corpus.de corpus.en --save-model m.npz -o links")
 @shared.text_arguments
 @shared.tokenize_option
-@click.option(
-    "--model",
-    "models",
-    multiple=True,
-    type=InputPath(folder=True),
-    help="Align with a saved model, or a run of `alignkit train`, instead of fitting one. A checkpoint works too. "
-    "Give it twice, with models of both directions, to combine their links.",
-)
+@click.option("--model", "models", multiple=True, type=InputPath(folder=True))
 @shared.setting_option(
     LinkSettings,
     "threshold",
@@ -130,71 +123,20 @@ def symmetrization_option(what: str) -> shared.Option:
     help="Link words if the probability is at least this. Raise it for precision, lower it for recall.  "
     f"[default: {JOINT_THRESHOLD}, or the model's]",
 )
-@shared.setting_option(
-    LinkSettings,
-    "links",
-    type=click.Choice(list(LINK_CHOICES)),
-    help="Find sure links, or all that are likely. Sure ones leave function words alone that only one language "
-    "has. Without this option, links are those that suit most annotators.",
-)
+@shared.setting_option(LinkSettings, "links", type=click.Choice(list(LINK_CHOICES)))
 @symmetrization_option("Combine two saved models (--model twice).")
-@shared.setting_option(
-    FitSettings,
-    "quality",
-    type=click.Choice(list(QUALITIES)),
-    help="How much time to spend. fast takes five sixths of normal's time on large texts and less than half on "
-    "small ones. best takes seven to nine times as long on large texts and two to three times on small ones; "
-    "below some 2,000 sentence pairs it equals normal.",
-)
-@shared.setting_option(
-    FitSettings,
-    "keep_case",
-    help="Treat words that differ only in case as different words, and use words only, not their parts.",
-)
+@shared.setting_option(FitSettings, "quality", type=click.Choice(list(QUALITIES)))
+@shared.setting_option(FitSettings, "keep_case")
 @knowledge_options
 @shared.embeddings_option
-@shared.setting_option(
-    LinkSettings,
-    "adapt",
-    help="With --model: adapt the joint model to each block of the text before linking it (from standard input, "
-    "to each pair). Links of words that the model has not seen get far better.",
-)
+@shared.setting_option(LinkSettings, "adapt")
 @shared.gold_option
-@shared.choice_option(
-    "--gold-base",
-    choices=GOLD_BASES,
-    help="The number of the first word in the file of --gold; auto finds it.",
-)
-@click.option(
-    "--shard",
-    type=Shard(),
-    help="With --model: link only the i-th of n parts of the text. The outputs of 1/n to n/n, joined, equal that "
-    "of the whole text.",
-)
-@click.option(
-    "--model-size",
-    type=Checked("size", "alignkit.classical.cooccurrence:parse_size"),
-    help="Prune the saved model to a file of at most this size, such as 100M. It keeps the word pairs with the "
-    "most expected links; a message gives the share of the others.",
-)
-@shared.choice_option(
-    "--on-error",
-    choices=["stop", "skip"],
-    help='With --model and "-" as SRC: stop at a malformed line, or skip it and print an empty line for it. At '
-    "the end, standard error gives the number of skipped lines.",
-)
-@shared.choice_option(
-    "--kind",
-    choices=KINDS,
-    help="The scores that --save-scores writes: alpha, the posterior over source words, or beta, Trans(target "
-    "word | source word).",
-)
-@click.option(
-    "--sentence-scores",
-    type=OutputPath(stdout=True),
-    help="Also write a line per pair: log p(target | source) per target word (natural logarithm); with two "
-    "directions, log p(source | target) per source word after a tab; nan if a side is blank.",
-)
+@shared.choice_option("--gold-base", choices=GOLD_BASES)
+@click.option("--shard", type=Shard())
+@click.option("--model-size", type=Checked("size", "alignkit.classical.cooccurrence:parse_size"))
+@shared.choice_option("--on-error", choices=["stop", "skip"])
+@shared.choice_option("--kind", choices=KINDS)
+@click.option("--sentence-scores", type=OutputPath(stdout=True))
 @result_options
 def align_command(models: tuple[str, ...], on_error: str, **options: Any) -> None:
     """Align a text with the best aligner, or with a saved one.
@@ -213,6 +155,29 @@ def align_command(models: tuple[str, ...], on_error: str, **options: Any) -> Non
     work.
 
     With --model and "-" as SRC, pairs are read from standard input and answered line by line, in bounded memory.
+
+    Args:
+        --model: Align with a saved model, or a run of `alignkit train`, instead of fitting one. A checkpoint works
+            too. Give it twice, with models of both directions, to combine their links.
+        --links: Find sure links, or all that are likely. Sure ones leave function words alone that only one
+            language has. Without this option, links are those that suit most annotators.
+        --quality: How much time to spend. fast takes five sixths of normal's time on large texts and less than
+            half on small ones. best takes seven to nine times as long on large texts and two to three times on
+            small ones; below some 2,000 sentence pairs it equals normal.
+        --keep-case: Treat words that differ only in case as different words, and use words only, not their parts.
+        --adapt: With --model: adapt the joint model to each block of the text before linking it (from standard
+            input, to each pair). Links of words that the model has not seen get far better.
+        --gold-base: The number of the first word in the file of --gold; auto finds it.
+        --shard: With --model: link only the i-th of n parts of the text. The outputs of 1/n to n/n, joined, equal
+            that of the whole text.
+        --model-size: Prune the saved model to a file of at most this size, such as 100M. It keeps the word pairs
+            with the most expected links; a message gives the share of the others.
+        --on-error: With --model and "-" as SRC: stop at a malformed line, or skip it and print an empty line for
+            it. At the end, standard error gives the number of skipped lines.
+        --kind: The scores that --save-scores writes: alpha, the posterior over source words, or beta, Trans(target
+            word | source word).
+        --sentence-scores: Also write a line per pair: log p(target | source) per target word (natural logarithm);
+            with two directions, log p(source | target) per source word after a tab; nan if a side is blank.
     """
     if len(models) > 2:
         raise click.UsageError("Give one --model, or two of opposite directions.")

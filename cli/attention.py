@@ -17,42 +17,15 @@ from alignkit_cli.progress import ProgressBar
 
 
 @shared.command("attention", "alignkit attention Helsinki-NLP/opus-mt-de-en corpus.de corpus.en -o heads.npz")
-@shared.argument(
-    "model", metavar="MODEL", help="A folder with the model, a GGUF file, or a name that transformers downloads."
-)
+@shared.argument("model", "MODEL")
 @shared.side_arguments(required=True)
-@click.option("-o", "--output", required=True, type=OutputPath((".npz",)), help="The attention file to write.")
-@click.option(
-    "--layer",
-    "layers",
-    type=NATURAL,
-    multiple=True,
-    help="Only this decoder layer, counted from 0; may be given several times.  [default: all]",
-)
-@click.option(
-    "--prefix",
-    default="",
-    metavar="WORDS",
-    help='What the model expects before each source line, such as ">>deu<<".',
-)
-@click.option(
-    "--template",
-    type=Checked("TEXT", "alignkit.lab.heads.hugging_face:split_template"),
-    help="The prompt of a language model, such as 'German: {source} English: {target}'.  [default: {source} = "
-    "{target}]",
-)
-@click.option(
-    "--quantity",
-    type=click.Choice(QUANTITIES),
-    default=QUANTITIES[0],
-    show_default=True,
-    help="What to save of each head: its weights; norms, the length of the vector that each source token adds to "
-    "the output; or ov, the probability of the target token from that vector alone, a lexicon.",
-)
-@click.option(
-    "--source-language", metavar="CODE", help="The source language code of a multilingual model, such as deu_Latn."
-)
-@click.option("--target-language", metavar="CODE", help="The target language code of a multilingual model.")
+@click.option("-o", "--output", required=True, type=OutputPath((".npz",)))
+@click.option("--layer", "layers", type=NATURAL, multiple=True)
+@click.option("--prefix", default="", show_default=False, metavar="WORDS")
+@click.option("--template", type=Checked("TEXT", "alignkit.lab.heads.hugging_face:split_template"))
+@click.option("--quantity", type=click.Choice(QUANTITIES), default=QUANTITIES[0])
+@click.option("--source-language", metavar="CODE")
+@click.option("--target-language", metavar="CODE")
 @shared.device_option
 @shared.reading_options
 @shared.work_options
@@ -68,6 +41,18 @@ def attention_command(model: str, output: str, quiet: bool, **options: Any) -> N
     rows, those of the step after each token). `alignkit heads` finds the head that aligns best.
 
     Needs transformers; `alignkit doctor` says how to install it.
+
+    Args:
+        MODEL: A folder with the model, a GGUF file, or a name that transformers downloads.
+        --output: The attention file to write.
+        --layer: Only this decoder layer, counted from 0; may be given several times.  [default: all]
+        --prefix: What the model expects before each source line, such as ">>deu<<".
+        --template: The prompt of a language model, such as 'German: {source} English: {target}'.  [default:
+            {source} = {target}]
+        --quantity: What to save of each head: its weights; norms, the length of the vector that each source token
+            adds to the output; or ov, the probability of the target token from that vector alone, a lexicon.
+        --source-language: The source language code of a multilingual model, such as deu_Latn.
+        --target-language: The target language code of a multilingual model.
     """
     from alignkit.lab.heads import hugging_face
     from alignkit.lab.heads.speech import read_recordings, speech_attention

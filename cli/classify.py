@@ -35,41 +35,21 @@ class TwoLabels(click.ParamType):
 
 
 @shared.command("classify", "alignkit classify reviews.tsv -o runs/reviews")
-@shared.argument(
-    "data",
-    metavar="DATA",
-    type=InputPath(stdin=True, folder=True),
-    help="Labelled texts: a file of lines LABEL<tab>TEXT; a table (CSV, or tab-separated) with --columns; or a "
-    "folder with a subfolder of .txt files per label.",
-)
-@click.option("-o", "--output", "folder", type=OutputFolder(), required=True, help="The folder for the runs.")
-@click.option(
-    "--valid",
-    type=InputPath(stdin=True, folder=True),
-    metavar="DATA",
-    help="Held-out texts, which choose the best network and are scored.  [default: one text in ten, "
-    "at most 1,000, drawn by a fixed seed]",
-)
-@click.option(
-    "--columns",
-    nargs=2,
-    metavar="LABEL TEXT",
-    help="The columns of the label and of the text, if DATA is a table.",
-)
-@click.option("--labels", type=TwoLabels(), help="Keep only the texts with these two labels.")
-@click.option("--lowercase", is_flag=True, help="Lower-case the texts while reading.")
-@click.option("--split-punctuation", is_flag=True, help="Make every punctuation mark a word.")
+@shared.argument("data", "DATA", type=InputPath(stdin=True, folder=True))
+@click.option("-o", "--output", "folder", type=OutputFolder(), required=True)
+@click.option("--valid", type=InputPath(stdin=True, folder=True), metavar="DATA")
+@click.option("--columns", nargs=2, metavar="LABEL TEXT")
+@click.option("--labels", type=TwoLabels())
+@click.option("--lowercase", is_flag=True)
+@click.option("--split-punctuation", is_flag=True)
 @shared.encoding_option
-@shared.preset_option(CLASSIFIER_PRESETS, "Sizes and training: paper, as published; small, for trying it out.")
-@click.option("--vectors", type=TEXT, help="Word vectors in GloVe's text format, from which the embeddings start.")
-@shared.set_option(
-    "Any other setting, such as training.steps=500 or network.attention=feed-forward+entmax15; a name that does "
-    "not exist lists them all. May be given several times."
-)
-@shared.seed_option("The seed of the first run and the bootstrap; the other runs have the next seeds.")
-@click.option("--leave-one-out", "loo", is_flag=True, help="Also score by leaving out each word in turn.")
+@shared.choice_option("--preset", choices=CLASSIFIER_PRESETS)
+@click.option("--vectors", type=TEXT)
+@shared.set_option()
+@shared.seed_option()
+@click.option("--leave-one-out", "loo", is_flag=True)
 @shared.device_option
-@shared.json_option("Print JSON, with the time course of training.")
+@shared.json_option
 @shared.work_options
 def classify_command(data: str, folder: str, quiet: bool, **options: Any) -> None:
     """Train classifiers on labelled text and show what their attention has learned.
@@ -79,6 +59,24 @@ def classify_command(data: str, folder: str, quiet: bool, **options: Any) -> Non
     often the word that one score ranks first is among the top 5 % of another, with chance level and 95 % interval,
     beside the rank correlation of the two. Run it again with the same FOLDER to resume after an interruption, or
     to see the table of finished runs.
+
+    Args:
+        DATA: Labelled texts: a file of lines LABEL<tab>TEXT; a table (CSV, or tab-separated) with --columns; or a
+            folder with a subfolder of .txt files per label.
+        --output: The folder for the runs.
+        --valid: Held-out texts, which choose the best network and are scored.  [default: one text in ten, at most
+            1,000, drawn by a fixed seed]
+        --columns: The columns of the label and of the text, if DATA is a table.
+        --labels: Keep only the texts with these two labels.
+        --lowercase: Lower-case the texts while reading.
+        --split-punctuation: Make every punctuation mark a word.
+        --preset: Sizes and training: paper, as published; small, for trying it out.
+        --vectors: Word vectors in GloVe's text format, from which the embeddings start.
+        --set: Any other setting, such as training.steps=500 or network.attention=feed-forward+entmax15; a name
+            that does not exist lists them all. May be given several times.
+        --seed: The seed of the first run and the bootstrap; the other runs have the next seeds.
+        --leave-one-out: Also score by leaving out each word in turn.
+        --json: Print JSON, with the time course of training.
     """
     from alignkit.text.labelled import read_training_texts
 

@@ -28,16 +28,9 @@ FAINTEST = 0.1  #: weights below this are not drawn
 
 @shared.command("compare", "alignkit compare --neural runs/general --uniform runs/uniform")
 @shared.side_arguments("[SRC]", more="  [default with --neural: the validation text of the run]")
-@shared.run_option(
-    "--neural", "A network: a run directory of `alignkit train`, or one of its checkpoints (.pt).", True
-)
-@shared.run_option("--uniform", "A second network, trained with --attention uniform, for uniform.beta.", True)
-@shared.files_option(
-    "--train",
-    "training",
-    help="The text to fit on, instead of SRC and TGT; with --neural, the text that the network was trained on, "
-    "if the run directory has lost it.",
-)
+@shared.run_option("--neural", checkpoint=True)
+@shared.run_option("--uniform", checkpoint=True)
+@shared.files_option("--train", "training")
 @shared.setting_option(
     CompareSettings,
     "metric",
@@ -55,7 +48,7 @@ FAINTEST = 0.1  #: weights below this are not drawn
     help=f"Also compare these scores: {'; '.join(f'{name}, {what}' for name, what in ALSO.items())}. May be given "
     "several times.",
 )
-@shared.setting_option(CompareSettings, "iterations", type=PASSES, help="Number of EM iterations of IBM Model 1.")
+@shared.setting_option(CompareSettings, "iterations", type=PASSES)
 @shared.percent_option()
 @shared.scores_option("Also compare the alpha scores of another system on the scored pairs")
 @click.option(
@@ -65,13 +58,9 @@ FAINTEST = 0.1  #: weights below this are not drawn
     f"{BEST_HEADS} with most hits on the links of `alignkit align`, or that of FILE:LAYER.HEAD; and say what "
     "agrees with a head more than the diagonal does, and more than this aligner.",
 )
-@click.option(
-    "--beta",
-    type=InputPath(),
-    help="With --heads: another quantity of the same heads, as of `alignkit attention --quantity ov`.",
-)
+@click.option("--beta", type=InputPath())
 @shared.device_option
-@shared.json_option("Print JSON with counts and intervals.")
+@shared.json_option
 @shared.sample_option
 @shared.reading_options
 @shared.work_options
@@ -92,6 +81,15 @@ def compare_command(**options: Any) -> None:
 
     Without arguments, a small network is first trained on the German-English sample that comes with alignkit
     (about a minute), and some sentence pairs are drawn above the table.
+
+    Args:
+        --neural: A network: a run directory of `alignkit train`, or one of its checkpoints (.pt).
+        --uniform: A second network, trained with --attention uniform, for uniform.beta.
+        --train: The text to fit on, instead of SRC and TGT; with --neural, the text that the network was trained
+            on, if the run directory has lost it.
+        --iterations: Number of EM iterations of IBM Model 1.
+        --beta: With --heads: another quantity of the same heads, as of `alignkit attention --quantity ov`.
+        --json: Print JSON with counts and intervals.
     """
     if options["sample"]:
         options["source"], options["target"] = shared.choose_text(options)

@@ -26,22 +26,10 @@ OTHER_EVIDENCE = (
 
 
 @shared.command("diagnose", "alignkit diagnose corpus.de corpus.en links")
-@shared.linked_text_arguments(
-    "The links of the text, or of its first lines, with or without probabilities; the views learn from the whole "
-    "text.",
-    "LINKS",
-)
-@click.option(
-    "--per-sentence", type=OutputPath(), help="Also write the estimates and counts of every pair as CSV."
-)
-@click.option(
-    "--embeddings",
-    type=EmbeddingSource(),
-    metavar="e5|none|FOLDER|FILE[,FILE]",
-    help="Embeddings as evidence, as for `alignkit align`; without them, links that were made with embeddings are "
-    "judged too severely.",
-)
-@shared.json_option("Print one JSON object; figures are fractions.")
+@shared.linked_text_arguments("LINKS")
+@click.option("--per-sentence", type=OutputPath())
+@click.option("--embeddings", type=EmbeddingSource(), metavar="e5|none|FOLDER|FILE[,FILE]")
+@shared.json_option
 def diagnose_command(**options: Any) -> None:
     """Estimate how good an alignment is, and show where it is bad, without gold links.
 
@@ -52,6 +40,14 @@ def diagnose_command(**options: Any) -> None:
     points; differences between alignments of one text are more reliable. The interval contains the true AER in
     nine of ten cases, but only in about half of them if the links come from evidence that the views lack, such as
     embeddings.
+
+    Args:
+        LINKS: The links of the text, or of its first lines, with or without probabilities; the views learn from
+            the whole text.
+        --per-sentence: Also write the estimates and counts of every pair as CSV.
+        --embeddings: Embeddings as evidence, as for `alignkit align`; without them, links that were made with
+            embeddings are judged too severely.
+        --json: Print one JSON object; figures are fractions.
     """
     source, target, links = shared.choose_linked_text(options)
     if links is None and not options["sample"]:  # they are malformed, or missing

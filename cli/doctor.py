@@ -14,7 +14,7 @@ from alignkit_cli import shared
 
 
 @shared.command("doctor", "alignkit doctor")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+@shared.json_option
 @shared.quiet_option
 def doctor_command(as_json: bool, quiet: bool) -> None:
     """Show what alignkit finds on this machine, and how to install what is missing.
@@ -22,6 +22,9 @@ def doctor_command(as_json: bool, quiet: bool) -> None:
     Prints the versions, the number of threads, the GPUs, the folder of compiled kernels and the missing packages.
     The exit code is 1 if something does not work as it should. Packages that only some commands need may be
     missing.
+
+    Args:
+        --json: Print JSON instead of text.
     """
     from alignkit.errors import first_line
     from alignkit.kernels.cache_folder import base_folder, make_writable

@@ -25,27 +25,9 @@ NAMES = {"AER": "aer", "precision": "precision", "recall": "recall", "F1": "f1"}
 
 
 @shared.command("evaluate", "alignkit evaluate gold links --by-class")
-@shared.argument(
-    "gold",
-    metavar="GOLD",
-    required=False,
-    type=LINKS,
-    help='Gold links: sure ones as "s-t", possible ones as "spt" or "s?t". With --sample, give HYP alone.',
-)
-@shared.argument(
-    "hypothesis",
-    metavar="HYP",
-    required=False,
-    type=LINKS,
-    help="The links to score. Lines beyond those of GOLD are not compared. It may also be a head of an attention "
-    "file, FILE:LAYER.HEAD (see `alignkit heads`), which links each target word to its best source word.",
-)
-@shared.choice_option(
-    "--gold-format",
-    choices=GOLD_FORMATS,
-    help='pharaoh: a line of links per sentence pair; naacl: a line "sentence s t [S|P]" per link, all counted '
-    "from 1. auto decides by the first line, here and in HYP.",
-)
+@shared.argument("gold", "GOLD", required=False, type=LINKS)
+@shared.argument("hypothesis", "HYP", required=False, type=LINKS)
+@shared.choice_option("--gold-format", choices=GOLD_FORMATS)
 @shared.choice_option(
     "--gold-base",
     "base",
@@ -53,23 +35,12 @@ NAMES = {"AER": "aer", "precision": "precision", "recall": "recall", "F1": "f1"}
     help="The first token index in GOLD. auto takes 1 for naacl; for pharaoh it takes 1, with a warning, if "
     f"index 0 never occurs and the sentence lengths (--text) or at least {FEWEST_LINES} lines confirm it.",
 )
-@shared.choice_option("--hyp-base", "hypothesis_base", choices=GOLD_BASES, help="The same of HYP.")
-@shared.flag(
-    "--sample",
-    "Score links of the sample's text (`alignkit align --sample`) against its gold links.",
-)
-@shared.files_option(
-    "--text",
-    help="The text, to find the index base and links outside their sentence pair, which are errors. It may "
-    "continue after the last gold pair, as HYP may; --by-class counts words in all of it.",
-)
-@shared.flag(
-    "--by-class",
-    "Also print errors by class: one-to-many links, and the links' probabilities if HYP has them; with "
-    "--text also word frequency, punctuation and sentence length.",
-)
-@click.option("--per-sentence", type=OutputPath(), help="Also write counts and measures of every pair as CSV.")
-@shared.json_option("Print one JSON object; figures are fractions.")
+@shared.choice_option("--hyp-base", "hypothesis_base", choices=GOLD_BASES)
+@click.option("--sample", is_flag=True)
+@shared.files_option("--text")
+@click.option("--by-class", is_flag=True)
+@click.option("--per-sentence", type=OutputPath())
+@shared.json_option
 @shared.quiet_option
 def evaluate_command(
     gold: str | None, hypothesis: str | None, per_sentence: str | None, by_class: bool, **options: Any
@@ -79,6 +50,21 @@ def evaluate_command(
     Each comes with its 95 % bootstrap interval. GOLD and HYP have a line of links for each sentence pair, counted
     from 0, with the source first. Lines of HYP after those of GOLD are not compared, so the test pairs can precede
     the training text.
+
+    Args:
+        GOLD: Gold links: sure ones as "s-t", possible ones as "spt" or "s?t". With --sample, give HYP alone.
+        HYP: The links to score. Lines beyond those of GOLD are not compared. It may also be a head of an attention
+            file, FILE:LAYER.HEAD (see `alignkit heads`), which links each target word to its best source word.
+        --gold-format: pharaoh: a line of links per sentence pair; naacl: a line "sentence s t [S|P]" per link, all
+            counted from 1. auto decides by the first line, here and in HYP.
+        --hyp-base: The same of HYP.
+        --sample: Score links of the sample's text (`alignkit align --sample`) against its gold links.
+        --text: The text, to find the index base and links outside their sentence pair, which are errors. It may
+            continue after the last gold pair, as HYP may; --by-class counts words in all of it.
+        --by-class: Also print errors by class: one-to-many links, and the links' probabilities if HYP has them;
+            with --text also word frequency, punctuation and sentence length.
+        --per-sentence: Also write counts and measures of every pair as CSV.
+        --json: Print one JSON object; figures are fractions.
     """
     if options["sample"]:
         import alignkit_data

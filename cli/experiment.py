@@ -29,28 +29,30 @@ def list_experiments(context: click.Context, _: click.Parameter, listing: bool) 
 
 
 @shared.command("experiment", "alignkit experiment toy-classifier -o results")
-@shared.argument("name", metavar="NAME", required=False, help="One of the experiments that --list shows.")
-@click.option(
-    "--list", is_flag=True, expose_value=False, callback=list_experiments, help="List all experiments and exit."
-)
-@click.option("--quick", is_flag=True, help="Run at a small size, not the paper's, in less than two minutes.")
-@click.option("--settings", "show", is_flag=True, help="List the settings of NAME with their values and exit.")
-@shared.set_option("Change a setting; may be given several times.")
-@click.option(
-    "-o",
-    "--output",
-    "folder",
-    type=OutputFolder(),
-    help="Also write the result as JSON, its rows as CSV, and the plot (needs matplotlib).",
-)
-@click.option("--json", "as_json", is_flag=True, is_eager=True, help="Print JSON instead of text.")
-@click.option("--threads", type=THREADS, help="Number of threads.  [default: all cores]")
+@shared.argument("name", "NAME", required=False)
+@click.option("--list", is_flag=True, expose_value=False, callback=list_experiments)
+@click.option("--quick", is_flag=True)
+@click.option("--settings", "show", is_flag=True)
+@shared.set_option()
+@click.option("-o", "--output", "folder", type=OutputFolder())
+@click.option("--json", "as_json", is_flag=True, is_eager=True)
+@click.option("--threads", type=THREADS)
 @shared.quiet_option
 def experiment_command(name: str | None, quick: bool, folder: str | None, quiet: bool, **options: Any) -> None:
     """Reproduce an experiment of the papers: its table, a verdict for each claim, its plot.
 
     A claim holds, or does not hold, if the whole interval of its statistic says so; otherwise it is undecided.
     With --quick, no claim is judged.
+
+    Args:
+        NAME: One of the experiments that --list shows.
+        --list: List all experiments and exit.
+        --quick: Run at a small size, not the paper's, in less than two minutes.
+        --settings: List the settings of NAME with their values and exit.
+        --set: Change a setting; may be given several times.
+        --output: Also write the result as JSON, its rows as CSV, and the plot (needs matplotlib).
+        --json: Print JSON instead of text.
+        --threads: Number of threads.  [default: all cores]
     """
     import dataclasses
 

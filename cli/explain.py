@@ -20,21 +20,8 @@ ALL = "all"
 
 
 @shared.command("explain", "alignkit explain runs/reviews/standard")
-@shared.argument(
-    "run_dir",
-    metavar="RUN",
-    type=RunPath("classify", checkpoint=False),
-    help="The directory of a classifier's run, such as FOLDER/standard of `alignkit classify`.",
-)
-@click.option(
-    "--other",
-    "others",
-    multiple=True,
-    type=RunPath("classify", checkpoint=False),
-    metavar="RUN",
-    help="A run of another seed on the same text, such as FOLDER/second, to compare adversaries with; may be "
-    "given several times.",
-)
+@shared.argument("run_dir", "RUN", type=RunPath("classify", checkpoint=False))
+@click.option("--other", "others", multiple=True, type=RunPath("classify", checkpoint=False), metavar="RUN")
 @click.option(
     "--test",
     "tests",
@@ -43,9 +30,7 @@ ALL = "all"
     help=f"A test to run; may be given several times. {', '.join(TRAINED)} train networks.  "
     "[default: those that train none]",
 )
-@shared.setting_option(
-    ExplanationSettings, "limit", type=COUNT, help="Test only the first N texts.  [default: all]"
-)
+@shared.setting_option(ExplanationSettings, "limit", type=COUNT)
 @shared.setting_option(
     ExplanationSettings,
     "avoid",
@@ -54,7 +39,7 @@ ALL = "all"
     help="A word that networks are trained not to attend to (inattention); may be given several times.  "
     f"[default: the {ExplanationSettings.avoided} words most indicative of the label]",
 )
-@shared.json_option("Print JSON.")
+@shared.json_option
 @shared.device_option
 @shared.work_options
 def explain_command(**options: Any) -> None:
@@ -65,6 +50,13 @@ def explain_command(**options: Any) -> None:
     attention and by other orders; and the attention furthest from the learned one that changes the output by at
     most epsilon. Further tests train other networks: adversaries, networks guided by the classifier's attention,
     and networks that must not attend to given words.
+
+    Args:
+        RUN: The directory of a classifier's run, such as FOLDER/standard of `alignkit classify`.
+        --other: A run of another seed on the same text, such as FOLDER/second, to compare adversaries with; may be
+            given several times.
+        --limit: Test only the first N texts.  [default: all]
+        --json: Print JSON.
     """
     from alignkit.lab.explain.subject import explanation_table, subject_of_run
     from alignkit.neural.devices import set_threads

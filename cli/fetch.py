@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 @shared.command("fetch", "alignkit fetch multi30k -o data")
-@shared.argument("name", metavar="[NAME]", help="The data set; without it, all names are printed.")
-@click.option("-o", "--output", "folder", type=OutputFolder(), help="The folder for the files.  [default: NAME]")
+@shared.argument("name", "[NAME]")
+@click.option("-o", "--output", "folder", type=OutputFolder())
 @shared.quiet_option
 def fetch_command(name: str | None, folder: str | None, quiet: bool) -> None:
     """Download a public data set, and show its addresses, sizes, checksums and licence.
@@ -28,6 +28,10 @@ def fetch_command(name: str | None, folder: str | None, quiet: bool) -> None:
     subwords; sample.de and sample.en, all of these, the 100 first. Other data sets come as their publishers have
     them, at a fixed Git commit; docs/data-sets.md describes how the benchmarks convert them. Files that exist
     already are checked and kept.
+
+    Args:
+        NAME: The data set; without it, all names are printed.
+        --output: The folder for the files.  [default: NAME]
     """
     from alignkit.support.datasets import DATA_SETS, SUMS, fetch
 

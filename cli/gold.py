@@ -16,16 +16,18 @@ PAIRS = 50  #: pairs in a page: what two hours of work are enough for
 
 
 @shared.command("gold", "alignkit gold corpus.de corpus.en links -o gold.html")
-@shared.linked_text_arguments(
-    "The links of the text, or of its first lines, as a draft.  [default: the text is aligned]"
-)
-@click.option("--pairs", type=COUNT, default=PAIRS, show_default=True, help="The number of sentence pairs.")
+@shared.linked_text_arguments()
+@click.option("--pairs", type=COUNT, default=PAIRS)
 @shared.output_option
 def gold_command(**options: Any) -> None:
     """Draw sentence pairs at random, and write a page on which to correct their links.
 
     The page is one HTML file. Its button saves gold links for `alignkit align SRC TGT --gold FILE`: a line for
     each pair of the text, blank for pairs that were not corrected. Pairs have 4 to 40 words a side.
+
+    Args:
+        LINKS: The links of the text, or of its first lines, as a draft.  [default: the text is aligned]
+        --pairs: The number of sentence pairs.
     """
     source, target, links = shared.choose_linked_text(options)
     reading = shared.with_given(ReadSettings(), options)

@@ -27,34 +27,12 @@ TOP = 10  #: rows of the printed table
 
 
 @shared.command("heads", "alignkit heads heads.npz corpus.de corpus.en --gold gold")
-@shared.argument(
-    "scores",
-    metavar="SCORES",
-    type=InputPath(),
-    help="A file with several layers and heads, as `alignkit attention` writes it.",
-)
+@shared.argument("scores", "SCORES", type=InputPath())
 @shared.side_arguments(required=True)
-@click.option("--gold", type=TEXT, help="Gold links of these pairs to compare with.")
-@click.option(
-    "--model",
-    type=InputPath(folder=True),
-    help="Without --gold: compare with a saved aligner instead of fitting one on the text.",
-)
-@click.option(
-    "--beta",
-    type=InputPath(),
-    help="Compare each head with another quantity of the same head (`alignkit attention --quantity ov`): A(beta, "
-    "alpha).",
-)
-@click.option(
-    "--other",
-    "others",
-    multiple=True,
-    type=InputPath(),
-    help="The ranking (--json) of the same model's heads on other text, to see whether the same heads are good "
-    "there: rank correlations, and how many of the best ten are the same, beside chance. May be given several "
-    "times.",
-)
+@click.option("--gold", type=TEXT)
+@click.option("--model", type=InputPath(folder=True))
+@click.option("--beta", type=InputPath())
+@click.option("--other", "others", multiple=True, type=InputPath())
 @click.option(
     "--export",
     "exports",
@@ -65,19 +43,9 @@ TOP = 10  #: rows of the printed table
     help=f"Also write the heads for other programs ({', '.join(EXPORTS)}); in an existing configuration of "
     "CTranslate2 or Hugging Face, everything else stays. May be given several times.",
 )
-@click.option(
-    "--save-model",
-    type=OutputPath((".npz",)),
-    help="Also combine heads into an aligner for `alignkit align --model`; it runs new text through the model "
-    "that made SCORES.",
-)
-@click.option(
-    "--times",
-    type=InputPath(),
-    help="For speech: a JSON list of the [start, end] of every word, in seconds, on each line; heads are ranked "
-    "by these times.",
-)
-@shared.json_option("Print JSON with all heads and everything that was measured.")
+@click.option("--save-model", type=OutputPath((".npz",)))
+@click.option("--times", type=InputPath())
+@shared.json_option
 @shared.reading_options
 @shared.work_options
 def heads_command(scores: str, source: str, target: str | None, **options: Any) -> None:
@@ -93,6 +61,21 @@ def heads_command(scores: str, source: str, target: str | None, **options: Any) 
     Heads of a speech model are ranked by the distance of the words' starts and ends, as dynamic time warping finds
     them in a head's attention, from those of --times. Hits are the words whose frame with the most attention lies
     within them, give or take 50 ms.
+
+    Args:
+        SCORES: A file with several layers and heads, as `alignkit attention` writes it.
+        --gold: Gold links of these pairs to compare with.
+        --model: Without --gold: compare with a saved aligner instead of fitting one on the text.
+        --beta: Compare each head with another quantity of the same head (`alignkit attention --quantity ov`):
+            A(beta, alpha).
+        --other: The ranking (--json) of the same model's heads on other text, to see whether the same heads are
+            good there: rank correlations, and how many of the best ten are the same, beside chance. May be given
+            several times.
+        --save-model: Also combine heads into an aligner for `alignkit align --model`; it runs new text through the
+            model that made SCORES.
+        --times: For speech: a JSON list of the [start, end] of every word, in seconds, on each line; heads are
+            ranked by these times.
+        --json: Print JSON with all heads and everything that was measured.
     """
     if options["times"] is not None:
         unfit = ("gold", "model", "beta", "others", "exports", "save_model")

@@ -26,51 +26,23 @@ if TYPE_CHECKING:
 
 
 @shared.command("lab", "alignkit lab runs/general --uniform runs/uniform")
-@shared.argument(
-    "run_dir",
-    metavar="[RUN]",
-    type=InputPath(folder=True),
-    help="A run directory of `alignkit train` with attention, or the FOLDER of an earlier --train.",
-)
-@shared.run_option("--other", "A run of another seed on the same text, needed for xi.")
-@shared.run_option("--uniform", "A run with --attention uniform on the same text, for uniform.beta.")
-@shared.files_option("--train", "training", help="Train all three runs on this text first.")
-@shared.files_option("--valid", help="With --train: the held-out text.")
-@click.option("-o", "--output", "folder", type=OutputFolder(), help="With --train: the folder for the three runs.")
-@shared.preset_option(PRESETS, "With --train: the sizes of the networks, and how they are trained.")
-@shared.set_option(
-    "With --train: any setting, such as training.epochs=5, as in `alignkit train`. May be given several times."
-)
-@shared.setting_option(
-    LabSettings,
-    "on",
-    type=click.Choice(get_args(Part)),
-    help="The text whose pairs are scored: the validation or the training text.",
-)
-@click.option(
-    "--limit",
-    type=COUNT,
-    help="Score only N pairs, drawn at random.  [default: all for valid, 1,000 for train]",
-)
-@shared.flag(
-    "--bleu",
-    "Also compute xi from BLEU, which takes long: --other translates at each of its checkpoints.",
-)
-@shared.flag(
-    "--authors",
-    "Evaluate as the authors do: RUN's network at the logged step with the highest accuracy; uniform.beta "
-    "and other.beta at the step where each row is largest; rows with uniform.beta in both directions; a proxy "
-    "trained with a bias, which its beta omits.",
-)
+@shared.argument("run_dir", "[RUN]", type=InputPath(folder=True))
+@shared.run_option("--other")
+@shared.run_option("--uniform")
+@shared.files_option("--train", "training")
+@shared.files_option("--valid")
+@click.option("-o", "--output", "folder", type=OutputFolder())
+@shared.choice_option("--preset", choices=PRESETS)
+@shared.set_option()
+@shared.setting_option(LabSettings, "on", type=click.Choice(get_args(Part)))
+@click.option("--limit", type=COUNT)
+@click.option("--bleu", is_flag=True)
+@click.option("--authors", is_flag=True)
 @shared.percent_option()
-@shared.seed_option("The seed of the drawn pairs, the proxy and the bootstrap; with --train, of the networks.")
+@shared.seed_option()
 @shared.device_option
-@shared.json_option("Print JSON with counts and intervals.")
-@click.option(
-    "--csv-steps",
-    type=OutputPath(),
-    help="Also write agreement, tau and performance at every logged step of every run as CSV.",
-)
+@shared.json_option
+@click.option("--csv-steps", type=OutputPath())
 @shared.reading_options
 @shared.work_options
 def lab_command(**options: Any) -> None:
@@ -84,6 +56,26 @@ def lab_command(**options: Any) -> None:
     is among the top 5 % by v, with chance level and interval; xi, the performance of the second network when its
     attention first agreed better than that with the final attention; and Kendall's tau. docs/lab.md explains every
     column.
+
+    Args:
+        RUN: A run directory of `alignkit train` with attention, or the FOLDER of an earlier --train.
+        --other: A run of another seed on the same text, needed for xi.
+        --uniform: A run with --attention uniform on the same text, for uniform.beta.
+        --train: Train all three runs on this text first.
+        --valid: With --train: the held-out text.
+        --output: With --train: the folder for the three runs.
+        --preset: With --train: the sizes of the networks, and how they are trained.
+        --set: With --train: any setting, such as training.epochs=5, as in `alignkit train`. May be given several
+            times.
+        --on: The text whose pairs are scored: the validation or the training text.
+        --limit: Score only N pairs, drawn at random.  [default: all for valid, 1,000 for train]
+        --bleu: Also compute xi from BLEU, which takes long: --other translates at each of its checkpoints.
+        --authors: Evaluate as the authors do: RUN's network at the logged step with the highest accuracy;
+            uniform.beta and other.beta at the step where each row is largest; rows with uniform.beta in both
+            directions; a proxy trained with a bias, which its beta omits.
+        --seed: The seed of the drawn pairs, the proxy and the bootstrap; with --train, of the networks.
+        --json: Print JSON with counts and intervals.
+        --csv-steps: Also write agreement, tau and performance at every logged step of every run as CSV.
     """
     if options["training"] is None:
         if any(options[name] is not None for name in ("valid", "folder")):

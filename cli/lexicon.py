@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from alignkit.uses.phrases.extraction import PhraseText
 
 linked_text_arguments = shared.linked_text_arguments(
-    "Links of SRC and TGT, a line per pair. Without them, the text is aligned as `alignkit align` does it."
+    help="Links of SRC and TGT, a line per pair. Without them, the text is aligned as `alignkit align` does it."
 )
 
 
@@ -32,7 +32,6 @@ def length_option(default: int) -> shared.Option:
         type=click.IntRange(1, LONGEST),
         metavar="N",
         default=default,
-        show_default=True,
         help="The largest number of words of a phrase.",
     )
 
@@ -48,29 +47,16 @@ def read_linked_text(quiet: bool, max_length: int, **options: Any) -> PhraseText
 
 
 @shared.command("lexicon", "alignkit lexicon m.npz --best 3 -o lexicon.tsv")
-@shared.argument(
-    "first", metavar="MODEL|SRC", type=InputPath(), help="A saved model; or the source text of LINKS."
-)
-@shared.argument("second", metavar="[REVERSE|TGT]", type=InputPath(), help="A reverse model; or TGT.")
-@shared.argument("links", metavar="[LINKS]", type=InputPath(), help="Links of SRC and TGT to count.")
-@shared.choice_option(
-    "--format",
-    "file_format",
-    choices=get_args(LexiconFormat),
-    help="tsv: source, target, p(target | source); with REVERSE or LINKS, p(source | target); with LINKS, their "
-    'number. moses: "target source p(target | source)", the lexical weights lex.f2e; with REVERSE or LINKS, -o '
-    "PREFIX writes PREFIX.f2e and PREFIX.e2f. shortlist: like moses, without NULL and with the best translations "
-    "only, for Marian. eflomal: its priors, counted from LINKS.",
-)
+@shared.argument("first", "MODEL|SRC", type=InputPath())
+@shared.argument("second", "[REVERSE|TGT]", type=InputPath())
+@shared.argument("links", "[LINKS]", type=InputPath())
+@shared.choice_option("--format", "file_format", choices=get_args(LexiconFormat))
 @click.option(
     "--best",
     type=COUNT,
     help=f"The largest number of translations of a source word.  [default: all; shortlist: {SHORTLIST}]",
 )
-@shared.flag(
-    "--both",
-    "Take both directions from MODEL, a model of both (`align`, or --symmetrize), in place of REVERSE.",
-)
+@click.option("--both", is_flag=True)
 @shared.output_option
 @shared.quiet_option
 def lexicon_command(
@@ -90,6 +76,16 @@ def lexicon_command(
 
     With SRC TGT LINKS, the probabilities are relative frequencies: the number of links of two words, divided by
     the number of links of one of them plus its occurrences without a link.
+
+    Args:
+        MODEL|SRC: A saved model; or the source text of LINKS.
+        REVERSE|TGT: A reverse model; or TGT.
+        LINKS: Links of SRC and TGT to count.
+        --format: tsv: source, target, p(target | source); with REVERSE or LINKS, p(source | target); with LINKS,
+            their number. moses: "target source p(target | source)", the lexical weights lex.f2e; with REVERSE or
+            LINKS, -o PREFIX writes PREFIX.f2e and PREFIX.e2f. shortlist: like moses, without NULL and with the
+            best translations only, for Marian. eflomal: its priors, counted from LINKS.
+        --both: Take both directions from MODEL, a model of both (`align`, or --symmetrize), in place of REVERSE.
     """
     from alignkit.aligner import Reversed, load_aligner
     from alignkit.classical.lexicon import LinkedWords, lexicon_files, lexicon_of, reverse_lexicon_of
@@ -127,25 +123,19 @@ def lexicon_command(
 
 @shared.command("cooc", "alignkit cooc corpus.de corpus.en -o counts.tsv")
 @shared.text_arguments
-@shared.choice_option(
-    "--weighting",
-    choices=get_args(Weighting),
-    help="The count of a source and a target token in the same sentence pair: 1 / the length of the source "
-    "sentence, 1 / that of the target sentence, or one; presence counts the sentence pairs that contain both "
-    "words.",
-)
-@click.option(
-    "-o",
-    "--output",
-    type=OutputPath(TABLE_ENDINGS),
-    required=True,
-    help="The table: FILE.tsv with words, or FILE.npz with arrays.",
-)
+@shared.choice_option("--weighting", choices=get_args(Weighting))
+@click.option("-o", "--output", type=OutputPath(TABLE_ENDINGS), required=True)
 @shared.work_options
 def cooc_command(weighting: Weighting, output: str, threads: int | None, quiet: bool, **options: Any) -> None:
     """Count how often each source word occurs with each target word in a sentence pair.
 
     With the default weighting this is the count table of IBM Model 1's first iteration.
+
+    Args:
+        --weighting: The count of a source and a target token in the same sentence pair: 1 / the length of the
+            source sentence, 1 / that of the target sentence, or one; presence counts the sentence pairs that
+            contain both words.
+        --output: The table: FILE.tsv with words, or FILE.npz with arrays.
     """
     from alignkit.classical.cooccurrence import cooccurrence, save_table
     from alignkit.text.pairs import read_bitext
@@ -161,12 +151,7 @@ def cooc_command(weighting: Weighting, output: str, threads: int | None, quiet: 
 @shared.command("phrases", "alignkit phrases corpus.de corpus.en links -o phrase-table.gz")
 @linked_text_arguments
 @length_option(PHRASE_LENGTH)
-@click.option(
-    "-o",
-    "--output",
-    type=OutputPath(result=True, gzip=True),
-    help="Write the table to FILE once it is complete; compressed if the name ends in .gz.",
-)
+@click.option("-o", "--output", type=OutputPath(result=True, gzip=True))
 def phrases_command(output: str | None, **options: Any) -> None:
     """Write the phrase table of a text, as Moses does.
 
@@ -175,6 +160,9 @@ def phrases_command(output: str | None, **options: Any) -> None:
     ||| between them. Phrases are consistent with LINKS: no word of one is linked outside the other.
 
     While phrases are counted, they are stored in files of the temporary folder (TMPDIR).
+
+    Args:
+        --output: Write the table to FILE once it is complete; compressed if the name ends in .gz.
     """
     from alignkit.uses.phrases.tables import gzipped, phrase_table
 
@@ -184,22 +172,13 @@ def phrases_command(output: str | None, **options: Any) -> None:
 
 @shared.command("terms", "alignkit terms corpus.de corpus.en links -o terms.tsv")
 @linked_text_arguments
-@click.option("--min-count", type=COUNT, default=LEAST_COUNT, show_default=True, help="The least count of a term.")
+@click.option("--min-count", type=COUNT, default=LEAST_COUNT)
 @length_option(TERM_LENGTH)
-@click.option(
-    "--function-words",
-    type=SHARE,
-    default=FUNCTION_WORDS,
-    show_default=True,
-    help="A word that occurs more often than this share of the number of sentence pairs is a function word: no "
-    "term begins or ends with one, or with punctuation.",
-)
-@click.option("--best", type=COUNT, help="The largest number of terms.  [default: all]")
+@click.option("--function-words", type=SHARE, default=FUNCTION_WORDS)
+@click.option("--best", type=COUNT)
 @shared.output_option
-@shared.json_option("Print one JSON object.")
-@click.option(
-    "--tbx", type=LANGUAGES, help="Write TBX, for tools of translators; give the languages, as --tbx de,en."
-)
+@shared.json_option
+@click.option("--tbx", type=LANGUAGES)
 def terms_command(
     min_count: int,
     function_words: float,
@@ -216,6 +195,14 @@ def terms_command(
     with at least two words on one side. They are ranked by the log-likelihood ratio, multiplied by the mean
     probability if LINKS has probabilities (`alignkit align --format probabilities`). A term within another one
     that is as frequent is left out.
+
+    Args:
+        --min-count: The least count of a term.
+        --function-words: A word that occurs more often than this share of the number of sentence pairs is a
+            function word: no term begins or ends with one, or with punctuation.
+        --best: The largest number of terms.  [default: all]
+        --json: Print one JSON object.
+        --tbx: Write TBX, for tools of translators; give the languages, as --tbx de,en.
     """
     from alignkit.uses.phrases.tables import find_terms, terms_as_tbx
 

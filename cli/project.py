@@ -14,43 +14,12 @@ from alignkit_cli.progress import ProgressBar
 
 
 @shared.command("project", "alignkit project tagged.de plain.en links -o tagged.en")
-@shared.argument(
-    "source",
-    metavar="SRC",
-    type=TEXT,
-    help="The source text with tags, labels or spans, as --format says; or, without TGT, a file of TMX or XLIFF, "
-    "whose translations get the inline elements that they lack (of TMX, FILE:SOURCE,TARGET names languages).",
-)
-@shared.argument("target", metavar="[TGT]", type=TEXT, help="Its translation without them, a sentence per line.")
-@shared.argument(
-    "links",
-    metavar="[LINKS]",
-    type=TEXT,
-    help="Links between the words of both, not counting SRC's tags, with or without probabilities. Without LINKS, "
-    "the text is aligned.",
-)
-@shared.choice_option(
-    "--format",
-    "file_format",
-    choices=FORMATS,
-    help="The format of SRC and of the output. tags: lines with elements, empty tags and placeholders, such as "
-    "<b>this</b>, <br/> and {0}. conll: a word and its label on each line, a blank line after a sentence. json: "
-    "objects with text or tokens, and spans with start and end.",
-)
-@shared.choice_option(
-    "--rule",
-    choices=RULES,
-    help="Where a span goes. hull: from the first to the last word that is linked to it. contiguous: to the range "
-    "with the most of its links and the fewest of other words. head: to the adjacent words around its most "
-    "probable link. unsplit: as hull, or nowhere if other words are in between.",
-)
-@click.option(
-    "--least",
-    type=SHARE,
-    default=0.0,
-    show_default=True,
-    help="Do not place spans whose words' links have a lower mean probability; a word without a link counts as 0.",
-)
+@shared.argument("source", "SRC", type=TEXT)
+@shared.argument("target", "[TGT]", type=TEXT)
+@shared.argument("links", "[LINKS]", type=TEXT)
+@shared.choice_option("--format", "file_format", choices=FORMATS)
+@shared.choice_option("--rule", choices=RULES)
+@click.option("--least", type=SHARE, default=0.0)
 @shared.tokenize_option
 @shared.linking_options
 @shared.output_option
@@ -63,6 +32,21 @@ def project_command(output: str | None, quiet: bool, **options: Any) -> None:
     spans without a place are left out. A message on standard error names each of these.
 
     Of TMX and XLIFF, prints the file, of which nothing else changes; LINKS has a line for each unit.
+
+    Args:
+        SRC: The source text with tags, labels or spans, as --format says; or, without TGT, a file of TMX or XLIFF,
+            whose translations get the inline elements that they lack (of TMX, FILE:SOURCE,TARGET names languages).
+        TGT: Its translation without them, a sentence per line.
+        LINKS: Links between the words of both, not counting SRC's tags, with or without probabilities. Without
+            LINKS, the text is aligned.
+        --format: The format of SRC and of the output. tags: lines with elements, empty tags and placeholders, such
+            as <b>this</b>, <br/> and {0}. conll: a word and its label on each line, a blank line after a sentence.
+            json: objects with text or tokens, and spans with start and end.
+        --rule: Where a span goes. hull: from the first to the last word that is linked to it. contiguous: to the
+            range with the most of its links and the fewest of other words. head: to the adjacent words around its
+            most probable link. unsplit: as hull, or nowhere if other words are in between.
+        --least: Do not place spans whose words' links have a lower mean probability; a word without a link counts
+            as 0.
     """
     from alignkit.uses.projection_files import project_files
 

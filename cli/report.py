@@ -13,40 +13,15 @@ from alignkit_cli.progress import ProgressBar
 
 
 @shared.command("report", "alignkit report runs/general -o report.html")
-@shared.argument(
-    "runs",
-    metavar="[RUN]...",
-    nargs=-1,
-    type=RunPath("train"),
-    help="Run directories of `alignkit train`; their network's attention and lexical knowledge are compared with "
-    "IBM Model 1, fitted on the same training text.",
-)
-@click.option("-o", "--output", type=OutputPath(), required=True, help="The page to write, one HTML file.")
-@shared.files_option("--text", help="The text to score.  [default: the run's validation text]")
-@shared.files_option(
-    "--train",
-    "training",
-    help="Without a run: fit IBM Model 1 on this text.  [default: on the text that is scored]",
-)
-@click.option(
-    "--model",
-    "models",
-    multiple=True,
-    type=InputPath(),
-    help="Also show a saved aligner (`--save-model`). May be given several times.",
-)
+@shared.argument("runs", "[RUN]...", nargs=-1, type=RunPath("train"))
+@click.option("-o", "--output", type=OutputPath(), required=True)
+@shared.files_option("--text")
+@shared.files_option("--train", "training")
+@click.option("--model", "models", multiple=True, type=InputPath())
 @shared.scores_option("Also show the scores of another system")
-@click.option("--gold", type=TEXT, help="Gold links between whitespace words, shown as boxes.")
-@click.option(
-    "--heads",
-    type=InputPath(),
-    help="Also show the heads of a model, ranked on this text by `alignkit heads --json`, and the scores of the "
-    "best one.",
-)
-@shared.flag(
-    "--proxy",
-    "Also show the bag-of-words proxy of the run, which is trained if the run has none.",
-)
+@click.option("--gold", type=TEXT)
+@click.option("--heads", type=InputPath())
+@click.option("--proxy", is_flag=True)
 @shared.device_option
 @shared.sample_option
 @shared.reading_options
@@ -57,6 +32,18 @@ def report_command(**options: Any) -> None:
     It shows how far they agree, how a network's attention was learned, every sentence pair, and where the
     attention goes. Without RUN, the page compares IBM Model 1, the aligners of --model (or an HMM) and those of
     --scores on the words of --text. It is one file, which a browser opens from disk, without the internet.
+
+    Args:
+        RUN: Run directories of `alignkit train`; their network's attention and lexical knowledge are compared with
+            IBM Model 1, fitted on the same training text.
+        --output: The page to write, one HTML file.
+        --text: The text to score.  [default: the run's validation text]
+        --train: Without a run: fit IBM Model 1 on this text.  [default: on the text that is scored]
+        --model: Also show a saved aligner (`--save-model`). May be given several times.
+        --gold: Gold links between whitespace words, shown as boxes.
+        --heads: Also show the heads of a model, ranked on this text by `alignkit heads --json`, and the scores of
+            the best one.
+        --proxy: Also show the bag-of-words proxy of the run, which is trained if the run has none.
     """
     from alignkit.lab.report.build import build_report
     from alignkit.lab.report.page import SHOWN_PAIRS, build_page

@@ -16,35 +16,12 @@ from alignkit_cli.parameter_types import COUNT, InputPath
 
 
 @shared.command("serve", "alignkit serve m.npz --port 8765")
-@shared.argument(
-    "models",
-    metavar="MODEL...",
-    nargs=-1,
-    required=True,
-    type=InputPath(folder=True),
-    help="Saved models or runs of `alignkit train`. Requests name one by its file name without the ending; the "
-    "first is the default.",
-)
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=8765,
-    show_default=True,
-    help="The port; 0 takes any that is free.",
-)
-@click.option(
-    "--host",
-    default="127.0.0.1",
-    show_default=True,
-    help="The address to listen on. One that other machines reach needs --token-file.",
-)
-@click.option(
-    "--token-file",
-    type=InputPath(),
-    help="A file whose first line every request must send as `Authorization: Bearer LINE`.",
-)
-@click.option("--max-bytes", type=COUNT, default=1 << 20, show_default=True, help="The largest request.")
-@click.option("--max-seconds", type=COUNT, default=30, show_default=True, help="The longest time of a request.")
+@shared.argument("models", "MODEL...", nargs=-1, type=InputPath(folder=True))
+@click.option("--port", type=click.IntRange(0, 65535), default=8765)
+@click.option("--host", default="127.0.0.1")
+@click.option("--token-file", type=InputPath())
+@click.option("--max-bytes", type=COUNT, default=1 << 20)
+@click.option("--max-seconds", type=COUNT, default=30)
 @shared.work_options
 def serve_command(
     models: tuple[str, ...],
@@ -60,6 +37,15 @@ def serve_command(
     POST /align, /project, /omissions and /score take {"source": ..., "target": ...}, each a sentence or a list of
     sentences, and may name a "model"; /docs describes them. Requests that wait are answered together. No request
     can name a file. Ctrl-C or SIGTERM ends the server after the requests that it has.
+
+    Args:
+        MODEL: Saved models or runs of `alignkit train`. Requests name one by its file name without the ending; the
+            first is the default.
+        --port: The port; 0 takes any that is free.
+        --host: The address to listen on. One that other machines reach needs --token-file.
+        --token-file: A file whose first line every request must send as `Authorization: Bearer LINE`.
+        --max-bytes: The largest request.
+        --max-seconds: The longest time of a request.
     """
     from alignkit.support.packages import need
 

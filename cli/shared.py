@@ -76,17 +76,20 @@ class ExplainedArgument(click.Argument):
     """An argument with an explanation, which click itself has only in its latest versions.
 
     Args:
-        explanation: what to give.
+        help: the explanation.
         **attributes: those of ``click.Argument``.
     """
 
-    def __init__(self, *names: Any, explanation: str = "", **attributes: Any) -> None:
+    def __init__(self, *names: Any, help: str | None = None, **attributes: Any) -> None:
         super().__init__(*names, **attributes)
-        self.explanation = explanation
+        self.explanation = help
 
 
 class Command(click.Command):
-    """A command of the program.
+    """A command of the program, which the docstring of its function explains.
+
+    The arguments and options that only this command has are explained there, under ``Args:``, by the names that
+    users know, as ``SRC`` and ``--threads``.
 
     Args:
         example: of a call.
@@ -96,6 +99,16 @@ class Command(click.Command):
     def __init__(self, *names: Any, example: str, **attributes: Any) -> None:
         super().__init__(*names, **attributes)
         self.example = example
+        self.help, _, explained = inspect.cleandoc(self.help or "").partition("\n\nArgs:\n")
+        parts = [" ".join(part.split()) for part in re.split(r"^ {4}(?! )", explained, flags=re.MULTILINE) if part]
+        texts = dict(part.replace(" [default: ", "  [default: ").split(": ", 1) for part in parts)
+        for each in self.params:
+            if isinstance(each, click.Option):
+                each.help = next((texts.pop(name) for name in each.opts if name in texts), each.help)
+                each.show_default = True if each.show_default is None else each.show_default
+            elif isinstance(each, ExplainedArgument):
+                each.explanation = texts.pop(str(each.metavar).strip("[]."), each.explanation)
+        assert not texts, f"{self.name} has no {', '.join(texts)}"
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse and check all that can be checked without the work itself, and show what the library logs.
@@ -138,7 +151,7 @@ class Command(click.Command):
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write what the command does, in brief its first paragraph, and an example."""
-        text = inspect.cleandoc(self.help or "")
+        text = self.help or ""
         formatter.write_paragraph()
         with formatter.indentation():
             formatter.write_text(text if ctx.meta.get(IN_FULL) else text.partition("\n\n")[0])
@@ -147,7 +160,7 @@ class Command(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the arguments, then the options by groups; in brief, without the rare ones."""
         arguments = [
-            (str(each.metavar).strip("[]."), each.explanation)
+            (str(each.metavar).strip("[]."), str(each.explanation))
             for each in self.params
             if isinstance(each, ExplainedArgument)
         ]
@@ -189,18 +202,10 @@ def command(name: str, example: str) -> Callable[[Function], Command]:
     return lambda function: click.command(name, cls=Command, example=example)(help_all(function))
 
 
-def argument(name: str, *, help: str, **attributes: Any) -> Option:
-    """The decorator that gives a command an argument; ``help`` says what to give.
-
-    One whose ``metavar`` stands in brackets may be left out.
-    """
-    attributes.setdefault("required", not attributes["metavar"].startswith("["))
-    return click.argument(name, cls=ExplainedArgument, explanation=help, **attributes)
-
-
-def flag(name: str, help: str) -> Option:
-    """An option that takes no value."""
-    return click.option(name, is_flag=True, help=help)
+def argument(name: str, metavar: str, **attributes: Any) -> Option:
+    """The decorator that gives a command an argument; one whose ``metavar`` stands in brackets may be left out."""
+    attributes.setdefault("required", not metavar.startswith("["))
+    return click.argument(name, metavar=metavar, cls=ExplainedArgument, **attributes)
 
 
 def setting_option(settings: object, field: str, *names: str, **attributes: Any) -> Option:
@@ -214,20 +219,19 @@ def setting_option(settings: object, field: str, *names: str, **attributes: Any)
     """
     default = getattr(settings, field)
     if default is False and "/" not in "".join(names):
-        attributes |= {"is_flag": True, "show_default": False}
-    attributes.setdefault("show_default", default is not None)
+        attributes["is_flag"] = True
     return click.option(*(names or ("--" + field.replace("_", "-"),)), default=default, **attributes)
 
 
-def set_option(what: str) -> Option:
-    """--set; ``what`` says of what. Its texts are for :func:`alignkit.support.settings.assigned`."""
-    return click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help=what)
+def set_option(help: str | None = None) -> Option:
+    """--set, whose texts are for :func:`alignkit.support.settings.assigned`."""
+    return click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help=help)
 
 
-def choice_option(*names: str, choices: Iterable[str], help: str) -> Option:
+def choice_option(*names: str, choices: Iterable[str], help: str | None = None) -> Option:
     """An option that takes one of several words, by default the first."""
     words = list(choices)
-    return click.option(*names, type=click.Choice(words), default=words[0], show_default=True, help=help)
+    return click.option(*names, type=click.Choice(words), default=words[0], help=help)
 
 
 #: What SRC may be, for help.
@@ -352,50 +356,40 @@ def how_to_link(options: Mapping[str, Any], links: str | None, progress: Progres
     return {**given, "threads": options["threads"], "progress": progress}
 
 
-def linked_text_arguments(help: str, metavar: str = "[LINKS]") -> Option:
-    """SRC [TGT] [LINKS] or --sample, how to read the text, and :data:`work_options`; ``help`` is of LINKS. Where
-    these may be missing, :data:`linking_options`, too."""
-    links = argument("links", metavar=metavar, required=False, type=TEXT, help=help)
+def linked_text_arguments(metavar: str = "[LINKS]", help: str | None = None) -> Option:
+    """SRC [TGT] [LINKS] or --sample, how to read the text, and :data:`work_options`; where LINKS may be missing,
+    :data:`linking_options`, too."""
+    links = argument("links", metavar, required=False, type=TEXT, help=help)
     linking = [linking_options] if metavar.startswith("[") else []
     return together(
         side_arguments(), links, sample_option, reading_options, tokenize_option, *linking, work_options
     )
 
 
+json_option = click.option("--json", "as_json", is_flag=True)
 device_option = click.option(
     "--device",
     type=Device(),
     default="auto",
-    show_default=True,
     help="Where the network runs: cpu, cuda, cuda:1 and so on; auto takes a GPU if there is one.",
 )
 
 
-def files_option(*names: str, help: str) -> Option:
+def files_option(*names: str) -> Option:
     """An option that takes the two files of a text."""
-    return click.option(*names, nargs=2, type=TEXT, metavar="SRC TGT", help=help)
+    return click.option(*names, nargs=2, type=TEXT, metavar="SRC TGT")
 
 
-def run_option(name: str, help: str, checkpoint: bool = False) -> Option:
+def run_option(name: str, checkpoint: bool = False) -> Option:
     """An option that takes a run directory, or also a checkpoint."""
-    return click.option(name, type=RunPath("train", checkpoint), metavar="RUN", help=help)
+    return click.option(name, type=RunPath("train", checkpoint), metavar="RUN")
 
 
-def preset_option(presets: Iterable[str], help: str) -> Option:
-    """--preset, by default the first of the presets."""
-    return choice_option("--preset", choices=presets, help=help)
-
-
-def json_option(help: str) -> Option:
-    """--json."""
-    return click.option("--json", "as_json", is_flag=True, help=help)
-
-
-def seed_option(help: str) -> Option:
+def seed_option() -> Option:
     """--seed."""
     from alignkit.metrics.protocol import MetricSettings  # which imports numpy and Numba
 
-    return setting_option(MetricSettings, "seed", type=SEED, help=help)
+    return setting_option(MetricSettings, "seed", type=SEED)
 
 
 def percent_option() -> Option:

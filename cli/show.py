@@ -63,22 +63,20 @@ class PairChoice(click.ParamType):
 
 
 @shared.command("show", "alignkit show corpus.de corpus.en links --pairs 10-12")
-@shared.linked_text_arguments(
-    "The links of the text, or of its first lines, with or without probabilities.  [default: the text is aligned]"
-)
-@click.option(
-    "--pairs",
-    type=PairChoice(),
-    default=str(SHOWN),
-    show_default=True,
-    help="Which sentence pairs: the first N short ones, or lines A to B.",
-)
-@click.option("--words", is_flag=True, help="Print the linked words of each pair on one line.")
+@shared.linked_text_arguments()
+@click.option("--pairs", type=PairChoice(), default=str(SHOWN))
+@click.option("--words", is_flag=True)
 def show_command(**options: Any) -> None:
     """Draw sentence pairs in the terminal, target by source words.
 
     A link is a filled square; the less probable it is, the fainter. Grids are in colour on a terminal that has it,
     unless NO_COLOR is set, and in ASCII where there are no other characters.
+
+    Args:
+        LINKS: The links of the text, or of its first lines, with or without probabilities.  [default: the text is
+            aligned]
+        --pairs: Which sentence pairs: the first N short ones, or lines A to B.
+        --words: Print the linked words of each pair on one line.
     """
     source, target, links = shared.choose_linked_text(options)
     reading = shared.with_given(ReadSettings(), options)
@@ -109,15 +107,9 @@ def show_command(**options: Any) -> None:
 @shared.text_arguments
 @shared.tokenize_option
 @shared.linking_options
-@click.option(
-    "--least",
-    type=SHARE,
-    default=LEAST_GAP,
-    show_default=True,
-    help="The least probability of each word that it has no counterpart.",
-)
+@click.option("--least", type=SHARE, default=LEAST_GAP)
 @shared.output_option
-@shared.json_option("Print a JSON object for each pair, with the probability of every word.")
+@shared.json_option
 @shared.work_options
 def omissions_command(least: float, output: str | None, as_json: bool, **options: Any) -> None:
     """Show what a translation leaves out, and what it adds.
@@ -125,6 +117,10 @@ def omissions_command(least: float, output: str | None, as_json: bool, **options
     Prints each pair that has words without counterpart: its line, the share of its letters that is expected to be
     in such words, and both sides, with [-omissions-] in the source and {+additions+} in the target; in colour on a
     terminal that has it. Articles and other short words are not shown if they are alone.
+
+    Args:
+        --least: The least probability of each word that it has no counterpart.
+        --json: Print a JSON object for each pair, with the probability of every word.
     """
     from alignkit.pipeline.align import align
 
