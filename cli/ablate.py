@@ -48,9 +48,9 @@ def ablate_command(scores: str, source: str, target: str | None, **options: Any)
         SCORES: The attention of a language model for this text, as `alignkit attention` writes it.
         --gold: Gold links of these pairs to rank the heads by.
         --model: Without --gold: rank by a saved aligner instead of fitting one on the text.
-        --size: How many heads to switch off together; may be given several times.  [default: 1, 2, 3, 5, 8 and 16]
-        --draws: Random sets of heads of each size and kind, to hold the best against.  [default: 4]
-        --set-to: Set the outputs of the heads to zero, or to their mean over the text.  [default: zero]
+        --size: How many heads to switch off together; may be given several times. [default: 1, 2, 3, 5, 8 and 16]
+        --draws: Random sets of heads of each size and kind, to hold the best against. [default: 4]
+        --set-to: Set the outputs of the heads to zero, or to their mean over the text. [default: zero]
         --plot: Also draw the losses, by the number of heads.
         --json: Print JSON with everything that was measured.
         --seed: The seed of the random heads and the bootstrap.

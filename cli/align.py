@@ -1,4 +1,18 @@
-"""``alignkit align``, ``ibm1``, ``diagonal`` and ``hmm``: the commands that align a text."""
+"""``alignkit align``, ``ibm1``, ``diagonal`` and ``hmm``: the commands that align a text.
+
+Args:
+    --iterations: Number of EM iterations.
+    --null: Whether a target word may come from NULL, an empty word that every source sentence gets.
+    --start: Start from a saved model of the same kind and direction instead of uniform probabilities. Word pairs
+        that it does not have start uniform.
+    --reverse: Fit p(source | target); links are still printed with the source first.
+    --fit-on: Fit on a random sample of the pairs, for texts of millions of pairs. The model then links all pairs
+        in bounded memory; `align` adapts its model to each block of the text. SRC and TGT must be files, which are
+        read several times.
+    --save-model: Also save the fitted model, for --model and --start.
+    --save-scores: Also write the score matrices to FILE.npz or, with pyarrow, to FILE.parquet.
+    --trace: Also write a table (TSV) of the iterations: log-likelihood, or score with priors, and seconds.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +22,7 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from itertools import islice
 from typing import Any
@@ -44,47 +58,17 @@ from alignkit_cli.progress import ProgressBar
 
 #: Settings of a model that have an option of their own.
 OWN = ("iterations", "null")
-#: What the commands print, for help.
-PRINTED = (
-    'Prints a line of links for each sentence pair: "0-0 1-2" links the first source word to the first target '
-    "word and the second source word to the third target word. The line is empty if a side is blank."
-)
 #: Seconds from which on the number of pairs a second means something.
 LEAST_TIMED = 0.1
 
 knowledge_options = shared.together(
-    shared.prior_option,
-    shared.setting_option(
-        FitSettings,
-        "start",
-        type=InputPath(),
-        help="Start from a saved model of the same kind and direction instead of uniform probabilities. Word "
-        "pairs that it does not have start uniform.",
-    ),
+    shared.prior_option, shared.setting_option(FitSettings, "start", type=InputPath())
 )
 result_options = shared.together(
-    click.option(
-        "--fit-on",
-        type=Checked("n|p%", "alignkit.pipeline.align:sample_share"),
-        help="Fit on a random sample of the pairs, for texts of millions of pairs. The model then links all pairs "
-        "in bounded memory; `align` adapts its model to each block of the text. SRC and TGT must be files, which "
-        "are read several times.",
-    ),
-    click.option(
-        "--save-model",
-        type=OutputPath(replaces="start"),
-        help="Also save the fitted model, for --model and --start.",
-    ),
-    click.option(
-        "--save-scores",
-        type=OutputPath(SCORE_ENDINGS),
-        help="Also write the score matrices to FILE.npz or, with pyarrow, to FILE.parquet.",
-    ),
-    click.option(
-        "--trace",
-        type=OutputPath(),
-        help="Also write a table (TSV) of the iterations: log-likelihood, or score with priors, and seconds.",
-    ),
+    click.option("--fit-on", type=Checked("n|p%", "alignkit.pipeline.align:sample_share")),
+    click.option("--save-model", type=OutputPath(replaces="start")),
+    click.option("--save-scores", type=OutputPath(SCORE_ENDINGS)),
+    click.option("--trace", type=OutputPath()),
     shared.choice_option(
         "--format",
         "output_format",
@@ -210,75 +194,85 @@ def has_embeddings(fitting: FitSettings, source: str | None) -> bool:
     return sum(1 for _ in islice(read_raw_lines(source), SMALL_TEXT)) < SMALL_TEXT
 
 
-def fit_command(method: str, what: str) -> click.Command:
-    """The command that aligns a text by a method, fitted on it.
-
-    Args:
-        method: a name in :data:`METHODS`, and of the command.
-        what: the beginning of its help.
-    """
+def fit_command(method: str) -> Callable[[shared.Function], click.Command]:
+    """The decorator of a command that aligns a text by a method, a name in :data:`METHODS`, fitted on it."""
     estimation = METHODS[method].estimation
-
-    def run(assignments: tuple[str, ...], **options: Any) -> None:
-        names = {text.partition("=")[0].strip().replace("-", "_") for text in assignments}
-        for name in names.intersection(OWN):
-            raise click.UsageError(f"--set {name} has an option of its own; use that.")
-        if "null_probability" in names and not options.get("null", True):
-            raise click.UsageError("--set null_probability does not go with --no-null.")
-        given = {name: options[name] for name in OWN if name in options}
-        fitted = assigned(replace(estimation, **given), assignments)
-        align_and_write(align_settings(options, method=method, estimation=fitted, iterations=None), options)
-
-    run.__doc__ = f"{what}\n\n{PRINTED}"
     values = {each.name: getattr(estimation, each.name) for each in fields(estimation)}
-    model = [shared.setting_option(estimation, "iterations", type=PASSES, help="Number of EM iterations.")]
-    if "null" in values:
-        null = "Whether a target word may come from NULL, an empty word that every source sentence gets."
-        model.append(shared.setting_option(estimation, "null", "--null/--no-null", help=null))
     others = ", ".join(f"{name} ({json.dumps(value)})" for name, value in values.items() if name not in OWN)
-    model.append(
-        shared.set_option(
-            f"Another setting of the model; may be given several times. The settings are {others}; "
-            f"`{type(estimation).__name__}` in docs/api.md explains them."
-        )
-    )
-    if METHODS[method].takes >= KNOWLEDGE:
-        model.append(knowledge_options)
-    reverse = shared.setting_option(
-        FitSettings,
-        "reverse",
-        help="Fit p(source | target); links are still printed with the source first.",
-    )
     options = shared.together(
         shared.text_arguments,
         shared.tokenize_option,
-        *model,
-        reverse,
+        shared.setting_option(estimation, "iterations", type=PASSES),
+        *([shared.setting_option(estimation, "null", "--null/--no-null")] if "null" in values else []),
+        shared.set_option(
+            f"Another setting of the model; may be given several times. The settings are {others}; "
+            f"`{type(estimation).__name__}` in docs/api.md explains them."
+        ),
+        *([knowledge_options] if METHODS[method].takes >= KNOWLEDGE else []),
+        shared.setting_option(FitSettings, "reverse"),
         symmetrization_option(
             "Fit both directions and combine their links, by a heuristic of Moses or the product of their "
             "posteriors."
         ),
         result_options,
     )
-    example = f"alignkit {method} corpus.de corpus.en --symmetrize gdfa -o links"
-    return shared.command(method, example)(options(run))
+    command = shared.command(method, f"alignkit {method} corpus.de corpus.en --symmetrize gdfa -o links")
+    return lambda function: command(options(function))
 
 
-ibm1_command = fit_command(
-    "ibm1",
-    "Align a text with IBM Model 1, fitted on it.\n\nAll source positions are equally likely (Brown et al. 1993).",
-)
-diagonal_command = fit_command(
-    "diagonal",
-    "Align a text with fast_align's model, fitted on it.\n\n"
-    "This is IBM Model 2 with positions that favour the diagonal of the sentence pair (Dyer, Chahuneau and Smith "
-    "2013). A fast_align run with -I n makes n - 1 iterations as counted here.",
-)
-hmm_command = fit_command(
-    "hmm",
-    "Align a text with a hidden Markov model, fitted on it.\n\n"
-    "The source position of a word depends on that of the word before (Vogel, Ney and Tillmann 1996).",
-)
+@fit_command("ibm1")
+def ibm1_command(**options: Any) -> None:
+    """Align a text with IBM Model 1, fitted on it.
+
+    All source positions are equally likely (Brown et al. 1993).
+
+    Prints a line of links for each sentence pair: "0-0 1-2" links the first source word to the first target word
+    and the second source word to the third target word. The line is empty if a side is blank.
+    """
+    fit_and_write("ibm1", **options)
+
+
+@fit_command("diagonal")
+def diagonal_command(**options: Any) -> None:
+    """Align a text with fast_align's model, fitted on it.
+
+    This is IBM Model 2 with positions that favour the diagonal of the sentence pair (Dyer, Chahuneau and Smith
+    2013). A fast_align run with -I n makes n - 1 iterations as counted here.
+
+    Prints a line of links for each sentence pair: "0-0 1-2" links the first source word to the first target word
+    and the second source word to the third target word. The line is empty if a side is blank.
+    """
+    fit_and_write("diagonal", **options)
+
+
+@fit_command("hmm")
+def hmm_command(**options: Any) -> None:
+    """Align a text with a hidden Markov model, fitted on it.
+
+    The source position of a word depends on that of the word before (Vogel, Ney and Tillmann 1996).
+
+    Prints a line of links for each sentence pair: "0-0 1-2" links the first source word to the first target word
+    and the second source word to the third target word. The line is empty if a side is blank.
+    """
+    fit_and_write("hmm", **options)
+
+
+def fit_and_write(method: str, assignments: tuple[str, ...], **options: Any) -> None:
+    """Align a text by a method, fitted on it.
+
+    Args:
+        method: a name in :data:`METHODS`.
+        assignments: ``NAME=VALUE``, of its settings.
+        **options: of the command.
+    """
+    names = {text.partition("=")[0].strip().replace("-", "_") for text in assignments}
+    for name in names.intersection(OWN):
+        raise click.UsageError(f"--set {name} has an option of its own; use that.")
+    if "null_probability" in names and not options.get("null", True):
+        raise click.UsageError("--set null_probability does not go with --no-null.")
+    given = {name: options[name] for name in OWN if name in options}
+    fitted = assigned(replace(METHODS[method].estimation, **given), assignments)
+    align_and_write(align_settings(options, method=method, estimation=fitted, iterations=None), options)
 
 
 def align_settings(options: Mapping[str, Any], **values: Any) -> AlignSettings:

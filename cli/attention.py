@@ -45,9 +45,9 @@ def attention_command(model: str, output: str, quiet: bool, **options: Any) -> N
     Args:
         MODEL: A folder with the model, a GGUF file, or a name that transformers downloads.
         --output: The attention file to write.
-        --layer: Only this decoder layer, counted from 0; may be given several times.  [default: all]
+        --layer: Only this decoder layer, counted from 0; may be given several times. [default: all]
         --prefix: What the model expects before each source line, such as ">>deu<<".
-        --template: The prompt of a language model, such as 'German: {source} English: {target}'.  [default:
+        --template: The prompt of a language model, such as 'German: {source} English: {target}'. [default:
             {source} = {target}]
         --quantity: What to save of each head: its weights; norms, the length of the vector that each source token
             adds to the output; or ov, the probability of the target token from that vector alone, a lexicon.

@@ -64,7 +64,7 @@ def classify_command(data: str, folder: str, quiet: bool, **options: Any) -> Non
         DATA: Labelled texts: a file of lines LABEL<tab>TEXT; a table (CSV, or tab-separated) with --columns; or a
             folder with a subfolder of .txt files per label.
         --output: The folder for the runs.
-        --valid: Held-out texts, which choose the best network and are scored.  [default: one text in ten, at most
+        --valid: Held-out texts, which choose the best network and are scored. [default: one text in ten, at most
             1,000, drawn by a fixed seed]
         --columns: The columns of the label and of the text, if DATA is a table.
         --labels: Keep only the texts with these two labels.

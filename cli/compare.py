@@ -27,7 +27,7 @@ FAINTEST = 0.1  #: weights below this are not drawn
 
 
 @shared.command("compare", "alignkit compare --neural runs/general --uniform runs/uniform")
-@shared.side_arguments("[SRC]", more="  [default with --neural: the validation text of the run]")
+@shared.side_arguments("[SRC]")
 @shared.run_option("--neural", checkpoint=True)
 @shared.run_option("--uniform", checkpoint=True)
 @shared.files_option("--train", "training")
@@ -83,6 +83,10 @@ def compare_command(**options: Any) -> None:
     (about a minute), and some sentence pairs are drawn above the table.
 
     Args:
+        SRC: The source text, a sentence per line; or, without TGT, one file of both sides (SRC ||| TGT, TSV, CSV,
+            JSON lines, Parquet, TMX, XLIFF); or "-". Words are separated by spaces. Fields of records are src and
+            tgt, or those of FILE:SOURCE,TARGET; those of TMX are languages. "-" is standard input. [default with
+            --neural: the validation text of the run]
         --neural: A network: a run directory of `alignkit train`, or one of its checkpoints (.pt).
         --uniform: A second network, trained with --attention uniform, for uniform.beta.
         --train: The text to fit on, instead of SRC and TGT; with --neural, the text that the network was trained

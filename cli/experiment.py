@@ -52,7 +52,7 @@ def experiment_command(name: str | None, quick: bool, folder: str | None, quiet:
         --set: Change a setting; may be given several times.
         --output: Also write the result as JSON, its rows as CSV, and the plot (needs matplotlib).
         --json: Print JSON instead of text.
-        --threads: Number of threads.  [default: all cores]
+        --threads: Number of threads. [default: all cores]
     """
     import dataclasses
 

@@ -55,7 +55,7 @@ def explain_command(**options: Any) -> None:
         RUN: The directory of a classifier's run, such as FOLDER/standard of `alignkit classify`.
         --other: A run of another seed on the same text, such as FOLDER/second, to compare adversaries with; may be
             given several times.
-        --limit: Test only the first N texts.  [default: all]
+        --limit: Test only the first N texts. [default: all]
         --json: Print JSON.
     """
     from alignkit.lab.explain.subject import explanation_table, subject_of_run

@@ -31,7 +31,7 @@ def fetch_command(name: str | None, folder: str | None, quiet: bool) -> None:
 
     Args:
         NAME: The data set; without it, all names are printed.
-        --output: The folder for the files.  [default: NAME]
+        --output: The folder for the files. [default: NAME]
     """
     from alignkit.support.datasets import DATA_SETS, SUMS, fetch
 

@@ -26,7 +26,7 @@ def gold_command(**options: Any) -> None:
     each pair of the text, blank for pairs that were not corrected. Pairs have 4 to 40 words a side.
 
     Args:
-        LINKS: The links of the text, or of its first lines, as a draft.  [default: the text is aligned]
+        LINKS: The links of the text, or of its first lines, as a draft. [default: the text is aligned]
         --pairs: The number of sentence pairs.
     """
     source, target, links = shared.choose_linked_text(options)

@@ -68,7 +68,7 @@ def lab_command(**options: Any) -> None:
         --set: With --train: any setting, such as training.epochs=5, as in `alignkit train`. May be given several
             times.
         --on: The text whose pairs are scored: the validation or the training text.
-        --limit: Score only N pairs, drawn at random.  [default: all for valid, 1,000 for train]
+        --limit: Score only N pairs, drawn at random. [default: all for valid, 1,000 for train]
         --bleu: Also compute xi from BLEU, which takes long: --other translates at each of its checkpoints.
         --authors: Evaluate as the authors do: RUN's network at the logged step with the highest accuracy;
             uniform.beta and other.beta at the step where each row is largest; rows with uniform.beta in both

@@ -1,4 +1,9 @@
-"""``alignkit lexicon``, ``cooc``, ``phrases`` and ``terms``: words and phrases and their translations."""
+"""``alignkit lexicon``, ``cooc``, ``phrases`` and ``terms``: words and phrases and their translations.
+
+Args:
+    LINKS: Links of SRC and TGT, a line per pair. Without them, the text is aligned as `alignkit align` does it.
+    --max-length: The largest number of words of a phrase.
+"""
 
 from __future__ import annotations
 
@@ -13,27 +18,17 @@ from alignkit.lab.report.tables import to_json
 from alignkit.pipeline.settings import ReadSettings
 from alignkit.uses.phrases import FUNCTION_WORDS, LEAST_COUNT, LONGEST, PHRASE_LENGTH, TERM_LENGTH
 from alignkit_cli import shared
-from alignkit_cli.parameter_types import COUNT, LANGUAGES, SHARE, InputPath, OutputPath
+from alignkit_cli.parameter_types import COUNT, LANGUAGES, SHARE, InputPath, OutputPath, WholeNumber
 from alignkit_cli.progress import ProgressBar
 
 if TYPE_CHECKING:
     from alignkit.classical.lexical_model import LexicalModel
     from alignkit.uses.phrases.extraction import PhraseText
 
-linked_text_arguments = shared.linked_text_arguments(
-    help="Links of SRC and TGT, a line per pair. Without them, the text is aligned as `alignkit align` does it."
-)
-
 
 def length_option(default: int) -> shared.Option:
     """--max-length."""
-    return click.option(
-        "--max-length",
-        type=click.IntRange(1, LONGEST),
-        metavar="N",
-        default=default,
-        help="The largest number of words of a phrase.",
-    )
+    return click.option("--max-length", type=WholeNumber(1, LONGEST), default=default)
 
 
 def read_linked_text(quiet: bool, max_length: int, **options: Any) -> PhraseText:
@@ -59,16 +54,7 @@ def read_linked_text(quiet: bool, max_length: int, **options: Any) -> PhraseText
 @click.option("--both", is_flag=True)
 @shared.output_option
 @shared.quiet_option
-def lexicon_command(
-    first: str,
-    second: str | None,
-    links: str | None,
-    both: bool,
-    file_format: LexiconFormat,
-    best: int | None,
-    output: str | None,
-    quiet: bool,
-) -> None:
+def lexicon_command(first: str, second: str | None, links: str | None, output: str | None, **options: Any) -> None:
     """Write the translation table of a saved model, or of given links, as text.
 
     Source words are sorted by their bytes, their translations by decreasing probability. A model of target to
@@ -91,6 +77,7 @@ def lexicon_command(
     from alignkit.classical.lexicon import LinkedWords, lexicon_files, lexicon_of, reverse_lexicon_of
     from alignkit.support.files import check_writable
 
+    both, file_format, quiet = (options[name] for name in ("both", "file_format", "quiet"))
     if both and second is not None:
         raise click.UsageError("--both goes only with one MODEL.")
     if (both or second is not None) and file_format == "moses":
@@ -117,7 +104,7 @@ def lexicon_command(
             reverse = lexicon_of(other)
         if isinstance(aligner, Reversed):
             shared.note(f"{first}: a model of target to source (--reverse), and so is its lexicon", quiet)
-    for suffix, parts in lexicon_files(forward, reverse, file_format, best, counts).items():
+    for suffix, parts in lexicon_files(forward, reverse, file_format, options["best"], counts).items():
         shared.write_output(parts, f"{output}{suffix}" if suffix else output)
 
 
@@ -149,7 +136,7 @@ def cooc_command(weighting: Weighting, output: str, threads: int | None, quiet: 
 
 
 @shared.command("phrases", "alignkit phrases corpus.de corpus.en links -o phrase-table.gz")
-@linked_text_arguments
+@shared.linked_text_arguments()
 @length_option(PHRASE_LENGTH)
 @click.option("-o", "--output", type=OutputPath(result=True, gzip=True))
 def phrases_command(output: str | None, **options: Any) -> None:
@@ -171,7 +158,7 @@ def phrases_command(output: str | None, **options: Any) -> None:
 
 
 @shared.command("terms", "alignkit terms corpus.de corpus.en links -o terms.tsv")
-@linked_text_arguments
+@shared.linked_text_arguments()
 @click.option("--min-count", type=COUNT, default=LEAST_COUNT)
 @length_option(TERM_LENGTH)
 @click.option("--function-words", type=SHARE, default=FUNCTION_WORDS)
@@ -179,15 +166,7 @@ def phrases_command(output: str | None, **options: Any) -> None:
 @shared.output_option
 @shared.json_option
 @click.option("--tbx", type=LANGUAGES)
-def terms_command(
-    min_count: int,
-    function_words: float,
-    best: int | None,
-    output: str | None,
-    as_json: bool,
-    tbx: str | None,
-    **options: Any,
-) -> None:
+def terms_command(output: str | None, as_json: bool, tbx: str | None, **options: Any) -> None:
     """List the terms of several words and their translations.
 
     A line has source, target, count, log-likelihood ratio (Dunning 1993), the mean probability of the links, and
@@ -200,7 +179,7 @@ def terms_command(
         --min-count: The least count of a term.
         --function-words: A word that occurs more often than this share of the number of sentence pairs is a
             function word: no term begins or ends with one, or with punctuation.
-        --best: The largest number of terms.  [default: all]
+        --best: The largest number of terms. [default: all]
         --json: Print one JSON object.
         --tbx: Write TBX, for tools of translators; give the languages, as --tbx de,en.
     """
@@ -208,7 +187,8 @@ def terms_command(
 
     if as_json and tbx is not None:
         raise click.UsageError("Give --json or --tbx, not both.")
-    table = find_terms(read_linked_text(**options), min_count, function_words, best)
+    limits = (options[name] for name in ("min_count", "function_words", "best"))
+    table = find_terms(read_linked_text(**options), *limits)
     if tbx is not None:
         text = terms_as_tbx(table, tbx)
     elif as_json:

@@ -37,8 +37,8 @@ def report_command(**options: Any) -> None:
         RUN: Run directories of `alignkit train`; their network's attention and lexical knowledge are compared with
             IBM Model 1, fitted on the same training text.
         --output: The page to write, one HTML file.
-        --text: The text to score.  [default: the run's validation text]
-        --train: Without a run: fit IBM Model 1 on this text.  [default: on the text that is scored]
+        --text: The text to score. [default: the run's validation text]
+        --train: Without a run: fit IBM Model 1 on this text. [default: on the text that is scored]
         --model: Also show a saved aligner (`--save-model`). May be given several times.
         --gold: Gold links between whitespace words, shown as boxes.
         --heads: Also show the heads of a model, ranked on this text by `alignkit heads --json`, and the scores of

@@ -23,15 +23,7 @@ from alignkit_cli.parameter_types import COUNT, InputPath
 @click.option("--max-bytes", type=COUNT, default=1 << 20)
 @click.option("--max-seconds", type=COUNT, default=30)
 @shared.work_options
-def serve_command(
-    models: tuple[str, ...],
-    port: int,
-    host: str,
-    token_file: str | None,
-    threads: int | None,
-    quiet: bool,
-    **limits: Any,
-) -> None:
+def serve_command(models: tuple[str, ...], port: int, host: str, **options: Any) -> None:
     """Keep saved models in memory, and answer requests in JSON.
 
     POST /align, /project, /omissions and /score take {"source": ..., "target": ...}, each a sentence or a list of
@@ -55,7 +47,7 @@ def serve_command(
     from alignkit.aligner import load_aligner
     from alignkit.uses.server import LOCAL, application
 
-    token = None
+    token, token_file = None, options["token_file"]
     if token_file is not None:
         token = next(iter(Path(token_file).read_text(encoding="utf-8").splitlines()), "").strip()
         if not token:
@@ -67,11 +59,10 @@ def serve_command(
         name = Path(path).name if Path(path).is_dir() else Path(path).stem
         if name in named:
             raise click.UsageError(f"Two models have the name {name!r}.")
-        named[name] = load_aligner(path, threads)
+        named[name] = load_aligner(path, options["threads"])
         named[name].align_batch(["a"], ["a"])  # which loads the kernels
-    app = application(
-        named, token, limits["max_bytes"], limits["max_seconds"], LOCAL if is_loopback(host) else None
-    )
+    limits = options["max_bytes"], options["max_seconds"]
+    app = application(named, token, *limits, LOCAL if is_loopback(host) else None)
     try:
         listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
@@ -79,7 +70,8 @@ def serve_command(
     # Connections inherit it; asyncio sets it only where it made the socket, and each answer would wait for 40 ms.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     shown = f"[{host}]" if ":" in host else host
-    shared.note(f"listening on http://{shown}:{listener.getsockname()[1]}, models: {', '.join(named)}", quiet)
+    place = f"http://{shown}:{listener.getsockname()[1]}"
+    shared.note(f"listening on {place}, models: {', '.join(named)}", options["quiet"])
     with suppress(KeyboardInterrupt):  # uvicorn has ended by the signal, and sends it again
         uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).run([listener])
 

@@ -1,4 +1,30 @@
-"""A command whose arguments are explained and whose paths are checked, and what several commands share."""
+"""A command whose arguments are explained and whose paths are checked, and what several commands share.
+
+Args:
+    SRC: The source text, a sentence per line; or, without TGT, one file of both sides (SRC ||| TGT, TSV, CSV, JSON
+        lines, Parquet, TMX, XLIFF); or "-". Words are separated by spaces. Fields of records are src and tgt, or
+        those of FILE:SOURCE,TARGET; those of TMX are languages. "-" is standard input.
+    TGT: The target text: line n translates line n of SRC.
+    --sample: Use the German-English sample that comes with alignkit instead of SRC and TGT.
+    --lowercase: Lower-case both sides while reading. Links of the joint model stay the same, as it ignores case.
+    --encoding-errors: What to do about bytes that are not UTF-8: stop with an error, or replace them with U+FFFD.
+    --tokenize: Split raw text into words and punctuation marks. Links count these tokens instead of those between
+        spaces. Needs the extra text; `alignkit doctor` says how to install it. [default: no, or as the model was
+        fitted]
+    --model: Align with a saved model, or a run of `alignkit train`.
+    --prior: Use a dictionary or lexicon as a prior. `alignkit lexicon`, Moses and eflomal write lexicons. Its
+        probabilities count like some occurrences of each word.
+    --gold: Learn from gold links of the first pairs. FILE has a line of links (0-0 1p2, where p marks a possible
+        one) for each of them, or a blank line for a pair that is not annotated. The learned classifier is used if
+        cross-validation within FILE shows that it helps, and is saved with --save-model. Needs the extra gold.
+    --output: Write the result to FILE once it is complete.
+    --percent: The share of source tokens that count as top ones in the agreement, in per cent of the sentence.
+    --threads: Number of threads. The result does not depend on it. A container's limit and OMP_NUM_THREADS apply.
+        [default: all cores]
+    --device: Where the network runs: cpu, cuda, cuda:1 and so on; auto takes a GPU if there is one.
+    --quiet: Show only warnings and errors.
+    --verbose: Print a line for every iteration and all log messages.
+"""
 
 from __future__ import annotations
 
@@ -38,77 +64,59 @@ Settings = TypeVar("Settings")
 
 #: The groups of options in the help, each with the most used first; what is in none is the command's own.
 OPTION_GROUPS = {
-    "Input": ("sample", "text", "valid", "training", "lowercase", "tokenize", "encoding_errors", "on_error"),
-    "Model": (
-        *(
-            "quality",
-            "model",
-            "models",
-            "links",
-            "threshold",
-            "symmetrization",
-            "embeddings",
-            "gold",
-            "gold_base",
-            "prior",
-        ),
-        *("reverse", "iterations", "null", "preset", "architecture", "attention"),
-        *("start", "keep_case", "adapt", "assignments"),
-    ),
-    "Output": (
-        *("output", "run_dir", "folder", "output_format", "as_json", "tbx", "save_model", "trace"),
-        *("save_scores", "sentence_scores", "per_sentence", "model_size", "kind"),
-    ),
-    "Resources": ("threads", "device", "fit_on", "shard", "seed"),
-    "Messages and help": ("quiet", "verbose", "help", "_click_default_help", "help_all"),
+    "Input": "sample text valid training lowercase tokenize encoding_errors on_error",
+    "Model": "quality model models links threshold symmetrization embeddings gold gold_base prior reverse "
+    "iterations null preset architecture attention start keep_case adapt assignments",
+    "Output": "output run_dir folder output_format as_json tbx save_model trace save_scores sentence_scores "
+    "per_sentence model_size kind",
+    "Resources": "threads device fit_on shard seed",
+    "Messages and help": "quiet verbose help _click_default_help help_all",
 }
 #: Options that only --help-all shows.
-RARE = {
-    *("encoding_errors", "on_error", "start", "keep_case", "adapt", "gold_base", "model_size", "kind", "shard"),
-    *("save_scores", "sentence_scores", "trace"),
-}
+RARE = (
+    "encoding_errors on_error start keep_case adapt gold_base model_size kind shard save_scores sentence_scores "
+    "trace"
+)
 #: What brief help leaves out of a text: all after the first sentence but the default, and ranges of numbers.
 DETAILS = re.compile(r"(?<=[.!?]) (?! ).*?(?=  \[|$)|; [^;\]]*x[<>][^;\]]*|  \[(?!default|required)[^\]]*\]")
 IN_FULL = "alignkit.help_in_full"  #: in the context of --help-all
 
 
 class ExplainedArgument(click.Argument):
-    """An argument with an explanation, which click itself has only in its latest versions.
+    """An argument with an explanation, which click itself has only in its latest versions."""
 
-    Args:
-        help: the explanation.
-        **attributes: those of ``click.Argument``.
-    """
+    explanation: str | None = None
 
-    def __init__(self, *names: Any, help: str | None = None, **attributes: Any) -> None:
-        super().__init__(*names, **attributes)
-        self.explanation = help
+
+def explanations(docstring: str | None) -> tuple[str, dict[str, str]]:
+    """What a docstring says before ``Args:``, and what it says there about arguments and options, by name."""
+    said, _, explained = inspect.cleandoc(docstring or "").partition("\n\nArgs:\n")
+    parts = [" ".join(part.split()) for part in re.split(r"^ {4}(?! )", explained, flags=re.MULTILINE) if part]
+    return said, dict(part.replace(" [default", "  [default").split(": ", 1) for part in parts)
 
 
 class Command(click.Command):
     """A command of the program, which the docstring of its function explains.
 
-    The arguments and options that only this command has are explained there, under ``Args:``, by the names that
-    users know, as ``SRC`` and ``--threads``.
+    Its arguments and options are explained there, under ``Args:``, by the names that users know, as ``SRC`` and
+    ``--threads``; those that are not, in the docstring of its module, and what still is not, in that of this one.
 
     Args:
+        name, callback, attributes: those of ``click.Command``.
         example: of a call.
-        **attributes: those of ``click.Command``.
     """
 
-    def __init__(self, *names: Any, example: str, **attributes: Any) -> None:
-        super().__init__(*names, **attributes)
+    def __init__(self, name: str, callback: Function, example: str, **attributes: Any) -> None:
+        super().__init__(name, callback=callback, **attributes)
         self.example = example
-        self.help, _, explained = inspect.cleandoc(self.help or "").partition("\n\nArgs:\n")
-        parts = [" ".join(part.split()) for part in re.split(r"^ {4}(?! )", explained, flags=re.MULTILINE) if part]
-        texts = dict(part.replace(" [default: ", "  [default: ").split(": ", 1) for part in parts)
+        self.help, own = explanations(self.help)
+        texts = explanations(__doc__)[1] | explanations(callback.__globals__["__doc__"])[1] | own
         for each in self.params:
             if isinstance(each, click.Option):
-                each.help = next((texts.pop(name) for name in each.opts if name in texts), each.help)
+                each.help = each.help or next((texts[name] for name in each.opts if name in texts), None)
                 each.show_default = True if each.show_default is None else each.show_default
             elif isinstance(each, ExplainedArgument):
-                each.explanation = texts.pop(str(each.metavar).strip("[]."), each.explanation)
-        assert not texts, f"{self.name} has no {', '.join(texts)}"
+                each.explanation = texts.get(str(each.metavar).strip("[]."))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse and check all that can be checked without the work itself, and show what the library logs.
@@ -169,11 +177,11 @@ class Command(click.Command):
             for each in self.get_params(ctx)
             if isinstance(each, click.Option)
         }
-        places = [name for names in OPTION_GROUPS.values() for name in names]
-        own = [name for name in options if name not in places]
+        groups = {title: names.split() for title, names in OPTION_GROUPS.items()}
+        own = [name for name in options if all(name not in names for names in groups.values())]
         sections = {"Arguments": arguments}
-        for title, names in {"Options": own, **OPTION_GROUPS}.items():
-            shown = [name for name in names if ctx.meta.get(IN_FULL) or name not in RARE]
+        for title, names in {"Options": own, **groups}.items():
+            shown = [name for name in names if ctx.meta.get(IN_FULL) or name not in RARE.split()]
             sections[title] = [record for name in shown if (record := options.get(name)) is not None]
         for title, records in sections.items():
             if records:
@@ -234,14 +242,6 @@ def choice_option(*names: str, choices: Iterable[str], help: str | None = None) 
     return click.option(*names, type=click.Choice(words), default=words[0], help=help)
 
 
-#: What SRC may be, for help.
-SOURCE = (
-    "The source text, a sentence per line; or, without TGT, one file of both sides (SRC ||| TGT, TSV, CSV, JSON "
-    'lines, Parquet, TMX, XLIFF); or "-". Words are separated by spaces. Fields of records are src and tgt, or '
-    'those of FILE:SOURCE,TARGET; those of TMX are languages. "-" is standard input.'
-)
-
-
 def together(*decorators: Option) -> Option:
     """Options and arguments, in this order, as one decorator."""
 
@@ -253,64 +253,23 @@ def together(*decorators: Option) -> Option:
     return decorate
 
 
-def side_arguments(metavar: str = "SRC", required: bool = False, more: str = "") -> Option:
-    """SRC [TGT]; ``more`` is said of SRC."""
-    text = "The target text: line n translates line n of SRC."
-    return together(
-        argument("source", metavar=metavar, required=required, type=TEXT, help=f"{SOURCE}{more}"),
-        argument("target", metavar="[TGT]", type=TEXT, help=text),
-    )
+def side_arguments(metavar: str = "SRC", required: bool = False) -> Option:
+    """SRC [TGT]."""
+    source = argument("source", metavar, required=required, type=TEXT)
+    return together(source, argument("target", "[TGT]", type=TEXT))
 
 
-encoding_option = setting_option(
-    ReadSettings,
-    "encoding_errors",
-    type=click.Choice(["strict", "replace"]),
-    help="What to do about bytes that are not UTF-8: stop with an error, or replace them with U+FFFD.",
-)
-reading_options = together(
-    setting_option(
-        ReadSettings,
-        "lowercase",
-        help="Lower-case both sides while reading. Links of the joint model stay the same, as it ignores case.",
-    ),
-    encoding_option,
-)
-tokenize_option = setting_option(
-    ReadSettings,
-    "tokenize",
-    "--tokenize/--no-tokenize",
-    help="Split raw text into words and punctuation marks. Links count these tokens instead of those between "
-    "spaces. Needs the extra text; `alignkit doctor` says how to install it.  [default: no, or as the model was "
-    "fitted]",
-)
-sample_option = click.option(
-    "--sample", is_flag=True, help="Use the German-English sample that comes with alignkit instead of SRC and TGT."
-)
+encoding_option = setting_option(ReadSettings, "encoding_errors", type=click.Choice(["strict", "replace"]))
+reading_options = together(setting_option(ReadSettings, "lowercase"), encoding_option)
+tokenize_option = setting_option(ReadSettings, "tokenize", "--tokenize/--no-tokenize")
+sample_option = click.option("--sample", is_flag=True)
 text_arguments = together(side_arguments(), reading_options, sample_option)
-output_option = click.option(
-    "-o", "--output", type=OutputPath(result=True), help="Write the result to FILE once it is complete."
-)
-threads_option = click.option(
-    "--threads",
-    type=THREADS,
-    help="Number of threads. The result does not depend on it. A container's limit and OMP_NUM_THREADS apply.  "
-    "[default: all cores]",
-)
-quiet_option = together(
-    click.option("-q", "--quiet", is_flag=True, help="Show only warnings and errors."),
-    click.option("-v", "--verbose", is_flag=True, help="Print a line for every iteration and all log messages."),
-)
+output_option = click.option("-o", "--output", type=OutputPath(result=True))
+threads_option = click.option("--threads", type=THREADS)
+quiet_option = together(click.option("-q", "--quiet", is_flag=True), click.option("-v", "--verbose", is_flag=True))
 work_options = together(threads_option, quiet_option)
 
-
-prior_option = setting_option(
-    FitSettings,
-    "prior",
-    type=TEXT,
-    help="Use a dictionary or lexicon as a prior. `alignkit lexicon`, Moses and eflomal write lexicons. Its "
-    "probabilities count like some occurrences of each word.",
-)
+prior_option = setting_option(FitSettings, "prior", type=TEXT)
 embeddings_option = setting_option(
     FitSettings,
     "embeddings",
@@ -324,17 +283,8 @@ embeddings_option = setting_option(
     "is the default without the extra, and with --model, --prior, --start or --quality fast.  "
     f"[default: e5 below {SMALL_TEXT:,} pairs]",
 )
-gold_option = setting_option(
-    LinkSettings,
-    "gold",
-    type=TEXT,
-    help="Learn from gold links of the first pairs. FILE has a line of links (0-0 1p2, where p marks a possible "
-    "one) for each of them, or a blank line for a pair that is not annotated. The learned classifier is used if "
-    "cross-validation within FILE shows that it helps, and is saved with --save-model. Needs the extra gold.",
-)
-model_option = click.option(
-    "--model", type=InputPath(folder=True), help="Align with a saved model, or a run of `alignkit train`."
-)
+gold_option = setting_option(LinkSettings, "gold", type=TEXT)
+model_option = click.option("--model", type=InputPath(folder=True))
 #: What decides the links of a text that comes without.
 linking_options = together(model_option, embeddings_option, prior_option, gold_option)
 
@@ -356,10 +306,10 @@ def how_to_link(options: Mapping[str, Any], links: str | None, progress: Progres
     return {**given, "threads": options["threads"], "progress": progress}
 
 
-def linked_text_arguments(metavar: str = "[LINKS]", help: str | None = None) -> Option:
+def linked_text_arguments(metavar: str = "[LINKS]") -> Option:
     """SRC [TGT] [LINKS] or --sample, how to read the text, and :data:`work_options`; where LINKS may be missing,
     :data:`linking_options`, too."""
-    links = argument("links", metavar, required=False, type=TEXT, help=help)
+    links = argument("links", metavar, required=False, type=TEXT)
     linking = [linking_options] if metavar.startswith("[") else []
     return together(
         side_arguments(), links, sample_option, reading_options, tokenize_option, *linking, work_options
@@ -367,12 +317,7 @@ def linked_text_arguments(metavar: str = "[LINKS]", help: str | None = None) -> 
 
 
 json_option = click.option("--json", "as_json", is_flag=True)
-device_option = click.option(
-    "--device",
-    type=Device(),
-    default="auto",
-    help="Where the network runs: cpu, cuda, cuda:1 and so on; auto takes a GPU if there is one.",
-)
+device_option = click.option("--device", type=Device(), default="auto")
 
 
 def files_option(*names: str) -> Option:
@@ -396,8 +341,7 @@ def percent_option() -> Option:
     """--percent."""
     from alignkit.metrics.protocol import MetricSettings
 
-    text = "The share of source tokens that count as top ones in the agreement, in per cent of the sentence."
-    return setting_option(MetricSettings, "percent", type=PERCENT, help=text)
+    return setting_option(MetricSettings, "percent", type=PERCENT)
 
 
 def scores_option(what: str) -> Option:

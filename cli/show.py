@@ -73,7 +73,7 @@ def show_command(**options: Any) -> None:
     unless NO_COLOR is set, and in ASCII where there are no other characters.
 
     Args:
-        LINKS: The links of the text, or of its first lines, with or without probabilities.  [default: the text is
+        LINKS: The links of the text, or of its first lines, with or without probabilities. [default: the text is
             aligned]
         --pairs: Which sentence pairs: the first N short ones, or lines A to B.
         --words: Print the linked words of each pair on one line.

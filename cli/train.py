@@ -36,25 +36,25 @@ def train_command(run_dir: str, quiet: bool, **options: Any) -> None:
     aligner takes RUN, too; it stands for the network with the lowest validation loss.
 
     Args:
-        --valid: Validation text, which chooses the best network.  [default: the last 1,000 pairs of the text, or
+        --valid: Validation text, which chooses the best network. [default: the last 1,000 pairs of the text, or
             one in twenty if that is fewer]
         --output: The run directory.
         --preset: Sizes and training: paper, 8.2 million parameters and 20 epochs; small, for about a thousand
             sentence pairs on a laptop.
-        --architecture: The kind of network; one that is not the preset's has its own default sizes.  [default: the
+        --architecture: The kind of network; one that is not the preset's has its own default sizes. [default: the
             preset's]
         --attention: A score function and a normalizer, such as additive+sparsemax, or uniform (the weights are
-            1/L). Without a normalizer it is softmax.  [default: the preset's]
+            1/L). Without a normalizer it is softmax. [default: the preset's]
         --guide: Links of the text (Pharaoh), such as those of `alignkit align`, towards which training pulls the
             attention; training.guide_weight says how strongly.
         --set: Any other setting, such as text.pieces=4000, network.heads=2 or training.bleu=never; a name that
             does not exist lists them all. May be given several times.
-        --epochs: The number of passes over the text.  [default: the preset's]
-        --steps: Stop after this number of batches.  [default: no limit]
-        --keep: Which networks to keep: that of every logged step, for `alignkit report`, or the best.  [default:
+        --epochs: The number of passes over the text. [default: the preset's]
+        --steps: Stop after this number of batches. [default: no limit]
+        --keep: Which networks to keep: that of every logged step, for `alignkit report`, or the best. [default:
             the preset's]
         --seed: The seed of all random choices: weights, the order of batches, dropout.
-        --threads: Number of threads; another number may change the last bits of the result.  [default: all cores]
+        --threads: Number of threads; another number may change the last bits of the result. [default: all cores]
     """
     options["source"], options["target"] = shared.choose_text(options, "train")
     if options.pop("sample"):

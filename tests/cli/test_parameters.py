@@ -18,7 +18,7 @@ from alignkit_cli.parameter_types import (
     OutputPath,
     RealNumber,
 )
-from alignkit_cli.shared import Command, ExplainedArgument
+from alignkit_cli.shared import Command, ExplainedArgument, explanations
 
 #: parameters that are any text
 FREE = {"columns", "prefix", "source_language", "target_language"}
@@ -112,6 +112,8 @@ def test_every_command_is_explained(alignkit, name):
         assert said, parameter.name
         assert said[0].isupper() or said.startswith(("alpha:", "pharaoh:", "posterior:", "tsv:")), said
         assert said.endswith((".", "]")), said
+    names = {name for each in command.params for name in (*each.opts, str(each.metavar).strip("[]."))}
+    assert explanations(command.callback.__doc__)[1].keys() <= names
     for word in ("room", "house"):
         assert word not in text.lower()
 
