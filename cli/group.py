@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
@@ -65,6 +66,7 @@ MODULES = {
     "omissions": "show",
     **dict.fromkeys(("cooc", "phrases", "terms"), "lexicon"),
 }
+IN_FULL = "alignkit.help_in_full"  #: in the context of --help-all
 
 
 class LazyGroup(click.Group):
@@ -106,17 +108,21 @@ class LazyGroup(click.Group):
 
 
 def _help_all(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
-    """Print the help of the program and of all commands, with every option, and exit."""
+    """Print the help with every option, after that of the program that of all its commands, and exit."""
     if asked and not ctx.resilient_parsing:
-        from alignkit_cli import shared
-
-        ctx.meta[shared.IN_FULL] = True
+        ctx.meta[IN_FULL] = True
         texts = [ctx.get_help()]
-        for name in COMMANDS:
+        for name in COMMANDS if ctx.command is cli else ():
             command = cli.get_command(ctx, name)
             texts.append(command.get_help(click.Context(command, parent=ctx, info_name=name)))
         click.echo("\n\n\n".join(texts))
         ctx.exit()
+
+
+def help_all_option(help: str | None = None) -> Callable[[Any], Any]:
+    """The decorator that gives a command, or the program, --help-all."""
+    how: dict[str, Any] = {"is_flag": True, "is_eager": True, "expose_value": False, "callback": _help_all}
+    return click.option("--help-all", help=help, **how)
 
 
 cli = LazyGroup(
@@ -133,12 +139,5 @@ cli = LazyGroup(
     "-" is standard input. Results go to standard output, everything else to standard error.
     """,
 )
-click.option(
-    "--help-all",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_help_all,
-    help="Show the help of every command, with all options.",
-)(cli)
+help_all_option("Show the help of every command, with all options.")(cli)
 click.version_option(__version__, prog_name="alignkit")(cli)

@@ -24,6 +24,7 @@ Args:
     --device: Where the network runs: cpu, cuda, cuda:1 and so on; auto takes a GPU if there is one.
     --quiet: Show only warnings and errors.
     --verbose: Print a line for every iteration and all log messages.
+    --help-all: Show every option, with all its details.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from click.core import ParameterSource, augment_usage_errors
 from alignkit.pipeline.settings import SMALL_TEXT, FitSettings, LinkSettings, ReadSettings
 from alignkit.support import stages
 from alignkit.types import Progress
+from alignkit_cli.group import IN_FULL, help_all_option
 from alignkit_cli.parameter_types import (
     PERCENT,
     SEED,
@@ -79,7 +81,6 @@ RARE = (
 )
 #: What brief help leaves out of a text: all after the first sentence but the default, and ranges of numbers.
 DETAILS = re.compile(r"(?<=[.!?]) (?! ).*?(?=  \[|$)|; [^;\]]*x[<>][^;\]]*|  \[(?!default|required)[^\]]*\]")
-IN_FULL = "alignkit.help_in_full"  #: in the context of --help-all
 
 
 class ExplainedArgument(click.Argument):
@@ -190,24 +191,9 @@ class Command(click.Command):
                     formatter.write_dl(records if ctx.meta.get(IN_FULL) else brief)
 
 
-def _show_all(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
-    if asked and not ctx.resilient_parsing:
-        ctx.meta[IN_FULL] = True
-        click.echo(ctx.get_help())
-        ctx.exit()
-
-
 def command(name: str, example: str) -> Callable[[Function], Command]:
     """The decorator that makes a function a command of the program."""
-    help_all = click.option(
-        "--help-all",
-        is_flag=True,
-        is_eager=True,
-        expose_value=False,
-        callback=_show_all,
-        help="Show every option, with all its details.",
-    )
-    return lambda function: click.command(name, cls=Command, example=example)(help_all(function))
+    return lambda function: click.command(name, cls=Command, example=example)(help_all_option()(function))
 
 
 def argument(name: str, metavar: str, **attributes: Any) -> Option:
