@@ -151,26 +151,18 @@ def judge(low: float, high: float, *, above: float | None = None, below: float |
 
 
 def claim(
-    text: str,
-    statistic: str,
-    value: float,
-    interval: tuple[float, float] | None = None,
-    *,
-    above: float | None = None,
-    below: float | None = None,
+    text: str, statistic: str, value: float, interval: tuple[float, float] | None = None, **bounds: float | None
 ) -> Claim:
-    """A claim judged by its interval (``value`` itself if that is exact)."""
+    """A claim judged by its interval (``value`` itself if that is exact), with the bounds of :func:`judge`."""
     low, high = (value, value) if interval is None else interval
-    return Claim(text, statistic, value, low, high, judge(low, high, above=above, below=below))
+    return Claim(text, statistic, value, low, high, judge(low, high, **bounds))
 
 
-def share_claim(
-    text: str, statistic: str, count: int, total: int, *, above: float | None = None, below: float | None = None
-) -> Claim:
-    """A claim about a share, judged by Wilson's interval."""
+def share_claim(text: str, statistic: str, count: int, total: int, **bounds: float | None) -> Claim:
+    """A claim about a share, judged by Wilson's interval, with the bounds of :func:`judge`."""
     from alignkit.metrics.intervals import wilson
 
-    return claim(text, statistic, count / total, wilson(count, total), above=above, below=below)
+    return claim(text, statistic, count / total, wilson(count, total), **bounds)
 
 
 def averaged(values: Any, least: float = -math.inf, most: float = math.inf) -> tuple[float, tuple[float, float]]:
@@ -196,13 +188,11 @@ class Experiment:
         name: of the experiment.
         summary: a line about it.
         source: the section of the paper that it reproduces.
-        shared: the module of this package that has it, if it has none of its own.
     """
 
     name: str
     summary: str
     source: str
-    shared: str = ""
 
     @property
     def identifier(self) -> str:
@@ -212,7 +202,8 @@ class Experiment:
     @property
     def module(self) -> str:
         """The module of the experiment."""
-        return f"alignkit.lab.experiments.{self.shared or self.identifier}"
+        shared = (module for module, names in SHARED_MODULES.items() if self.name in names)
+        return f"alignkit.lab.experiments.{next(shared, self.identifier)}"
 
     def settings(self, quick: bool = False, changes: Iterable[str] = ()) -> Any:
         """The default or quick settings with some changed by ``NAME=VALUE``, as on a command line.
@@ -336,48 +327,35 @@ def save_picture(path: PathLike, draw: Callable[[Figure], None]) -> None:
         figure.savefig(stream, format="png", dpi=110, metadata={"Software": None})
 
 
+#: the modules that have several experiments
+SHARED_MODULES = {
+    "classifiers": ("gated-classifier", "output-relevance", "deceptive-attention"),
+    "copying": ("copying", "copying-mechanisms", "permutation-function"),
+    "interventions": ("written-lexicon", "attention-without-lexicon"),
+    "ktiw": ("ktiw-drives-attention", "ktiw-per-head"),
+}
 _SNELL = "Snell et al. 2021"
+_THESIS, _OWN = f"{_SNELL}, the thesis", f"ours; the thesis of {_SNELL}"
 _BLOG = "Understanding Attention Training via Output Relevance"
 _POST = "Approximating How Single Head Attention Learns (post)"
 #: in the order of `alignkit experiment --list`
 _LISTED = (
     Experiment("copying", "copying fails if all words co-occur equally often", f"{_SNELL}, 3.3"),
     Experiment(
-        "copying-mechanisms",
-        "sparse and hard attention on permutations, against softmax",
-        f"after {_SNELL}, 3.3",
-        "copying",
+        "copying-mechanisms", "sparse and hard attention on permutations, against softmax", f"after {_SNELL}, 3.3"
     ),
-    Experiment(
-        "permutation-function",
-        "a fixed reordering is not learned though the words are",
-        f"{_SNELL}, 6.2",
-        "copying",
-    ),
+    Experiment("permutation-function", "a fixed reordering is not learned though the words are", f"{_SNELL}, 6.2"),
     Experiment("multihead", "one head with a good start among bad ones", f"{_SNELL}, 5.2"),
     Experiment("locality", "what a state reveals of a keyword elsewhere", f"{_SNELL}, 6.1"),
     Experiment("optimal-attention", "the best attention against the lexical probe", f"{_SNELL}, A.1"),
     Experiment("initial-gradient", "the proxy's first gradient against co-occurrence", f"{_SNELL}, 4.1, A.2"),
+    Experiment("ktiw-drives-attention", "lexical knowledge before attention in training", _THESIS),
     Experiment(
-        "ktiw-drives-attention", "lexical knowledge before attention in training", f"{_SNELL}, the thesis", "ktiw"
+        "ktiw-per-head", "lexical knowledge before attention in each head of a transformer", f"after {_THESIS}"
     ),
+    Experiment("written-lexicon", "lexical knowledge written, erased, frozen and graded", _OWN),
     Experiment(
-        "ktiw-per-head",
-        "lexical knowledge before attention in each head of a transformer",
-        f"after {_SNELL}, the thesis",
-        "ktiw",
-    ),
-    Experiment(
-        "written-lexicon",
-        "lexical knowledge written, erased, frozen and graded",
-        f"ours; the thesis of {_SNELL}",
-        "interventions",
-    ),
-    Experiment(
-        "attention-without-lexicon",
-        "what flat training leaves behind, by transplants and by decoded places",
-        f"ours; the thesis of {_SNELL}",
-        "interventions",
+        "attention-without-lexicon", "what flat training leaves behind, by transplants and by decoded places", _OWN
     ),
     Experiment(
         "emergence-law",
@@ -387,18 +365,9 @@ _LISTED = (
     Experiment("word-order-of-learning", "when attention finds each word, predicted from the text", "ours"),
     Experiment("gold-links", "error rates of attention and lexical probe while they learn", "ours"),
     Experiment("toy-classifier", "gradient flow of the two-token classifier from several starts", _POST),
-    Experiment(
-        "gated-classifier", "relevance before attention in an LSTM with linear attention", _POST, "classifiers"
-    ),
-    Experiment(
-        "output-relevance",
-        "relevance under uniform attention against attention and influence",
-        _BLOG,
-        "classifiers",
-    ),
-    Experiment(
-        "deceptive-attention", "the same predictions with attention that explains nothing", _BLOG, "classifiers"
-    ),
+    Experiment("gated-classifier", "relevance before attention in an LSTM with linear attention", _POST),
+    Experiment("output-relevance", "relevance under uniform attention against attention and influence", _BLOG),
+    Experiment("deceptive-attention", "the same predictions with attention that explains nothing", _BLOG),
     Experiment("topic-words", "score against embedding norm of topic words", "Lu, Mao and Nayak 2021"),
 )
 EXPERIMENTS = {experiment.name: experiment for experiment in _LISTED}

@@ -1,7 +1,8 @@
 """The registry of explanation tests, and their settings. Imports no torch.
 
 A test is a function of a :class:`alignkit.lab.explain.subject.Subject` that returns rows, and a line of this
-module.
+module. ``NAME_rows`` is in :mod:`alignkit.lab.explain.trained` if it trains networks, else in
+:mod:`alignkit.lab.explain.interventions`.
 """
 
 from __future__ import annotations
@@ -16,50 +17,37 @@ class ExplanationTest(NamedTuple):
     """An explanation test.
 
     Attributes:
-        rows: ``module:function`` that makes its rows of a subject, imported when it is needed.
         summary: what it asks.
         source: the paper that it comes from.
+        trains: whether it trains networks.
     """
 
-    rows: str
     summary: str
     source: str
+    trains: bool = False
 
 
-_EXACT, _TRAINED = "alignkit.lab.explain.interventions", "alignkit.lab.explain.trained"
-_JAIN, _WIEGREFFE = "Jain and Wallace 2019", "Wiegreffe and Pinter 2019"
+_JAIN, _WIEGREFFE, _SERRANO = "Jain and Wallace 2019", "Wiegreffe and Pinter 2019", "Serrano and Smith 2019"
 EXPLANATION_TESTS: dict[str, ExplanationTest] = {
-    "order": ExplanationTest(
-        f"{_EXACT}:order_rows", "does attention order words as gradients and leave-one-out do?", _JAIN
-    ),
-    "uniform": ExplanationTest(f"{_EXACT}:uniform_rows", "what does uniform or permuted attention change?", _JAIN),
+    "order": ExplanationTest("does attention order words as gradients and leave-one-out do?", _JAIN),
+    "uniform": ExplanationTest("what does uniform or permuted attention change?", _JAIN),
     "erasure": ExplanationTest(
-        f"{_EXACT}:erasure_rows",
-        "how many words are erased, by attention and other orders, until a decision flips?",
-        "Serrano and Smith 2019",
+        "how many words are erased, by attention and other orders, until a decision flips?", _SERRANO
     ),
-    "adversary": ExplanationTest(
-        f"{_EXACT}:adversary_rows", "how far from it is an attention with the same output?", _JAIN
-    ),
-    "seeds": ExplanationTest(f"{_EXACT}:seeds_rows", "how far is the attention of another seed?", _WIEGREFFE),
+    "adversary": ExplanationTest("how far from it is an attention with the same output?", _JAIN),
+    "seeds": ExplanationTest("how far is the attention of another seed?", _WIEGREFFE),
     "trained-adversary": ExplanationTest(
-        f"{_TRAINED}:trained_adversary_rows",
-        "can a network be trained to the same outputs with other attention?",
-        _WIEGREFFE,
+        "can a network be trained to the same outputs with other attention?", _WIEGREFFE, trains=True
     ),
     "guides": ExplanationTest(
-        f"{_TRAINED}:guide_rows",
-        "is attention needed, and does it help a network without recurrence?",
-        _WIEGREFFE,
+        "is attention needed, and does it help a network without recurrence?", _WIEGREFFE, trains=True
     ),
     "inattention": ExplanationTest(
-        f"{_TRAINED}:inattention_rows",
-        "can a network use words without attending to them?",
-        "Pruthi et al. 2020",
+        "can a network use words without attending to them?", "Pruthi et al. 2020", trains=True
     ),
 }
 #: the tests that train no network, which are run if none are named
-UNTRAINED = tuple(name for name, test in EXPLANATION_TESTS.items() if test.rows.startswith(_EXACT))
+UNTRAINED = tuple(name for name, test in EXPLANATION_TESTS.items() if not test.trains)
 
 
 @dataclass(frozen=True)

@@ -257,9 +257,9 @@ def explanation_table(subject: Subject) -> pd.DataFrame:
     Raises:
         AlignkitError: a test that trains networks cannot be made for this classifier or text.
     """
-    rows = [
-        {"group": name, **row}
-        for name in subject.settings.tests
-        for row in imported(EXPLANATION_TESTS[name].rows)(subject)
-    ]
+    rows = []
+    for name in subject.settings.tests:
+        module = "trained" if EXPLANATION_TESTS[name].trains else "interventions"
+        test = imported(f"alignkit.lab.explain.{module}:{name.replace('-', '_')}_rows")
+        rows += [{"group": name, **row} for row in test(subject)]
     return pd.DataFrame(rows, columns=COLUMNS)

@@ -122,7 +122,7 @@ def guided_logits(network: Classifier, text: LabelledText, guide: Scores) -> np.
     return out
 
 
-def guide_rows(subject: Subject) -> list[Row]:
+def guides_rows(subject: Subject) -> list[Row]:
     """Accuracy of networks without recurrence under several guides, and what each adds to that of uniform.
 
     Before them, the classifier's accuracy and that of the same network trained with attention of 1/L.

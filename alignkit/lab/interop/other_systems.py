@@ -24,7 +24,6 @@ import io
 import json
 import os
 import re
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -161,27 +160,24 @@ def read_npz(path: PathLike, data: bytes) -> ExternalScores | AttentionHeads:
     if header is not None:
         return ExternalScores(os.fspath(path), Scores.load(path))
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            names = [name for name in archive.namelist() if name.endswith(".npy")]
-            matrices = []
-            for name in sorted(names, key=lambda n: [int(x) if x.isdigit() else x for x in re.split(r"(\d+)", n)]):
-                with archive.open(name) as member:
-                    matrices.append((name, np.lib.format.read_array(member, allow_pickle=False)))
+        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+            names = sorted(archive, key=lambda n: [int(x) if x.isdigit() else x for x in re.split(r"(\d+)", n)])
+            arrays = {name: each for name in names if isinstance(each := archive[name], np.ndarray)}
     except Exception as error:  # a damaged archive makes zipfile and numpy raise almost anything
         raise InputError(path, f"damaged, or contains objects: {error or type(error).__name__}") from error
-    if not matrices:
+    if not arrays:
         raise InputError(path, "contains no arrays")
-    dimensions = 4 if all(matrix.ndim == 4 for _, matrix in matrices) else 2
-    for name, matrix in matrices:
+    dimensions = 4 if all(matrix.ndim == 4 for matrix in arrays.values()) else 2
+    for name, matrix in arrays.items():
         numeric = matrix.dtype.kind in "fiub"
         if matrix.ndim != dimensions or not numeric or np.isnan(matrix.astype(np.float32)).any():
             shown = f"{matrix.dtype} with {matrix.ndim} dimensions"
             wanted = "is not a matrix of numbers (T, L)"
-            raise InputError(path, f"array {name.removesuffix('.npy')} {wanted}, but {shown} or with NaN")
+            raise InputError(path, f"array {name} {wanted}, but {shown} or with NaN")
     try:
         if dimensions == 4:
-            return AttentionHeads.from_pairs(matrix for _, matrix in matrices)
-        return ExternalScores(os.fspath(path), Scores.from_matrices(matrix for _, matrix in matrices))
+            return AttentionHeads.from_pairs(arrays.values())
+        return ExternalScores(os.fspath(path), Scores.from_matrices(arrays.values()))
     except (ValueError, OverflowError) as error:  # an array without elements may have any number of columns
         raise InputError(path, str(error)) from error
 

@@ -207,7 +207,7 @@ def test_an_adversary_for_each_weight(subject, made):
 
 
 def test_guides_are_compared_with_uniform_attention(subject, made):
-    rows, text = trained.guide_rows(subject), subject.text
+    rows, text = trained.guides_rows(subject), subject.text
     facts = [
         (name, s.training.seed, s.network.encoder, s.network.attention, best) for name, s, _, best, *_ in made
     ]
@@ -292,7 +292,7 @@ def test_the_table_has_all_tests_in_order(subject, made):
     subject.settings = replace(subject.settings, tests=names)
     found = explanation_table(subject)
     assert list(dict.fromkeys(found["group"])) == list(names) == list(EXPLANATION_TESTS)
-    wanted = trained.guide_rows(subject)
+    wanted = trained.guides_rows(subject)
     assert found[found["group"] == "guides"].drop(columns="group").to_dict("records") == wanted
     assert names[:5] == UNTRAINED
 
