@@ -169,7 +169,7 @@ class Command(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the arguments, then the options by groups; in brief, without the rare ones."""
         arguments = [
-            (str(each.metavar).strip("[]."), str(each.explanation))
+            (str(each.metavar).strip("[]."), each.explanation or "")
             for each in self.params
             if isinstance(each, ExplainedArgument)
         ]
