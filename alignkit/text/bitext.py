@@ -6,6 +6,7 @@ import hashlib
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -43,7 +44,8 @@ class Corpus(Ragged):
         starts_right = self.offsets[0] == 0 and self.offsets[-1] == len(self.tokens)
         if not starts_right or (self.offsets[1:] < self.offsets[:-1]).any():
             raise ValueError("Corpus offsets must rise from 0 to the number of tokens")
-        if len(self.tokens) and not (self.tokens.min() >= 0 and self.tokens.max() < len(self.vocabulary)):
+        # A negative one is a large one without its sign.
+        if len(self.tokens) and self.tokens.view(np.uint32).max() >= len(self.vocabulary):
             raise ValueError("Corpus token ids must lie in [0, V)")
         if self.spans is not None and self.spans.shape != (len(self.tokens), 2):
             raise ValueError("Corpus spans must be the start and end of each token")
@@ -153,12 +155,12 @@ class Bitext:
         return cls(Corpus.from_sentences(source), Corpus.from_sentences(target))
 
     def __len__(self) -> int:
-        return len(self.source)
+        return len(self.source.offsets) - 1
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Bitext) and (self is other or self.fingerprint() == other.fingerprint())
 
-    @property
+    @cached_property
     def shapes(self) -> np.ndarray:
         """int32 (M, 2): T and L of each pair."""
         shapes = np.empty((len(self), 2), np.int32)

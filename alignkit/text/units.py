@@ -30,7 +30,7 @@ def units_of(corpus: Corpus, split: Callable[[str], Iterable[str]]) -> tuple[Cor
         split: gives the units of a word, at least one.
 
     Returns:
-        (M sentences of units; int64 (V,), the number of units of each word).
+        (M sentences of units; int64 (N,), the number of units of each token).
     """
     ids: dict[str, int] = {}
     units: list[int] = []
@@ -40,7 +40,7 @@ def units_of(corpus: Corpus, split: Callable[[str], Iterable[str]]) -> tuple[Cor
         units.extend(ids.setdefault(unit, len(ids)) for unit in split(word))
         sizes[i] = len(units) - before
     tokens, offsets = in_units(corpus, np.array(units, np.int32), sizes)
-    return Corpus(tokens, offsets, Vocabulary.from_tokens(ids)), sizes
+    return Corpus(tokens, offsets, Vocabulary.from_tokens(ids)), sizes[corpus.tokens]
 
 
 def in_units(corpus: Corpus, units: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -74,7 +74,7 @@ class Vocabulary:
         """All tokens as strings, in order of their ids."""
         data = self.text.tobytes()
         bounds = self.offsets.tolist()
-        return tuple(data[low:high].decode("utf-8", "replace") for low, high in pairwise(bounds))
+        return tuple([data[low:high].decode("utf-8", "replace") for low, high in pairwise(bounds)])
 
     @cached_property
     def ids(self) -> dict[str, int]:

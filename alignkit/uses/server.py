@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from alignkit.aligner import Aligner
 from alignkit.errors import AlignkitError, counted
@@ -130,17 +131,7 @@ def application(
     if hosts is not None:
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=hosts)
 
-    @app.middleware("http")
-    async def check(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
-        given = request.headers.get("authorization", "")
-        if token is not None and not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
-            return failure(401, "send the token as Authorization: Bearer TOKEN")
-        size = request.headers.get("content-length", "0" if request.method == "GET" else "")
-        if not size.isdecimal():
-            return failure(411, "the length of the body is not known; send Content-Length")
-        if int(size) > most_bytes:
-            return failure(413, f"a request may have {most_bytes:,} bytes, not {int(size):,}; send fewer pairs")
-        return await answer(request)
+    app.add_middleware(Checked, token, most_bytes)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
@@ -190,6 +181,31 @@ def application(
         return await answered(Served.score, text)
 
     return app
+
+
+class Checked:
+    """An application that gets no request without the token, and none that is too large."""
+
+    def __init__(self, app: ASGIApp, token: str | None, most_bytes: int) -> None:
+        self.app, self.token, self.most_bytes = app, token, most_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, by the application if nothing is wrong."""
+        problem = self.problem(Request(scope)) if scope["type"] == "http" else None
+        await (problem or self.app)(scope, receive, send)
+
+    def problem(self, request: Request) -> Response | None:
+        """The answer to a request that may not be served."""
+        given = request.headers.get("authorization", "")
+        if self.token is not None and not hmac.compare_digest(given.encode(), f"Bearer {self.token}".encode()):
+            return failure(401, "send the token as Authorization: Bearer TOKEN")
+        size = request.headers.get("content-length", "0" if request.method == "GET" else "")
+        if not size.isdecimal():
+            return failure(411, "the length of the body is not known; send Content-Length")
+        if int(size) > self.most_bytes:
+            most = f"{self.most_bytes:,} bytes, not {int(size):,}"
+            return failure(413, f"a request may have {most}; send fewer pairs")
+        return None
 
 
 def failure(status: int, message: str) -> JSONResponse:

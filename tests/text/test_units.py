@@ -92,7 +92,7 @@ def test_units_of_a_text_are_those_of_its_words(split):
         [["ab", "Ba"], [], ["c", "ab", "cab"]], Vocabulary.from_tokens(["x", "Ba", "ab", "c", "cab"])
     )
     units, sizes = units_of(corpus, split)
-    assert sizes.tolist() == [len(split(word)) for word in corpus.vocabulary]
+    assert sizes.tolist() == [len(split(word)) for m in range(3) for word in corpus.words(m)]
     expected = [[unit for word in corpus.words(m) for unit in split(word)] for m in range(3)]
     assert [units.words(m) for m in range(3)] == expected
     assert [*units.vocabulary] == [*dict.fromkeys(unit for word in corpus.vocabulary for unit in split(word))]

@@ -146,7 +146,7 @@ class FittedHMM(LexicalModel):
         )
         return FittedHMM(self.source, self.target, self.table, *plain)
 
-    @property
+    @cached_property
     def is_spelled(self) -> bool:
         """True if it was fitted with pseudo-counts for words that are spelled alike."""
         return any(direction.emission_alike.any() for direction in self.directions)

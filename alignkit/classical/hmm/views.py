@@ -228,27 +228,25 @@ class ViewedText:
 
     def __init__(self, view: View, bitext: Bitext, readers: tuple[UnitReader, UnitReader] | None = None) -> None:
         check_bitext(bitext)
-        self.view, self._shapes, sides = view, bitext.shapes, (bitext.source, bitext.target)
+        self.view, self._shapes = view, bitext.shapes
         self._is_one_to_one = view.has_words and not view.joined
         if readers is not None:
-            units = [reader.read(side) for reader, side in zip(readers, sides, strict=True)]
+            source, target = readers[0].read(bitext.source), readers[1].read(bitext.target)
         elif self._is_one_to_one:
             self.bitext = lowercased(bitext) if view.fold_case else bitext
             return
         elif view.collocations is not None:
-            text = lowercased(bitext)
-            names = (vocabulary.ids for vocabulary in view.collocations)
-            units = [joined(side, own) for side, own in zip((text.source, text.target), names, strict=True)]
+            text, names = lowercased(bitext), view.collocations
+            source, target = joined(text.source, names[0].ids), joined(text.target, names[1].ids)
         else:
-            split = (units_of(side, partial(view.pieces, n)) for n, side in enumerate(sides))
-            units = [(own, sizes[side.tokens]) for (own, sizes), side in zip(split, sides, strict=True)]
-        self.bitext = Bitext(*(corpus for corpus, _ in units))
-        self._is_one_to_one = all((counts == 1).all() for _, counts in units)
-        if not self._is_one_to_one:
-            offsets = (
-                own.offsets if view.joined else side.offsets for (own, _), side in zip(units, sides, strict=True)
+            source, target = (
+                units_of(side, partial(view.pieces, n)) for n, side in enumerate((bitext.source, bitext.target))
             )
-            self._counts = [UnitCounts(counts, each) for (_, counts), each in zip(units, offsets, strict=True)]
+        self.bitext = Bitext(source[0], target[0])
+        self._is_one_to_one = bool((source[1] == 1).all() and (target[1] == 1).all())
+        if not self._is_one_to_one:
+            of = self.bitext if view.joined else bitext
+            self._counts = UnitCounts(source[1], of.source.offsets), UnitCounts(target[1], of.target.offsets)
 
     def of_words(self, log_odds: Scores, threads: int) -> Scores:
         """The log-odds of links between words, from those between units.
@@ -286,8 +284,7 @@ class ViewedText:
 
 def is_long(bitext: Bitext) -> np.ndarray:
     """bool (M,): the pairs that have more than ``LARGEST_PAIR`` elements."""
-    check_bitext(bitext)
-    return bitext.source.lengths * bitext.target.lengths > LARGEST_PAIR
+    return bitext.shapes.prod(axis=1, dtype=np.int64) > LARGEST_PAIR
 
 
 class Windows(NamedTuple):
