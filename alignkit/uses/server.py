@@ -131,7 +131,7 @@ def application(
     if hosts is not None:
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=hosts)
 
-    app.add_middleware(Checked, token, most_bytes)
+    app.add_middleware(Guard, token, most_bytes)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
@@ -183,7 +183,7 @@ def application(
     return app
 
 
-class Checked:
+class Guard:
     """An application that gets no request without the token, and none that is too large."""
 
     def __init__(self, app: ASGIApp, token: str | None, most_bytes: int) -> None:
