@@ -203,8 +203,11 @@ def run(model: str, name: str, run: Path, stage: str, pairs: int) -> None:
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("-o", "--output", required=True, help="Without suffix: OUT.json, OUT.md and OUT.png are written.")
 def report(runs: tuple[Path, ...], output: str) -> None:
-    """The losses and verdicts of all RUNs, with what there is of them; the picture is of the first."""
-    parts = [one_report(run) for run in runs]
+    """The losses and verdicts of all RUNs, with what there is of them, and of others that are in OUT.json already;
+    the picture is of the first."""
+    before = json.loads(Path(f"{output}.json").read_text())["runs"] if Path(f"{output}.json").exists() else []
+    found = {part["run"]: part for part in [*before, *map(one_report, runs)]}
+    parts = list(found.values())
     facts = {"machine": machine(), "runs": parts}
     Path(f"{output}.json").write_text(json.dumps(facts, indent=1) + "\n")
     Path(f"{output}.md").write_text(page(facts))

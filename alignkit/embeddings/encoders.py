@@ -278,7 +278,7 @@ def layers_graph(model: PackedModel, depth: int) -> bytes:
         weights.append(numpy_helper.from_array(np.ascontiguousarray(values), f"constant {len(weights)}"))
         return weights[-1].name
 
-    def node(name: str, *inputs: str, outputs: int = 1, contributed: bool = False, **attributes: Any) -> Any:
+    def _node(name: str, *inputs: str, outputs: int = 1, contributed: bool = False, **attributes: Any) -> Any:
         found = [f"{name} {len(nodes)}.{i}" for i in range(outputs)]
         domain = "com.microsoft" if contributed else ""
         nodes.append(helper.make_node(name, inputs, found, domain=domain, **attributes))
@@ -294,27 +294,27 @@ def layers_graph(model: PackedModel, depth: int) -> bytes:
         width, zero = (model.width, 128) if least is None else (model.inner, GELU_ZERO)
         matrix = np.concatenate([model.tensor(f"{name}.w", -1, width) for name in names]).T
         scale = np.maximum(abs(matrix).max(axis=0), TINY) / np.float32(WEIGHT_RANGE)
-        largest = node("ReduceMax", x if least is not None else node("Abs", x), axes=[-1])
+        largest = _node("ReduceMax", x if least is not None else _node("Abs", x), axes=[-1])
         smallest = TINY if least is None else np.float32(-least / zero)
-        row_scale = node("Max", node("Div", largest, constant(np.float32(255 - zero))), constant(smallest))
+        row_scale = _node("Max", _node("Div", largest, constant(np.float32(255 - zero))), constant(smallest))
         middle = constant(np.uint8(zero))
-        rounded = node("QuantizeLinear", node("Div", x, row_scale), one, middle)
+        rounded = _node("QuantizeLinear", _node("Div", x, row_scale), one, middle)
         whole = constant(np.round(matrix / scale).astype(np.int8)), one, constant(scale), middle
-        return str(node("Mul", node("MatMulIntegerToFloat", rounded, *whole, contributed=True), row_scale))
+        return str(_node("Mul", _node("MatMulIntegerToFloat", rounded, *whole, contributed=True), row_scale))
 
     def normalised(x: str, added: str, norm: str, bias: str) -> str:
         arguments = x, added, *tensors(norm), constant(model.tensor(f"{bias}.b"))
-        return str(node("SkipLayerNormalization", *arguments, epsilon=model.epsilon, contributed=True))
+        return str(_node("SkipLayerNormalization", *arguments, epsilon=model.epsilon, contributed=True))
 
-    x = node("LayerNormalization", "x", *tensors("emb.ln"), epsilon=model.epsilon)
+    x = _node("LayerNormalization", "x", *tensors("emb.ln"), epsilon=model.epsilon)
     for layer in (f"l{number}" for number in range(depth)):
         names = [f"{layer}.{name}" for name in "qkv"]
-        parts = node("Split", product(x, *names), outputs=3, axis=-1)
+        parts = _node("Split", product(x, *names), outputs=3, axis=-1)
         bias = constant(np.concatenate([model.tensor(f"{name}.b") for name in names]))
-        context = node("MultiHeadAttention", *parts, bias, num_heads=model.heads, contributed=True)
+        context = _node("MultiHeadAttention", *parts, bias, num_heads=model.heads, contributed=True)
         x = normalised(x, product(context, f"{layer}.ao"), f"{layer}.aln", f"{layer}.ao")
-        inner = node("Add", product(x, f"{layer}.fi"), constant(model.tensor(f"{layer}.fi.b")))
-        inner = node("Gelu", inner, contributed=True)
+        inner = _node("Add", product(x, f"{layer}.fi"), constant(model.tensor(f"{layer}.fi.b")))
+        inner = _node("Gelu", inner, contributed=True)
         x = normalised(x, product(inner, f"{layer}.fo", least=GELU_LEAST), f"{layer}.oln", f"{layer}.fo")
     first, last = ([helper.make_tensor_value_info(name, TensorProto.FLOAT, "SLH")] for name in ("x", x))
     versions = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
