@@ -12,6 +12,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -140,6 +141,10 @@ def application(
             return failure(422, f"the request is not JSON: {first['ctx']['error']}")
         field = [str(part) for part in first["loc"][1:2]]
         return failure(422, ": ".join([*field, first["msg"]]))
+
+    @app.exception_handler(HTTPException)
+    async def not_served(_: Request, error: HTTPException) -> JSONResponse:
+        return failure(error.status_code, f"{error.detail}; see /docs")
 
     @app.exception_handler(AlignkitError)
     async def refused(_: Request, error: AlignkitError) -> JSONResponse:

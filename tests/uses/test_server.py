@@ -130,6 +130,7 @@ def test_what_is_refused(address, body, status, message):
     code, text = ask(address, "align", body)
     assert code == status
     assert message in json.loads(text)["error"]
+    assert ask(address, "aline", body) == (404, '{"error":"Not Found; see /docs"}')
 
 
 def test_who_may_ask(models, address):
