@@ -299,10 +299,10 @@ def head_scores(
         choices = [HeadChoice(int(row.layer), int(row.head), bool(row.shift)) for row in ranked.itertuples()]
     scores = {ALIGN: aligner.score(pairs, "alpha"), DIAGONAL: Scores.zeros(pairs.shapes)}
     scores[DIAGONAL].values[:] = BestLinkCounter(gold, pairs.shapes).positions()["diagonal"]
-    for each in choices:
-        scores[f"{each}.alpha"] = heads.word_scores(each)
-        if lexicons is not None:
-            scores[f"{each}.beta"] = lexicons.word_scores(replace(each, shifted=False))
+    scores |= {f"{each}.alpha": heads.word_scores(each) for each in choices}
+    if lexicons is not None:
+        plain = [replace(each, shifted=False) for each in choices]
+        scores |= {f"{each}.beta": lexicons.word_scores(each) for each in plain}
     if set(scores) & set(taken):
         raise AlignkitError(f"the names of other systems' scores must be new; already in use: {', '.join(scores)}")
     return scores

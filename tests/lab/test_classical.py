@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from planted import permuted_copy
 
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
-from alignkit.lab.comparison import compare_classical
-from alignkit.lab.interop.heads import AttentionHeads
+from alignkit.lab.comparison import CompareSettings, compare_classical, head_differences
+from alignkit.lab.interop.heads import AttentionHeads, HeadChoice
 from alignkit.metrics.agreement import agreement, count_agreement
+from alignkit.metrics.intervals import resampled_sums
+from alignkit.pipeline.align import align
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs
@@ -19,7 +23,7 @@ from alignkit.text.pairs import LinePairs
 @pytest.fixture(scope="module")
 def pairs():
     found, _ = permuted_copy(3, pairs=120, types=12, longest=5)
-    return LinePairs([" ".join(x) for x, _ in found], [" ".join(y) for _, y in found])
+    return LinePairs([" ".join(x) for x, _ in found], [" ".join([*y, "."]) for _, y in found])
 
 
 @pytest.fixture(scope="module")
@@ -52,15 +56,6 @@ def test_values_are_those_of_the_metric(pairs, copies):
     assert {*found.table.u} == {"ibm1.beta", "align.alpha", "copy.alpha"}
 
 
-def test_another_text_to_fit_on(pairs, copies):
-    few, names = LinePairs(pairs.source[:40], pairs.target[:40]), {"ibm1.beta", "ibm1.alpha", "align.alpha"}
-    found = compare_classical(few, training=pairs, also=("ibm1.alpha",), threads=1)
-    assert {*found.table.u} == names
-    assert (len(found.training), len(found.pairs)) == (120, 40)
-    with pytest.raises(AlignkitError, match="scores for 120 pairs, the text has 40"):
-        compare_classical(few, {"copy": copies}, training=pairs)
-
-
 def test_scores_of_others_are_checked_before_anything_is_fitted(pairs, copies, tmp_path, monkeypatch):
     monkeypatch.setattr("alignkit.classical.ibm1.fit_ibm1", None)
     with pytest.raises(AlignkitError, match=r"already in use: ibm1\.beta, align\.alpha"):
@@ -91,45 +86,74 @@ def heads(copies, diagonal, tmp_path_factory):
     return path
 
 
-def test_heads_are_held_against_the_diagonal_and_the_aligner(pairs, copies, diagonal, heads):
-    found = compare_classical(pairs, heads=f"{heads}:2.1", beta=heads, iterations=3, threads=1, seed=3)
-    names = {"ibm1.beta", "align.alpha", "diagonal", "2.1.alpha", "2.1.beta"}
-    assert {*found.table.u} == names
-    bitext = Bitext.from_sentences(*([line.split() for line in side] for side in pairs))
-    copy, ibm1 = Scores.load(copies), fit_ibm1(bitext, iterations=3, null=False).score(bitext, "beta")
-    assert {*found.scores} == names
-    assert found.scores["2.1.alpha"].values == pytest.approx(copy.values)
-    counts = [count_agreement(copy, v) for v in (ibm1, diagonal)]
-    rows = found.differences.set_index(["u", "v", "w"])
-    assert {*rows.index} == {
-        *(("2.1.alpha", v, "diagonal") for v in ("ibm1.beta", "align.alpha", "2.1.beta")),
-        *(("2.1.alpha", v, "align.alpha") for v in ("ibm1.beta", "2.1.beta")),
+@pytest.fixture(scope="module")
+def lexicons(heads):
+    """Another quantity of the same heads."""
+    known, path = AttentionHeads.load(heads), heads.parent / "beta.npz"
+    values = np.random.default_rng(1).random(known.values.shape, np.float32)
+    replace(known, values=values).save(path)
+    return path
+
+
+def test_heads_are_beside_the_diagonal_the_aligner_and_their_lexicons(pairs, diagonal, heads, lexicons):
+    """The one that is chosen, or the three with most hits on the aligner's links; lexicons are not shifted."""
+    known, lexicon = AttentionHeads.load(heads), AttentionHeads.load(lexicons)
+    for place, names in ((f"{heads}:2.2+1", ["2.2+1"]), (heads, ["2.1", "2.2+1", "2.0+1"])):
+        found = compare_classical(pairs, heads=place, beta=lexicons, threads=1, metric="tau")
+        betas = dict.fromkeys(f"{name[:3]}.beta" for name in names)
+        assert [name for name in found.scores if name[0] == "2"] == [*(f"{name}.alpha" for name in names), *betas]
+        assert {*found.table.u} == {*found.scores} > {"ibm1.beta", "align.alpha", "diagonal"}
+        assert found.scores["diagonal"].values == pytest.approx(diagonal.values)
+        for name in names:
+            choice = HeadChoice(2, int(name[2]), name.endswith("+1"))
+            assert found.scores[f"{name}.alpha"] == known.word_scores(choice)
+            assert found.scores[f"{name[:3]}.beta"] == lexicon.word_scores(replace(choice, shifted=False))
+        compared = found.differences[found.differences.u == "2.2+1.alpha"]
+        assert {*compared.v} == {"ibm1.beta", "align.alpha", "2.2.beta"}
+
+
+def test_differences_are_of_agreements_above_chance():
+    """Of scores with many ties, by naive sums over the resamples that all have in common."""
+    rng, settings = np.random.default_rng(2), CompareSettings(seed=3, resamples=50)
+    own = ["align.alpha", "diagonal", "0.1+1.alpha", "0.2.alpha", "0.1.beta", "0.2.beta"]
+    shapes = rng.integers(2, 7, (40, 2))
+    scores = {
+        name: Scores.from_matrices(rng.integers(0, n + 2, shape) for shape in shapes)
+        for n, name in enumerate([*own, "ibm1.beta"])
     }
-    row = rows.loc[("2.1.alpha", "ibm1.beta", "diagonal")]
-    excess = [(each.hits - each.expected) for each in counts]
-    total = counts[0].rows.sum()
-    assert row.difference == pytest.approx((excess[0] - excess[1]).sum() / total)
-    drawn = np.random.default_rng(0).integers(0, len(bitext), (2000, len(bitext)))
-    draws = (excess[0] - excess[1])[drawn].sum(axis=1) / counts[0].rows[drawn].sum(axis=1)
-    assert (row.low, row.high) == pytest.approx(np.percentile(draws, (2.5, 97.5)), abs=0.01)
-    assert row.low > 0
+
+    def above_chance(u, v):
+        counts = count_agreement(scores[u], scores[v])
+        columns = np.stack([counts.hits - counts.expected, counts.rows], axis=1)
+        sums = np.concatenate([columns.sum(axis=0)[None], resampled_sums(columns, 3, 50)])
+        return sums[:, 0] / sums[:, 1]
+
+    wanted = {}
+    for u, beta in (("0.1+1.alpha", "0.1.beta"), ("0.2.alpha", "0.2.beta")):
+        for w, others in (("diagonal", ["align.alpha"]), ("align.alpha", [])):
+            for v in (*others, beta, "ibm1.beta"):
+                values = above_chance(u, v) - above_chance(u, w)
+                wanted[u, v, w] = [values[0], *np.percentile(values[1:], (2.5, 97.5))]
+    found = head_differences(scores, own, settings).set_index(["u", "v", "w"])
+    assert [*found.index] == [*wanted]
+    assert found.to_numpy() == pytest.approx(np.array([*wanted.values()]))
 
 
-def test_a_head_that_is_the_diagonal_agrees_with_nothing_more(pairs, heads):
-    """Its own beta, the same numbers, is no better in any resample: the differences are paired."""
-    found = compare_classical(pairs, heads=f"{heads}:2.0", beta=heads, threads=1)
-    rows = found.differences.set_index(["v", "w"])
-    assert (rows.loc[("2.0.beta", "diagonal"), ["difference", "low", "high"]] == 0).all()
-    assert rows.loc[("ibm1.beta", "diagonal")].high < 0
-
-
-def test_without_a_choice_the_heads_with_most_hits_are_compared(pairs, heads):
-    found = compare_classical(pairs, heads=heads, beta=heads, threads=1, metric="tau")
-    names = [name for name in dict.fromkeys(found.table.u) if name[0] == "2"]
-    assert [name for name in names if name.endswith("alpha")] == ["2.1.alpha", "2.2+1.alpha", "2.2.alpha"]
-    assert {"2.1.beta", "2.2.beta"} < {*names}
-    compared = found.differences[found.differences.u == "2.2+1.alpha"]
-    assert {*compared.v} == {"ibm1.beta", "align.alpha", "2.2.beta"}
+def test_another_text_to_fit_on(pairs, copies, heads, tmp_path):
+    few = LinePairs(pairs.source[:40], pairs.target[:40])
+    text, bitext = (
+        Bitext.from_sentences(*([line.split() for line in side] for side in each)) for each in (pairs, few)
+    )
+    AttentionHeads.from_pairs(AttentionHeads.load(heads).pair(m)[None] for m in range(40)).save(tmp_path / "few")
+    ibm1, aligner = fit_ibm1(text, iterations=3, null=False), align(text, threads=1).aligner
+    wanted = {f"ibm1.{kind}": ibm1.score(bitext, kind) for kind in ("beta", "alpha")}
+    wanted["align.alpha"] = aligner.score(bitext)
+    for more in ({}, {"heads": f"{tmp_path / 'few'}:0.1"}):
+        found = compare_classical(few, training=pairs, also=("ibm1.alpha",), iterations=3, threads=1, **more)
+        assert {name: found.scores[name] for name in wanted} == wanted
+        assert (len(found.training), len(found.pairs)) == (120, 40)
+    with pytest.raises(AlignkitError, match="scores for 120 pairs, the text has 40"):
+        compare_classical(few, {"copy": copies}, training=pairs)
 
 
 def test_heads_are_checked_before_anything_is_fitted(pairs, copies, heads, tmp_path, monkeypatch):
