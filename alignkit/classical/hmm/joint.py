@@ -410,7 +410,7 @@ class JointHMM(Aligner):
         linked = linked_above(fitted.probabilities, self.threshold, self.threads)
         if fitted.chosen is None:
             return linked
-        others = (fitted.of_others or self).links_and_probabilities(fitted.others)
+        others = (fitted.of_others or self).with_threshold(self.threshold).links_and_probabilities(fitted.others)
         return interleaved_links(fitted.chosen, linked, others)
 
     @property

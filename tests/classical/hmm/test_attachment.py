@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -156,9 +157,17 @@ def test_a_model_without_words_attaches_none(tmp_path):
     assert len(Adapter(model).adapt(bitext).fitted_links) == 60
 
 
+def long_articles(pairs, seed):
+    """A text of articles, whose last pair is sixty in one, and long in small windows."""
+    bitext, _ = articles(pairs + 60, seed)
+    sides = [[*map(side.words, range(len(bitext)))] for side in (bitext.source, bitext.target)]
+    return Bitext.from_sentences(*([*words[:pairs], [*chain(*words[pairs:])]] for words in sides))
+
+
+@pytest.mark.usefixtures("small_windows")
 def test_probabilities_without_attachment(monkeypatch):
-    bitext, _ = articles(200, 4)
-    model, new = fit_joint(bitext, threads=1), articles(20, 5)[0]
+    bitext, new = long_articles(200, 4), long_articles(20, 5)
+    model = fit_joint(bitext, threads=1)
     plain = model.without_attachment
     found = [plain.fitted_probabilities.values, plain.probabilities(new).values]
     adapted = Adapter(model).adapt(new).without_attachment.fitted_probabilities
@@ -188,13 +197,14 @@ def test_diagnosis_expects_links_of_attached_words():
     assert found[0].aer < found[1].aer - 0.1
 
 
+@pytest.mark.usefixtures("small_windows")
 def test_sure_links_are_the_likely_ones_without_attachment_and_all_those_with():
-    bitext, _ = articles(200, 4)
-    model, new = fit_joint(bitext, threads=1), articles(20, 5)[0]
-    for choice, threshold, expected in (("sure", 0.7, model.without_attachment), ("all", 0.4, model)):
-        found = model.that_finds(choice)
-        assert found.threshold == threshold == LINK_CHOICES[choice]
-        assert found.fitted_links == links_above(expected.fitted_probabilities, threshold)
-        assert found.links(new) == links_above(expected.probabilities(new), threshold)
-        assert Adapter(found).adapt(new).threshold == threshold
-    assert len(model.that_finds("sure").fitted_links.pairs) < len(model.fitted_links.pairs)
+    bitext, new = long_articles(200, 4), long_articles(20, 5)
+    model = fit_joint(bitext, threads=1)
+    for aligner in (model, Adapter(model).adapt(new)):
+        for choice, threshold, expected in (("sure", 0.7, aligner.without_attachment), ("all", 0.4, aligner)):
+            found = aligner.that_finds(choice)
+            assert found.threshold == threshold == LINK_CHOICES[choice]
+            assert found.fitted_links == links_above(expected.fitted_probabilities, threshold)
+            assert found.links(new) == links_above(expected.probabilities(new), threshold)
+        assert len(aligner.that_finds("sure").fitted_links.pairs) < len(aligner.fitted_links.pairs)
