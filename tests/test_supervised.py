@@ -16,12 +16,11 @@ from alignkit import align
 from alignkit.aligner import load_aligner
 from alignkit.classical.hmm.joint import JointHMM, fit_joint
 from alignkit.errors import AlignkitError, InputError
-from alignkit.links.from_scores import links_above
+from alignkit.links.from_scores import are_linked, links_above
 from alignkit.links.links import GoldLinks, Links
-from alignkit.metrics.aer import evaluate
+from alignkit.metrics.aer import count_links, evaluate
 from alignkit.scores import Scores
 from alignkit.supervised import (
-    OWN_LINKS,
     Cells,
     Frequencies,
     PairErrors,
@@ -31,7 +30,6 @@ from alignkit.supervised import (
     fit_supervised,
     grow_trees,
     with_gold,
-    with_own_links,
 )
 
 lightgbm = pytest.importorskip("lightgbm", reason="LightGBM, of the extra gold, is not installed")
@@ -288,55 +286,65 @@ def test_trees_are_small_and_each_of_a_part_of_the_links():
 def test_a_classifier_may_be_worse_by_half_a_standard_error():
     draw = np.random.default_rng(3)
     for _ in range(300):
-        n = int(draw.integers(10, 60))
+        n = int(draw.integers(2, 30))
         other, own = (PairErrors(draw.integers(0, 9, n), draw.integers(9, 20, n)) for _ in range(2))
         rate = other.errors.sum() / other.sizes.sum()
         gains = (other.errors - rate * other.sizes) - (own.errors - rate * own.sizes)
         assert own.may_replace(other) == (ttest_1samp(gains, 0).statistic > -0.5)
-        assert own.aer == own.errors.sum() / own.sizes.sum()
     assert not own.may_replace(own)
+    sure = Links.from_strings(["0-0 1-1", "2-2"])
+    gold, links = (
+        GoldLinks(sure, Links.from_strings(["0-0 1-1 1-0", "2-2"])),
+        Links.from_strings(["1-0 0-1", "2-2"]),
+    )
+    assert PairErrors.of(count_links(gold, links)).aer == pytest.approx(evaluate(gold, links).aer)
 
 
-def test_the_aligner_counts_as_seven_gold_pairs(fitted):
-    """With n of them, its links stay unless the classifier gives them less than (n - 7) / 2n, and others need more
-    than (n + 7) / 2n."""
-    by_trees = Scores.from_matrices([np.linspace(0, 1, 101, dtype=np.float32)[None]] * 2)
-    links = Links.from_lists([[(s, 0) for s in range(101)], []])
-    for n in (10, 25, 100):
-        kept, added = links_above(with_own_links(by_trees, links, n / (n + OWN_LINKS)), 0.5)
-        bounds = [(n + sign * 7) / (2 * n) for sign in (-1, 1)]
-        for found, bound in zip((kept, added), bounds, strict=True):
-            expected = [s for s in range(101) if s / 100 >= bound]
-            assert abs(len(found) - len(expected)) <= (abs(100 * bound - round(100 * bound)) < 1e-6)
-            assert found[:, 0].tolist()[1:] == expected[-len(found) :][1:]
-    _, _, _, aligner = fitted
-    assert aligner.weight == GOLD / (GOLD + OWN_LINKS)
-    assert aligner.threshold == 0.5
+def test_links_are_judged_by_trees_and_by_those_that_the_aligner_makes(fitted):
+    """Of new text, and of that which it was fitted on: the trees see no attachment, its own links have it."""
+    bitext, _, model, aligner = fitted
+    model, new = model.with_threshold(0.8), text(seed=4, pairs=20)[0]
+    new = bitext_of([(new.source.words(m), [*map(str.upper, new.target.words(m))]) for m in range(20)])
+    aligner, plain = replace(aligner, inner=model), model.without_attachment
+    assert (aligner.weight, aligner.threshold) == (GOLD / (GOLD + 7), 0.5)
+    of_new = plain.probabilities(new)
+    assert model.with_attachment(new, of_new) == model.probabilities(new)
+    for given, alpha, own in (
+        (new, of_new, model.links(new)),
+        (bitext, plain.fitted_probabilities, model.fitted_links),
+    ):
+        assert own != links_above(alpha, 0.8)
+        by_trees = aligner.trees.probabilities(Cells(given, alpha)).values
+        expected = aligner.weight * by_trees + (1 - aligner.weight) * are_linked(own, given.shapes)
+        assert aligner.score(given).values == pytest.approx(expected, abs=1e-6)
 
 
-def test_new_text_is_judged_by_trees_and_by_the_links_that_the_aligner_makes(fitted):
-    _, _, model, aligner = fitted
-    new, _ = text(seed=4, pairs=20)
-    alpha = model.without_attachment.probabilities(new)
-    assert model.with_attachment(new, alpha) == model.probabilities(new)
-    by_trees = aligner.trees.probabilities(Cells(new, alpha))
-    expected = [
-        aligner.weight * trees + (1 - aligner.weight) * (own >= model.threshold)
-        for trees, own in zip(by_trees, model.probabilities(new), strict=True)
-    ]
-    for found, wanted in zip(aligner.score(new), expected, strict=True):
-        np.testing.assert_allclose(found, wanted, atol=1e-6)
-
-
-def test_gold_links_of_other_pairs_are_told(caplog):
-    bitext, links = text(pairs=60)
-    with caplog.at_level("WARNING", "alignkit"):
-        align(bitext, gold=gold_of(links.block(0, 30)), threads=1)
-        assert not any("few gold links" in each for each in caplog.messages)
-        draw, shapes = random.Random(2), bitext.shapes[:30].tolist()
-        noise = Links.from_lists([(draw.randrange(L), draw.randrange(T)) for _ in range(4)] for T, L in shapes)
-        align(bitext, gold=gold_of(noise), threads=1)
-    assert any("few gold links are as found; are they of the first pairs" in each for each in caplog.messages)
+@pytest.mark.parametrize(
+    ("kept", "lost", "added", "is_better", "is_told"),
+    [(6, 0, 3, True, False), (2, 0, 3, True, False), (2, 3, 0, False, False), (1, 0, 0, False, True)],
+)
+def test_what_is_chosen_by_the_links_that_both_make(
+    kept, lost, added, is_better, is_told, fitted, monkeypatch, caplog
+):
+    """Gold is the diagonal; the aligner has ``kept`` and ``lost`` of it. Ten gold pairs weigh 10 / 17: its links
+    stay if the planted trees give them .3, not .1, and others are added if they give them .9, not .6."""
+    names, right = np.arange(10), kept + lost
+    trees = np.diag(np.repeat([0.3, 0.1, 0.9, 0], [kept, lost, added, 10 - right - added]))
+    trees[names, (names + 1) % 10], trees[names, (names + 2) % 10] = 0.1, 0.6
+    own = Links.from_lists([[((t + (t >= right)) % 10, t) for t in range(10)]] * 10)
+    judged = "alignkit.supervised._judged"
+    monkeypatch.setattr(judged, lambda _, given: (Scores.zeros(given.shapes), own.block(0, len(given))))
+    monkeypatch.setattr("alignkit.supervised.grow_trees", lambda *_: (None, Scores.from_matrices([trees] * 10)))
+    gold = Links.from_lists([[], [], *[[(n, n) for n in range(10)]] * 10])
+    words = [f"w{n}" for n in range(10)]
+    with caplog.at_level("INFO", "alignkit"):
+        found = fit_supervised(fitted[2], bitext_of([(words, words)] * 14), gold_of(gold))
+    before, after = 100 - 10 * right, 100 - 200 * (kept + added) / (kept + added + 10)
+    chosen = "a classifier" if is_better else "the aligner's links"
+    told = f"{before:.1f} with the aligner's links, {after:.1f} with a classifier; chosen: {chosen}"
+    assert caplog.messages[0] == f"10 gold pairs; AER in cross-validation: {told}"
+    assert (found is fitted[2]) != is_better
+    assert [each.startswith("few gold links are as found") for each in caplog.messages[1:]] == [True] * is_told
 
 
 def test_annotated_pairs_have_their_sure_links_and_the_possible_ones_that_were_found():

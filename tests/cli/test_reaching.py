@@ -16,6 +16,7 @@ import alignkit_cli.train
 import alignkit_data
 from alignkit.errors import AlignkitError
 from alignkit.lab.comparison import ALSO
+from alignkit.lab.heads.ablation import FILLS
 from alignkit.lab.time_course import Part
 from alignkit.links.formats import OUTPUT_FORMATS
 from alignkit.links.heuristics import HEURISTICS
@@ -127,6 +128,11 @@ heads a.npz s t --gold links --beta b.npz --save-model new.npz --threads 2 R
     threads=2 R
 heads a.npz s t --model m
     lab.heads.ranking:rank_heads_of_file path=a.npz source=s target=t model=m
+ablate a.npz s t --gold links --size 2 --size 3 --draws 5 --set-to mean --seed 7 --device cpu R
+    lab.heads.ablation:ablate_heads_of_file path=a.npz source=s target=t gold=links sizes=(2,3) draws=5 fill=mean
+    seed=7 device=cpu R
+ablate a.npz s t --model net
+    lab.heads.ablation:ablate_heads_of_file path=a.npz source=s target=t model=net
 compare s t
     lab.comparison:compare_classical pairs=((A,c),(D,e)) others=()
 compare s t --train t s --scores a=links --metric tau --also ibm1.alpha --iterations 3 --percent 10 --threads 2 R
@@ -265,6 +271,7 @@ def test_presets_and_settings_of_networks_reach_the_library(given):
         ("symmetrize", "method", [name for name, each in HEURISTICS.items() if not each.needs_scores]),
         ("compare", "metric", [metric.name for metric in SCORE_METRICS]),
         ("compare", "also", ALSO),
+        ("ablate", "fill", FILLS),
         ("train", "preset", PRESETS),
         ("train", "architecture", NETWORKS),
         ("train", "keep", get_args(Keep)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 from planted import bitext_of
@@ -11,21 +13,16 @@ from alignkit.embeddings.contextual import EVEN, ContextualEmbeddings, find_embe
 from alignkit.embeddings.encoders import SHARE
 from alignkit.embeddings.levels import likeness_levels
 
-transformers = pytest.importorskip("transformers")
+torch, transformers = (pytest.importorskip(package) for package in ("torch", "transformers"))
 PAIRS = [(["das", "Haus"], ["the", "house"]), (["ein", "Haustier"], ["a", "pet"]), ([], ["x"]), (["das"], ["it"])]
-LAYERS, LIMIT = 4, 8
+LAYERS, LIMIT = 3, 8
 
 
+WIDTHS = {"hidden_size": 16, "intermediate_size": 16}
 SIZES = {"d_model": 16, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16, "max_position_embeddings": 64}
 MODELS = {
     "bert": lambda size: transformers.BertModel(
-        transformers.BertConfig(
-            vocab_size=size,
-            hidden_size=16,
-            num_attention_heads=2,
-            intermediate_size=16,
-            num_hidden_layers=LAYERS,
-        )
+        transformers.BertConfig(vocab_size=size, num_hidden_layers=LAYERS, num_attention_heads=2, **WIDTHS)
     ),
     "mt5": lambda size: transformers.MT5ForConditionalGeneration(
         transformers.MT5Config(vocab_size=size, d_model=16, d_kv=8, d_ff=16, num_layers=LAYERS, num_heads=2)
@@ -56,13 +53,15 @@ def name(request, tmp_path_factory):
             str(path / "vocab.txt"), do_lower_case=False, model_max_length=LIMIT
         )
     tokenizer.save_pretrained(path)
-    MODELS[kind](len(tokenizer)).save_pretrained(path)
+    model = MODELS[kind](len(tokenizer))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn_like(parameter) * 0.5)  # so that layers and languages matter
+    model.save_pretrained(path)
     return f"{path}:{','.join(LANGUAGES)}" if kind == "nllb" else str(path)
 
 
 def test_levels_are_those_of_means_of_states(name):
-    import torch
-
     bitext = bitext_of(PAIRS)
     folder, _, languages = name.partition(":")
     model, tokenizer = (
@@ -84,7 +83,9 @@ def test_levels_are_those_of_means_of_states(name):
     variance = np.mean([(side**2).mean(axis=0) for side in sides], axis=0)
     sides = [side / np.sqrt(variance + EVEN * np.median(variance)) for side in sides]
     sides = [side / np.linalg.norm(side, axis=1, keepdims=True) for side in sides]
-    found = find_embeddings(name).levels(bitext, 2)
+    embeddings = find_embeddings(name)
+    assert embeddings.inner.encoder.pieces("\0")[-1] == tokenizer.unk_token_id
+    found = embeddings.levels(bitext, 2)
     wanted, starts = [], [0, 0]
     for pair in PAIRS:
         ends = [start + len(words) for start, words in zip(starts, pair, strict=True)]
@@ -103,8 +104,19 @@ def test_no_level_depends_on_threads_or_on_the_other_sentences_of_a_batch(name):
 
 
 def test_sentences_longer_than_the_encoder_reads_are_encoded_in_parts(name):
-    bitext = bitext_of([(["Haustier"] * 9, ["the"] * 20)])
-    assert len(find_embeddings(name).levels(bitext, 1)) == 180
+    """As those are equal, what is found of their words repeats."""
+    levels = find_embeddings(name).levels(bitext_of([(["Haustier"] * 9, ["the"] * 20)]), 1).reshape(20, 9)
+    assert levels[:, :6] == pytest.approx(levels[:, 3:], abs=1)
+    assert levels[:12] == pytest.approx(levels[6:18], abs=1)
+    assert np.ptp(levels) > 2
+
+
+def test_what_is_kept_depends_on_the_languages_and_on_the_files(name):
+    folder, _, languages = name.partition(":")
+    others = [f"{folder}:{','.join(reversed(languages.split(',')))}"] * bool(languages)
+    known = [find_embeddings(each).about for each in (name, *others)]
+    os.utime(f"{folder}/config.json", (0, 0))
+    assert len({*known, find_embeddings(name).about}) == len(others) + 2
 
 
 def test_align_takes_a_folder(name):

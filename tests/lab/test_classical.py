@@ -86,20 +86,13 @@ def heads(copies, diagonal, tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="module")
-def lexicons(heads):
-    """Another quantity of the same heads."""
-    known, path = AttentionHeads.load(heads), heads.parent / "beta.npz"
-    values = np.random.default_rng(1).random(known.values.shape, np.float32)
-    replace(known, values=values).save(path)
-    return path
-
-
-def test_heads_are_beside_the_diagonal_the_aligner_and_their_lexicons(pairs, diagonal, heads, lexicons):
+def test_heads_are_beside_the_diagonal_the_aligner_and_their_lexicons(pairs, diagonal, heads, tmp_path):
     """The one that is chosen, or the three with most hits on the aligner's links; lexicons are not shifted."""
-    known, lexicon = AttentionHeads.load(heads), AttentionHeads.load(lexicons)
+    known, beta = AttentionHeads.load(heads), tmp_path / "beta.npz"
+    lexicon = replace(known, values=np.random.default_rng(1).random(known.values.shape, np.float32))
+    lexicon.save(beta)
     for place, names in ((f"{heads}:2.2+1", ["2.2+1"]), (heads, ["2.1", "2.2+1", "2.0+1"])):
-        found = compare_classical(pairs, heads=place, beta=lexicons, threads=1, metric="tau")
+        found = compare_classical(pairs, heads=place, beta=beta, threads=1, metric="tau")
         betas = dict.fromkeys(f"{name[:3]}.beta" for name in names)
         assert [name for name in found.scores if name[0] == "2"] == [*(f"{name}.alpha" for name in names), *betas]
         assert {*found.table.u} == {*found.scores} > {"ibm1.beta", "align.alpha", "diagonal"}

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+import re
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
+from pandas.testing import assert_frame_equal
 
 from alignkit.errors import AlignkitError
+from alignkit.lab.heads import hugging_face
 from alignkit.lab.heads.ablation import (
     ANY,
     BEST,
@@ -25,11 +28,12 @@ from alignkit.lab.heads.ablation import (
     HeadSet,
     ablation_table,
     best_left,
+    draw_ablation,
     plan_sets,
     rank_by_hits,
     resampled_losses,
 )
-from alignkit.lab.heads.hugging_face import Prompt, attention_layers, load_pretrained, translation_attention
+from alignkit.lab.heads.hugging_face import Prompt, load_pretrained, translation_attention
 from alignkit.lab.heads.ranking import BestLinkCounter
 from alignkit.lab.interop.heads import AttentionHeads
 from alignkit.links.links import GoldLinks, Links
@@ -42,7 +46,7 @@ from .test_language_models import FAMILIES, HEADS, LAYERS, make_language_model
 
 pytest.importorskip("transformers", reason="transformers is an optional library, and is not installed")
 TEMPLATE = "Deutsch: {source} English: {target} ."
-PAIRS = [(x.split(), y.split()) for x, y in zip(SOURCE, TARGET, strict=True) if x.split() and y.split()]
+PAIRS = [(x.split(), y.split()) for x, y in zip(SOURCE, TARGET, strict=True) if x.split() and y.split()][::-1]
 ALL = [(layer, head) for layer in range(LAYERS) for head in range(HEADS)]
 
 
@@ -63,45 +67,38 @@ def reader_of(folder, **options):
     return AblatedReader(*load_pretrained(folder), bitext, GoldLinks(links, links), **options)
 
 
-def silenced(folder, heads):
-    """The loss of each pair by transformers itself, after the weights of these heads' outputs are made zero."""
-    model, tokenizer = load_pretrained(folder)
-    model.eval()
-    for layer, head in heads:
-        attention = attention_layers(model)[layer]
-        names = ("o_proj", "out_proj", "dense", "c_proj")
-        matrix = next(getattr(attention, name) for name in names if hasattr(attention, name))
-        size = model.config.hidden_size // HEADS
-        rows = slice(head * size, (head + 1) * size)
-        with torch.no_grad():
-            if type(matrix).__name__ == "Conv1D":
-                matrix.weight[rows] = 0
-            else:
-                matrix.weight[:, rows] = 0
-    losses = []
+def naive_losses(model, tokenizer, *, has_source=True):
+    """The loss of each pair by transformers itself, and its number of target tokens."""
+    losses, counts = [], []
     for x, y in PAIRS:
-        text = TEMPLATE.format(source=" ".join(x), target=" ".join(y))
+        text = TEMPLATE.format(source=" ".join(x) * has_source, target=" ".join(y))
         low = text.index(" ".join(y), text.index("English:"))
         encoded = tokenizer(text, return_offsets_mapping=True)
-        inside = [
-            low < end and start < low + len(" ".join(y)) and start < end
-            for start, end in encoded["offset_mapping"]
-        ]
-        inside = [
-            each and text[start:end].strip() != ""
-            for each, (start, end) in zip(inside, encoded["offset_mapping"], strict=True)
-        ]
+        spans = [(max(start, low), min(end, low + len(" ".join(y)))) for start, end in encoded["offset_mapping"]]
+        inside = [text[start:end].strip() != "" for start, end in spans]
         labels = [token if each else -100 for token, each in zip(encoded["input_ids"], inside, strict=True)]
         with torch.inference_mode():
-            loss = model(torch.tensor([encoded["input_ids"]]), labels=torch.tensor([labels])).loss
+            loss = model.eval()(torch.tensor([encoded["input_ids"]]), labels=torch.tensor([labels])).loss
         losses.append(float(loss) * sum(inside))
-    return losses
+        counts.append(sum(inside))
+    return losses, counts
+
+
+def silenced(folder, heads):
+    """A model after the weights of these heads' outputs are made zero, and its tokenizer."""
+    model, tokenizer = load_pretrained(folder)
+    for layer, head in heads:
+        matrix = hugging_face.output_matrix(hugging_face.attention_layers(model)[layer])
+        weight, size = matrix.weight.detach(), model.config.hidden_size // HEADS
+        weight = weight if type(matrix).__name__ == "Conv1D" else weight.T
+        weight[head * size : (head + 1) * size] = 0
+    return model, tokenizer
 
 
 @pytest.mark.parametrize("heads", [(), ((0, 2),), ((0, 0), (1, 1), (1, 3)), tuple(ALL)])
 def test_losses_are_those_of_the_model_with_zeros_in_its_output_matrices(folder, heads):
     found = reader_of(folder).read(HeadSet(BEST, len(heads), heads=heads))
-    assert found.losses == pytest.approx(silenced(folder, heads), rel=1e-4)
+    assert found.losses == pytest.approx(naive_losses(*silenced(folder, heads))[0], rel=1e-4)
     whole = reader_of(folder).read(HeadSet(WHOLE))
     assert (np.abs(whole.losses - found.losses) > 1e-3).all() == bool(heads)
 
@@ -135,45 +132,18 @@ def test_mean_is_over_all_tokens(llama):
     shape = [max(one.rows) + 1, max(one.columns) + 1]
     links = GoldLinks(*[Links.from_lists([[(0, 0)]] * len(PAIRS))] * 2)
     reader.counter = BestLinkCounter(links, np.array([shape] * len(PAIRS)))
-    off, on = reader.read(HeadSet(BEST, 8, MEAN, heads=tuple(ALL))), reader.read(HeadSet(WHOLE))
-    assert off.losses == pytest.approx(on.losses, rel=1e-4)
-    zero = reader.read(HeadSet(BEST, 8, ZERO, heads=tuple(ALL)))
-    assert zero.losses != pytest.approx(on.losses, rel=1e-2)
+    on, some = reader.read(HeadSet(WHOLE)), ((0, 2), (1, 1), (1, 3))
+    assert reader.read(HeadSet(BEST, 3, MEAN, heads=some)).losses == pytest.approx(on.losses, rel=1e-4)
+    assert reader.read(HeadSet(BEST, 3, ZERO, heads=some)).losses != pytest.approx(on.losses, rel=1e-2)
 
 
 def test_without_the_source(llama):
     """The loss of the target after the template alone."""
     reader = reader_of(llama)
     found = reader.read(HeadSet(NO_SOURCE))
-    for m, (_, y) in enumerate(PAIRS):
-        text = TEMPLATE.format(source="", target=" ".join(y))
-        encoded = reader.tokenizer(text, return_offsets_mapping=True)
-        low = text.index(" ".join(y), text.index("English:"))
-        places = [k for k, (_, end) in enumerate(encoded["offset_mapping"]) if low < end <= low + len(" ".join(y))]
-        with torch.inference_mode():
-            logs = reader.model(torch.tensor([encoded["input_ids"]])).logits[0].log_softmax(dim=-1)
-        assert found.tokens[m] == len(places)
-        assert found.losses[m] == pytest.approx(
-            -sum(float(logs[k - 1, encoded["input_ids"][k]]) for k in places), rel=1e-4
-        )
-
-
-def test_the_one_head_that_matters(tmp_path):
-    """Only head 1.2 has an output: without it the model has no attention, without any other it is whole."""
-    place, planted = make_language_model("Llama", tmp_path), (1, 2)
-    model, _ = load_pretrained(place)
-    for layer in range(LAYERS):
-        weight, size = model.model.layers[layer].self_attn.o_proj.weight, model.config.hidden_size // HEADS
-        for head in range(HEADS):
-            with torch.no_grad():
-                weight[:, head * size : (head + 1) * size] *= (layer, head) == planted
-    model.save_pretrained(place)
-    reader = reader_of(place)
-    whole, everything = (reader.read(each) for each in (HeadSet(WHOLE), HeadSet(BEST, 8, heads=tuple(ALL))))
-    for head in ALL:
-        found = reader.read(HeadSet(ANY, 1, heads=(head,)))
-        assert found.losses == pytest.approx((everything if head == planted else whole).losses, rel=1e-5)
-    assert whole.losses != pytest.approx(everything.losses, rel=1e-3)
+    losses, counts = naive_losses(*reader.loaded, has_source=False)
+    assert found.losses == pytest.approx(losses, rel=1e-4)
+    assert found.tokens.tolist() == counts
 
 
 def test_counts_are_of_the_attention_that_the_others_see(llama):
@@ -220,6 +190,8 @@ def test_random_heads_are_others_in_the_same_layers():
         assert len(set(drawn)) == len(drawn)
         assert drawn == [one.heads for one in plan_sets(ranked, (3,), 9, kinds=(kind,), seed=4)][:5]
         assert drawn != [one.heads for one in plan_sets(ranked, (3,), 5, kinds=(kind,), seed=5)]
+    one_layer = plan_sets([(0, head) for head in range(16)], (3,), 3)
+    assert len({one.heads for one in one_layer}) == len(one_layer)  # the draws of both kinds differ
     assert not plan_sets([(0, 0), (0, 1)], (2,), 3, kinds=(SAME_LAYERS,))
     with pytest.raises(AlignkitError, match="way to switch a head off"):
         plan_sets(ranked, fill="one")
@@ -255,9 +227,9 @@ def test_the_table_has_sums_over_tokens_and_means_over_draws():
     readings = {
         HeadSet(WHOLE): AblatedReading(tokens * 2.0, tokens, same),
         HeadSet(NO_SOURCE): AblatedReading(tokens * 8.0, tokens * 2, none),
-        HeadSet(BEST, 1, heads=((0, 0),)): AblatedReading(tokens * 3.0, tokens, other),
-        HeadSet(SAME_LAYERS, 1, draw=0, heads=((0, 1),)): AblatedReading(tokens * 2.1, tokens, same),
-        HeadSet(SAME_LAYERS, 1, draw=1, heads=((0, 1),)): AblatedReading(tokens * 2.5, tokens, same),
+        HeadSet(BEST, 1, MEAN, heads=((0, 0),)): AblatedReading(tokens * 3.0, tokens, other),
+        HeadSet(SAME_LAYERS, 1, MEAN, 0, heads=((0, 1),)): AblatedReading(tokens * 2.1, tokens, same),
+        HeadSet(SAME_LAYERS, 1, MEAN, 1, heads=((0, 1),)): AblatedReading(tokens * 2.5, tokens, same),
     }
     table = ablation_table(readings, COUNTER, [(0, 0), (0, 1)], seed=1, resamples=200).set_index("kind")
     assert table["draws"].to_dict() == {WHOLE: 1, NO_SOURCE: 1, BEST: 1, SAME_LAYERS: 2}
@@ -268,9 +240,16 @@ def test_the_table_has_sums_over_tokens_and_means_over_draws():
     assert table.loc[BEST, ["loss_low", "loss_high"]].tolist() == pytest.approx([3, 3])
     assert np.isnan(table.loc[BEST, "best_more"])
     # Without 0.0, head 0.1 has half of the links, none in the whole model; without 0.1, head 0.0 has all.
-    assert table.loc[[WHOLE, BEST, SAME_LAYERS], "hits"].tolist() == [1, 0.5, 1]
-    assert table.loc[[WHOLE, BEST, SAME_LAYERS], "aer"].tolist() == [0, 0.5, 0]
-    assert table.loc[[WHOLE, BEST, SAME_LAYERS], "gained"].tolist() == [0, 0.5, 0]
+    for name, wanted in {"hits": [1, 0.5, 1], "aer": [0, 0.5, 0], "gained": [0, 0.5, 0]}.items():
+        for column in (name, f"{name}_low", f"{name}_high"):
+            assert table.loc[[WHOLE, BEST, SAME_LAYERS], column].tolist() == wanted
+    if is_here("matplotlib"):
+        from matplotlib.figure import Figure
+
+        draw_ablation(table.reset_index(), figure := Figure())
+        for axes, name in zip(figure.axes, ("loss", "hits"), strict=True):
+            shown = [line.get_ydata().tolist() for line in axes.lines[1:3]]
+            assert shown == [table.loc[[WHOLE, kind], name].tolist() for kind in (BEST, SAME_LAYERS)]
 
 
 def test_intervals_are_of_resampled_pairs():
@@ -298,87 +277,75 @@ def files(llama, tmp_path_factory):
     pairs = [PAIRS[0], PAIRS[1], PAIRS[2], ([], ["x"]), PAIRS[1], PAIRS[0]]
     for name, side in zip("st", zip(*pairs, strict=True), strict=True):
         (place / name).write_text("".join(" ".join(words) + "\n" for words in side))
-    (place / "gold").write_text("".join("0-0\n" if x else "\n" for x, _ in pairs))
+    (place / "gold").write_text("0-0\n0-0 1-1 2-2\n0-0\n\n0-0\n0-0 1-1 2-2\n")
     arguments = ["attention", str(llama), str(place / "s"), str(place / "t"), "--template", TEMPLATE, "-q"]
     assert run_program([*arguments, "-o", str(place / "a.npz")]) == 0
     return place
 
 
 def test_command(files, capsys, tmp_path):
-    arguments = [
-        "ablate",
-        *(str(files / name) for name in ("a.npz", "s", "t")),
-        "--gold",
-        str(files / "gold"),
-        "-q",
-    ]
+    names = [str(files / name) for name in ("a.npz", "s", "t", "gold")]
+    arguments = ["ablate", *names[:3], "--gold", names[3], "--size", "1", "--size", "2", "--draws", "2", "-q"]
+    arguments += ["--set-to", MEAN, "--seed", "3"]
     picture = tmp_path / "p.png"
     more = ["--plot", str(picture)] if is_here("matplotlib") else []
-    assert run_program([*arguments, "--size", "1", "--size", "2", "--draws", "2", "--json", *more]) == 0
+    assert run_program([*arguments, "--json", *more]) == 0
     found = json.loads(capsys.readouterr().out)
-    rows = found["ablation"]
-    expected = plan_sets([tuple(head) for head in found["ranked"]], (1, 2), 2)
-    drawn = Counter((one.kind, one.size) for one in (HeadSet(WHOLE), HeadSet(NO_SOURCE), *expected))
-    assert [((row["kind"], row["size"]), row["draws"]) for row in rows] == list(drawn.items())
-    assert not more or picture.read_bytes().startswith(b"\x89PNG")
+    rows, sets = found["ablation"], plan_sets([*map(tuple, found["ranked"])], (1, 2), 2, fill=MEAN, seed=3)
+    assert not more or (picture.read_bytes()[:4] == b"\x89PNG" and picture.stat().st_size > 10_000)
     assert found["pairs"] == 2  # lines 2 and 6; line 4 is blank
-    whole = AblatedReader(
+    reader = AblatedReader(
         *load_pretrained(found["made"]["model"]),
         Bitext.from_sentences(*zip(PAIRS[1], PAIRS[0], strict=True)),
-        GoldLinks(*[Links.from_lists([[(0, 0)]] * 2)] * 2),
+        GoldLinks(*[Links.from_lists([[(0, 0), (1, 1), (2, 2)]] * 2)] * 2),
         template=TEMPLATE,
         device="cpu",
-    ).read(HeadSet(WHOLE))
-    assert found["tokens"] == whole.tokens.sum()
-    assert rows[0]["loss"] == pytest.approx(whole.losses.sum() / whole.tokens.sum(), rel=1e-5)
-    assert run_program(["heads", *arguments[1:], "--json"]) == 0
-    assert run_program([*arguments, "--size", "1", "--draws", "1", "--set-to", "mean"]) == 0
-    out = capsys.readouterr().out.split("\n\n")
-    assert out[-3].endswith(f"of 2 pairs, {found['tokens']} tokens.")
-    lines = out[-2].splitlines()
-    assert [line.split("  ")[0].strip() for line in lines] == ["heads off", "-", "-", "1", "1", "1"]
-    assert f"{rows[0]['loss']:.3f}" in lines[1]
-    assert out[-1] == f"The best heads, by the other pairs: {'.'.join(map(str, found['ranked'][0]))}.\n"
-    assert run_program([*arguments, "--size", "1", "--size", "100"]) == 2
-    heads = len(found["ranked"])
-    assert f"100 heads cannot be switched off; the file has {heads}" in capsys.readouterr().err
+    )
+    readings = {one: reader.read(one) for one in (HeadSet(WHOLE), HeadSet(NO_SOURCE), *sets)}
+    assert found["tokens"] == readings[HeadSet(WHOLE)].tokens.sum()
+    wanted = ablation_table(readings, reader.counter, reader.heads, seed=3)
+    assert_frame_equal(pd.DataFrame(rows), wanted, check_dtype=False, rtol=1e-4)
+    assert rows[0]["hits"] > 0
+    assert run_program(arguments) == 0
+    title, table, best = capsys.readouterr().out.split("\n\n")
+    assert title.endswith(f"of 2 pairs, {found['tokens']} tokens.")
+    for row, line in zip(rows, table.splitlines()[1:], strict=True):
+        cells = [str(row["size"] or "-"), row["kind"], str(row["draws"])]
+        for name in ("loss", "cost", "best_more", "hits", "gained"):
+            unit, digits = (100, 1) if name in ("hits", "gained") else (1, 3)
+            values = [row[f"{name}{end}"] for end in ("", "_low", "_high") if row[name] is not None]
+            numbers = [f"{unit * each:.{digits}f}" for each in values]
+            cells.append("{} ({} to {})".format(*numbers) if numbers else "-")
+        assert re.split("  +", line.strip()) == cells
+    assert best == "The best heads, by the other pairs: {}.{}, {}.{}.\n".format(*chain(*found["ranked"][:2]))
+    assert run_program([*arguments, "--size", "100"]) == 2
+    assert f"100 heads cannot be switched off; the file has {len(ALL)}" in capsys.readouterr().err
 
 
 def test_heads_are_ranked_by_the_odd_lines(files, capsys):
-    """The ranking does not depend on the links of the even lines, and does on those of the odd ones."""
-    names, ranked = [str(files / name) for name in ("a.npz", "s", "t")], []
-    for lines in (["0-0", "0-0", "0-0"], ["0-0", "1-0", "0-0"], ["1-0", "0-0", "1-1"]):
-        (files / "other").write_text("".join(f"{line}\n" for line in (*lines, "", lines[0], lines[1])))
-        options = ["--gold", str(files / "other"), "--size", "1", "--draws", "1", "--json", "-q"]
-        assert run_program(["ablate", *names, *options]) == 0
-        ranked.append(json.loads(capsys.readouterr().out)["ranked"])
-    assert ranked[0] == ranked[1]
-    assert any(first != second for first, second in pairwise(ranked))
+    """By the hits that `heads` finds where only these lines have links."""
+    names, found = [*(str(files / name) for name in ("a.npz", "s", "t")), "--gold", str(files / "other")], []
+    for even, command in (("1-0", ["ablate", "--size", "1", "--draws", "1"]), ("", ["heads"])):
+        odd = "0-0 1-1 2-2"
+        (files / "other").write_text(f"{odd}\n{even}\n{odd}\n\n{odd}\n{even}\n")
+        assert run_program([*command, *names, "--json", "-q"]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    hits = {(row["layer"], row["head"]): row["hits"] for row in reversed(found[1]["heads"])}  # the better of two
+    ranked = [hits[tuple(head)] for head in found[0]["ranked"]]
+    assert ranked == sorted(hits.values(), reverse=True)
+    assert ranked[0] > ranked[-1]
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (
-            lambda files, place: (place / "gold").write_text("\n0-0\n\n\n\n0-0\n"),
-            "ranked by links of the odd lines, and judged",
-        ),
-        (lambda files, place: unnamed(files / "a.npz", place / "a.npz"), "names no language model"),
-    ],
-)
-def test_what_is_refused(files, tmp_path, capsys, change, message):
-    for name in ("a.npz", "s", "t", "gold"):
-        (tmp_path / name).write_bytes((files / name).read_bytes())
-    change(files, tmp_path)
-    arguments = [str(tmp_path / name) for name in ("a.npz", "s", "t")]
-    assert run_program(["ablate", *arguments, "--gold", str(tmp_path / "gold"), "-q"]) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count("\n") == 1
-
-
-def unnamed(path, other):
-    replace(AttentionHeads.load(path), made={}).save(other)
+def test_what_is_refused(files, tmp_path, capsys):
+    replace(AttentionHeads.load(files / "a.npz"), made={}).save(tmp_path / "a.npz")
+    (tmp_path / "gold").write_text("\n0-0\n\n\n\n0-0\n")
+    odd = "ranked by links of the odd lines, and judged"
+    for heads, gold, message in ((tmp_path, files, "names no language model"), (files, tmp_path, odd)):
+        names = [str(place) for place in (heads / "a.npz", files / "s", files / "t", gold / "gold")]
+        assert run_program(["ablate", *names[:3], "--gold", names[3], "-q"]) == 2
+        error = capsys.readouterr().err
+        assert message in error
+        assert error.count("\n") == 1
 
 
 def test_blank_sides_are_refused(llama):

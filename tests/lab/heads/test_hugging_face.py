@@ -210,8 +210,9 @@ def test_blank_pairs_are_empty(heads):
     assert heads.on_words.shapes.tolist() == [[5, 4], [0, 0], [3, 3], [0, 0], [9, 8]]
 
 
-def test_one_layer(loaded, heads):
-    found = cross_attention(*loaded, SOURCE, TARGET, layers=[1], device="cpu")
+def test_one_layer_is_kept_on_disk(loaded, heads, tmp_path):
+    found = cross_attention(*loaded, SOURCE, TARGET, layers=[1], device="cpu", folder=tmp_path)
+    assert isinstance(found.values, np.memmap)
     assert found.heads == ((1, 0), (1, 1))
     assert np.allclose(found.values, heads.values[2:], atol=1e-4)
 

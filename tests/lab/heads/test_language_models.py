@@ -21,17 +21,13 @@ pytest.importorskip("transformers", reason="transformers is an optional library,
 LAYERS, HEADS = 2, 4
 SHAPE = {"vocab_size": 400, "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": LAYERS}
 SHAPE |= {"num_attention_heads": HEADS, "max_position_embeddings": 128}
+GEMMA = {"num_key_value_heads": 1, "head_dim": 8}
 #: family -> its settings; of the grouped ones two heads share keys and values
 FAMILIES = {
     "Llama": {"num_key_value_heads": 2},
     "Qwen2": {"num_key_value_heads": 2, "use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1},
-    "Gemma": {"num_key_value_heads": 1, "head_dim": 8},
-    "Gemma3": {
-        "num_key_value_heads": 1,
-        "head_dim": 8,
-        "sliding_window": 8,
-        "layer_types": ["sliding_attention", "full_attention"],
-    },
+    "Gemma": GEMMA,
+    "Gemma3": {**GEMMA, "sliding_window": 8, "layer_types": ["sliding_attention", "full_attention"]},
     "GPTNeoX": {"rotary_pct": 0.5},
     "GPT2": {"n_inner": 32},  # its matrices are transposed
     "GPTNeo": {"attention_types": [[["global", "local"], 1]], "window_size": 8},  # an attention within another
@@ -74,14 +70,8 @@ def test_attention_is_the_models(loaded):
         text = template.format(source=" ".join(words[0]), target=" ".join(words[1]))
         encoded = tokenizer(text, return_offsets_mapping=True)
         spans = [(text.index(" ".join(side)), " ".join(side)) for side in words]
-        places = [
-            [
-                k
-                for k, (a, b) in enumerate(encoded["offset_mapping"])
-                if a < b and start <= b - 1 < start + len(side)
-            ]
-            for start, side in spans
-        ]
+        ends = [b - 1 if a < b else -1 for a, b in encoded["offset_mapping"]]
+        places = [[k for k, end in enumerate(ends) if low <= end < low + len(side)] for low, side in spans]
         with torch.inference_mode():
             maps = model(torch.tensor([encoded["input_ids"]]), output_attentions=True).attentions
         wanted = torch.cat(maps)[:, :, [places[1][0] - 1, *places[1]], : places[0][-1] + 1].flatten(0, 1)
@@ -125,9 +115,10 @@ def test_no_logits_are_computed(loaded, monkeypatch):
     assert len(translation_attention(model, tokenizer, SOURCE, TARGET)) == len(SOURCE)
 
 
-def test_layers_are_chosen(loaded):
+def test_layers_are_chosen_and_kept_on_disk(loaded, tmp_path):
     every = translation_attention(*loaded, SOURCE, TARGET)
-    one = translation_attention(*loaded, SOURCE, TARGET, layers=[1])
+    one = translation_attention(*loaded, SOURCE, TARGET, layers=[1], folder=tmp_path)
+    assert isinstance(one.values, np.memmap)
     assert one.heads == tuple((1, head) for head in range(HEADS))
     assert np.allclose(one.pair(0), every.pair(0)[HEADS:], atol=1e-6)
 

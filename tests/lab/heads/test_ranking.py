@@ -338,6 +338,7 @@ def test_files_are_ranked_as_what_they_hold(planted, by_gold, files):
     links, reference = GoldLinks(aligned.links, aligned.links), aligned.score("alpha")
     found = rank_heads_of_file(*names, model=files / "m.npz", settings=settings)
     wanted = rank_heads(heads, bitext, links, reference=reference, settings=settings)
+    assert found.combined is None
     assert_frame_equal(found.table, wanted.table)
 
 
@@ -402,6 +403,9 @@ def test_rankings_of_several_texts_are_compared_beside_chance():
         assert row.p_shared == pytest.approx(as_many / comb(15, 10))
         assert (row.here, row.there) == (one[top[row.other][0]], other[top[row.text][0]])
     assert table.p[0] < 0.01 < table.p[1]
+    two = {(0, 0, 0): 0.1, (0, 1, 0): 0.2}
+    row = compare_rankings({"de": two, "fr": two})[0].iloc[0]  # every other permutation is the same
+    assert [row["p"], row["shared"], row["expected"], row["p_shared"]] == pytest.approx([0.5, 2, 2, 1], abs=0.05)
 
 
 def test_other_text_ranks_alike(by_gold, arguments, capsys, tmp_path):
