@@ -52,18 +52,18 @@ def main(part: str, sets: str | None, encode: str, qualities: str, output: str) 
         gold = parse_links(str(folder / f"{part}.gold"), read_lines(str(folder / f"{part}.gold")))
         first = FirstPairs(encoder, len(gold.sure) if encode == "gold" else len(source))
         for quality in qualities.split(","):
-            for embeddings in (None, first):
-                encoded = 0.0 if embeddings is None else first.seconds
+            for embeddings in ("none", first):
+                encoded = 0.0 if embeddings == "none" else first.seconds
                 start = time.process_time()
                 links = align(source, target, embeddings=embeddings, quality=quality, threads=1).links
                 seconds = time.process_time() - start
-                if embeddings is not None and not encoded:
+                if embeddings != "none" and not encoded:
                     seconds -= first.seconds
                 head = Links.from_lists([list(map(tuple, links[m].tolist())) for m in range(len(gold.sure))])
                 row = {"set": folder.name, "part": part, "quality": quality, "pairs": len(source)}
-                row["encoded"] = 0 if embeddings is None else first.count
+                row["encoded"] = 0 if embeddings == "none" else first.count
                 found = {**row, "aer": evaluate(gold, head).aer, "seconds": round(seconds, 1)}
-                found["encoding"] = round(first.seconds, 1) if embeddings is not None else 0.0
+                found["encoding"] = round(first.seconds, 1) if embeddings != "none" else 0.0
                 click.echo(json.dumps(found), err=True)
                 rows = [each for each in rows if any(each[name] != row[name] for name in row)] + [found]
                 rows.sort(key=lambda each: (each["set"], each["part"], each["quality"], each["encoded"]))

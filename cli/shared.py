@@ -262,7 +262,7 @@ embeddings_option = setting_option(
     type=EmbeddingSource(),
     metavar="e5|none|FOLDER|FILE[,FILE]",
     help="Use embeddings as evidence. They help small texts most. e5 is a multilingual encoder (the extra "
-    "embeddings; `alignkit doctor` says how to install it) and takes about two minutes of one core for 10,000 "
+    "embeddings; `alignkit doctor` says how to install it) and takes about three minutes of one core for 10,000 "
     "sentence pairs. FOLDER holds another encoder, or a translation model, for Hugging Face's transformers; one "
     "that marks languages, such as NLLB, is FOLDER:deu_Latn,eng_Latn. FILE holds word vectors of both languages "
     "in one space, in the text format of word2vec and fastText; give one file or two. none uses no embeddings, as "
