@@ -248,4 +248,5 @@ def lines_of(bitext: Bitext) -> tuple[list[str], list[str]]:
 
 def check_bitext(text: object) -> None:
     """Raise AlignkitError unless a text is a bitext."""
-    check_type(text, Bitext, "a text must be a Bitext, which read_bitext and Bitext.from_sentences make")
+    if not isinstance(text, Bitext):
+        check_type(text, Bitext, "a text must be a Bitext, which read_bitext and Bitext.from_sentences make")

@@ -284,6 +284,7 @@ class ViewedText:
 
 def is_long(bitext: Bitext) -> np.ndarray:
     """bool (M,): the pairs that have more than ``LARGEST_PAIR`` elements."""
+    check_bitext(bitext)
     return bitext.shapes.prod(axis=1, dtype=np.int64) > LARGEST_PAIR
 
 
