@@ -121,7 +121,7 @@ def bags_of(corpus: Corpus, threads: int, keep: bool = True) -> tuple[Bags, Toke
     words, counts = np.empty(len(corpus.tokens), np.int32), np.empty(len(corpus.tokens), np.float32)
     is_short = corpus.lengths.max(initial=0) <= np.iinfo(np.uint16).max
     entries = np.empty(len(corpus.tokens), np.uint16 if is_short else np.int32)
-    sizes, ranges = np.zeros(len(corpus), np.int64), blocks(corpus.lengths, threads)
+    sizes, ranges = np.zeros(len(corpus), np.int64), blocks(corpus.offsets, threads)
     text, bags = Tokens(corpus.tokens, offsets), Bags(words, counts, offsets)
     run_blocks(
         lambda low, high: kernels.fill_bags(
@@ -154,7 +154,7 @@ def invert(bags: Bags, types: int, threads: int = 1) -> InvertedIndex:
     """
     words, notes, offsets = bags
     # Each block of sentences counts its words, and then knows where its own go, after those of the blocks before.
-    ranges = blocks(np.diff(offsets), threads)
+    ranges = blocks(offsets, threads)
     places = np.zeros((len(ranges) + 1, types), np.int64)
     for number, (low, high) in enumerate(ranges, 1):
         places[number] = np.bincount(words[offsets[low] : offsets[high]], minlength=types)
@@ -201,7 +201,7 @@ class IndexedBitext:
         self.index = invert(source, self.types[0], threads)
         met = offsets_of(np.diff(self.target.offsets)[self.index.sentences])
         self.entries_met = np.diff(met[self.index.starts])
-        self.row_ranges = blocks(self.entries_met, 8 * threads if threads > 1 else 1)
+        self.row_ranges = blocks(offsets_of(self.entries_met), 8 * threads if threads > 1 else 1)
         self.threads = threads
 
     def pairs(self, weights: np.ndarray | None = None, room: int = ROOM) -> TableRows:

@@ -158,7 +158,7 @@ def fit_diagonal(
                     sums,
                     np.zeros(V_tgt, np.float32),
                 ),
-                blocks(source.lengths * target.lengths, workers),
+                blocks(offsets_of(source.lengths * target.lengths), workers),
                 workers,
             )
             run_blocks(
@@ -253,7 +253,7 @@ class Diagonal(LexicalModel, Aligner):
             )
             translation_table.positions_of_keys(offsets[low], offsets[high], keys, best)
 
-        run_blocks(search, blocks(text.lengths * bitext.target.lengths, workers), workers)
+        run_blocks(search, blocks(offsets_of(text.lengths * bitext.target.lengths), workers), workers)
         return links_from_positions(best, bitext, workers)
 
     def _posteriors(self, lookup: Lookup) -> tuple[Scores, np.ndarray]:
@@ -264,7 +264,7 @@ class Diagonal(LexicalModel, Aligner):
             lambda low, high: kernels.diagonal_posteriors(
                 low, high, text, positions.exponentials, positions.totals, null, matrices, log_probabilities
             ),
-            blocks(np.diff(scores.offsets), lookup.threads),
+            blocks(scores.offsets, lookup.threads),
             lookup.threads,
         )
         return scores, log_probabilities

@@ -30,6 +30,7 @@ from alignkit.kernels.translation_table import UNSEEN, Matrices, NullWord
 from alignkit.links.from_scores import links_from_positions
 from alignkit.links.links import Links
 from alignkit.scores import Scores
+from alignkit.support.arrays import offsets_of
 from alignkit.support.files import loaded, save_arrays
 from alignkit.support.settings import with_options
 from alignkit.support.stages import Stage
@@ -107,7 +108,7 @@ def fit_ibm1(
             null.values[:] = start_null(start.null, start.target, bitext.target.vocabulary)
     pseudo_counts = None if prior is None else prior.pseudo_counts(bitext, trans)[0]
 
-    sentences = blocks(lengths * bitext.target.lengths, workers)
+    sentences = blocks(offsets_of(lengths * bitext.target.lengths), workers)
     log_probs, history = np.zeros(len(bitext)), list[float]()
     with Stage("fitting", progress) as stage:
         for iteration in range(settings.iterations):
@@ -223,7 +224,7 @@ class IBM1(LexicalModel, Aligner):
             matrices = Matrices(scores.values, scores.offsets)
             run_blocks(
                 lambda low, high: kernels.normalise_scores(low, high, target, lengths, null, matrices),
-                blocks(np.diff(scores.offsets), lookup.threads),
+                blocks(scores.offsets, lookup.threads),
                 lookup.threads,
             )
         return scores
@@ -244,7 +245,7 @@ class IBM1(LexicalModel, Aligner):
         first, keys = np.empty(len(source.words), np.int32), np.empty(len(target.words), np.uint64)
         run_blocks(
             lambda low, high: inverted_index.first_positions(low, high, source_entries, first),
-            blocks(lengths, workers),
+            blocks(source.offsets, workers),
             workers,
         )
         index = invert(source._replace(counts=first), len(bitext.source.vocabulary), workers)
@@ -254,13 +255,13 @@ class IBM1(LexicalModel, Aligner):
             lambda low, high: kernels.best_sources(
                 low, high, index, rows, bags, null, keys, np.zeros(lookup.width + 1, np.uint32)
             ),
-            blocks(lengths * bitext.target.lengths, workers),
+            blocks(offsets_of(lengths * bitext.target.lengths), workers),
             workers,
         )
         positions = np.empty(len(bitext.target.tokens), np.int32)
         run_blocks(
             lambda low, high: kernels.token_positions(low, high, target_entries, keys, positions),
-            blocks(bitext.target.lengths, workers),
+            blocks(bitext.target.offsets, workers),
             workers,
         )
         return positions

@@ -12,10 +12,13 @@ from typing import NamedTuple
 import numpy as np
 
 from alignkit.kernels.compile import allocating_kernel, kernel
+from alignkit.kernels.expected_links import PairPlaces
 from alignkit.kernels.hmm_e_step import (
     DirectionArrays,
     EStepOptions,
+    Likeness,
     LinkArrays,
+    OpinionPool,
     TextArrays,
     block_space,
     expect_block,
@@ -338,14 +341,15 @@ def find_emissions(low, high, text, offsets, model, new, letters, emissions):
 
 
 @allocating_kernel  # it returns arrays, whose references its caller counts
-def with_null_links(direction, null_links):
-    """:class:`.hmm_e_step.DirectionArrays` with a place for NULL's links of its own, for one thread."""
+def with_own(direction, null_links, fertility):
+    """:class:`.hmm_e_step.DirectionArrays` with a place for NULL's links of its own, for one thread, and these
+    factors of fertility."""
     return DirectionArrays(
         direction.totals,
         direction.null,
         direction.null_total,
         null_links,
-        direction.fertility,
+        fertility,
         direction.transition,
         direction.initial,
         direction.final,
@@ -355,15 +359,14 @@ def with_null_links(direction, null_links):
 
 
 @allocating_kernel
-def find_links(low, high, text, offsets, model, new, letters, directions, pools, blank, links, likelihood):
+def find_links(low, high, text, offsets, model, new, letters, directions, rounds, pool, links, likelihood):
     """The links of pairs low <= m < high.
 
     Args:
         text: :class:`.hmm_e_step.TextArrays`; offsets: int64 (M + 1,), where each (T, L) matrix starts.
         model, new: as of :func:`fill_emissions`; letters: how many there are.
-        directions: of several E-steps, one after the other, the parameters of both directions
-            (:class:`.hmm_e_step.DirectionArrays`); pools: of all but the last E-step, and of the last.
-        blank: :class:`.hmm_e_step.LinkArrays` without word pairs and likeness.
+        directions: the parameters of both (:class:`.hmm_e_step.DirectionArrays`); rounds: of E-steps, of which the
+            first is without fertility; pool: :class:`.hmm_e_step.OpinionPool` of the last.
         links: float32 (P,), filled.
         likelihood: float64 (M,), filled.
     """
@@ -371,8 +374,10 @@ def find_links(low, high, text, offsets, model, new, letters, directions, pools,
     most, size = longest_pair(low, high, text)
     pairs, are_new = pair_space(most, len(model[1].classes), letters), np.empty(size, np.bool_)
     emissions, bounds = np.empty((size, 3), np.float32), np.zeros((3, 2), np.int64)
-    space, known = block_space(directions[0], most, size), np.empty((2, most), np.int32)
-    null_links = np.zeros((2, most), np.float32)
+    space, known = block_space(directions, most, size), np.empty((2, most), np.int32)
+    null_links, plain = np.zeros((2, most), np.float32), np.ones((1, 1), np.float32)
+    places = PairPlaces(np.empty(0, np.int64), np.empty(0, np.int32), np.empty((0, 0), np.int64))
+    likeness = Likeness(np.empty(0, np.uint8), np.empty(0, np.float32))
     for m in range(low, high):
         own_x, own_y = x[x_offsets[m] : x_offsets[m + 1]], y[y_offsets[m] : y_offsets[m + 1]]
         L, T = len(own_x), len(own_y)
@@ -385,11 +390,11 @@ def find_links(low, high, text, offsets, model, new, letters, directions, pools,
         own = TextArrays(known[0, :L], bounds[0], known[1, :T], bounds[1], copies[m : m + 1])
         elements = links[offsets[m] : offsets[m + 1]].view(np.uint32)
         elements[:] = 0
-        arrays = LinkArrays(bounds[2], blank.places, emissions, elements, blank.likeness)
-        for n in range(len(directions)):
-            is_last = n == len(directions) - 1
+        arrays = LinkArrays(bounds[2], places, emissions, elements, likeness)
+        for n in range(rounds):
+            is_last = n == rounds - 1
             options = EStepOptions(is_last, 0.0, 1)
-            pool = pools[1] if is_last else pools[0]
-            forward = with_null_links(directions[n][0], null_links[0])
-            reverse = with_null_links(directions[n][1], null_links[1])
-            expect_block(0, 1, own, arrays, (forward, reverse), pool, options, space, likelihood[m : m + 1])
+            forward = with_own(directions[0], null_links[0], directions[0].fertility if n > 0 else plain)
+            reverse = with_own(directions[1], null_links[1], directions[1].fertility if n > 0 else plain)
+            chosen = pool if is_last or pool.forward == 0 or pool.reverse == 0 else OpinionPool(0.5, 0.5, False)
+            expect_block(0, 1, own, arrays, (forward, reverse), chosen, options, space, likelihood[m : m + 1])

@@ -74,13 +74,13 @@ def count_above(low, high, values, offsets, threshold, counts):
 
 
 @kernel
-def fill_links_above(low, high, matrices, threshold, link_offsets, pairs):
+def fill_links_above(low, high, matrices, threshold, link_offsets, pairs, scores):
     """The links (s, t), sorted, of the values that :func:`count_above` counts.
 
     Args:
         matrices: (values float32 (P,), offsets int64 (M + 1,), shapes int32 (M, 2), T and L).
         link_offsets: int64 (M + 1,), given.
-        pairs: int32 (K, 2), filled for sentence pairs low <= m < high.
+        pairs: int32 (K, 2), and scores: float64 (K,), filled for sentence pairs low <= m < high.
     """
     values, offsets, shapes = matrices
     for m in range(low, high):
@@ -92,7 +92,7 @@ def fill_links_above(low, high, matrices, threshold, link_offsets, pairs):
             for t in range(height):
                 value = values[offsets[m] + t * width + s]
                 if value >= threshold and value > 0:
-                    pairs[place, 0], pairs[place, 1] = s, t
+                    pairs[place, 0], pairs[place, 1], scores[place] = s, t, value
                     place += 1
 
 

@@ -117,28 +117,31 @@ def links_above(scores: Scores, threshold: float, threads: int | None = None) ->
         threshold: rounded to float32 like the scores, so that a score of 0.7 reaches a threshold of 0.7.
         threads: number of threads, all cores by default; the result does not depend on it.
     """
+    return linked_above(scores, threshold, threads)[0]
+
+
+def linked_above(scores: Scores, threshold: float, threads: int | None = None) -> tuple[Links, np.ndarray]:
+    """Links as of :func:`links_above`, and the score of each, float64 (K,)."""
     offsets = np.zeros(len(scores) + 1, np.int64)
     bound, threads = np.float32(threshold), thread_count(threads)
-    ranges = blocks(np.diff(scores.offsets), threads)
+    ranges = blocks(scores.offsets, threads)
 
     values, places = scores.values, scores.offsets
     run_blocks(
         lambda low, high: sentence_pairs.count_above(low, high, values, places, bound, offsets), ranges, threads
     )
     np.cumsum(offsets, out=offsets)
-    pairs, matrices = np.empty((offsets[-1], 2), np.int32), (values, places, scores.shapes)
+    pairs, found, matrices = (
+        np.empty((offsets[-1], 2), np.int32),
+        np.empty(offsets[-1]),
+        (values, places, scores.shapes),
+    )
     run_blocks(
-        lambda low, high: sentence_pairs.fill_links_above(low, high, matrices, bound, offsets, pairs),
+        lambda low, high: sentence_pairs.fill_links_above(low, high, matrices, bound, offsets, pairs, found),
         ranges,
         threads,
     )
-    return Links(pairs, offsets)
-
-
-def linked_above(scores: Scores, threshold: float, threads: int | None = None) -> tuple[Links, np.ndarray]:
-    """Links as of :func:`links_above`, and the score of each, float64 (K,)."""
-    links = links_above(scores, threshold, threads)
-    return links, scores_of_links(links, scores)
+    return Links.trusted(pairs=pairs, offsets=offsets), found
 
 
 def links_from_positions(positions: np.ndarray, bitext: Bitext, threads: int | None = None) -> Links:
@@ -162,7 +165,7 @@ def links_from_positions(positions: np.ndarray, bitext: Bitext, threads: int | N
         lambda low, high: sentence_pairs.fill_links_from_positions(
             low, high, positions, (source, target), offsets, pairs, np.zeros(longest + 1, np.int64)
         ),
-        blocks(np.diff(target), threads),
+        blocks(target, threads),
         threads,
     )
     return Links(pairs, offsets)

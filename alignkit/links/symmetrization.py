@@ -83,7 +83,7 @@ def symmetrize(
         kernels.symmetrize_pairs(low, high, *directions, heuristic.steps, workspace, (pairs, sizes))
 
     threads = thread_count(threads)
-    ranges = blocks(np.diff(most), threads)
+    ranges = blocks(most, threads)
     run_blocks(combine, ranges, threads)
     offsets = offsets_of(sizes)
     for low, high in ranges:  # close the gaps between the blocks of the threads

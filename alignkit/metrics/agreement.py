@@ -119,7 +119,7 @@ def agreement_rows(
         lambda low, high: kernels.list_agreement(
             low, high, scores, part, np.empty(width, np.float32), first, found
         ),
-        blocks(np.diff(scores.offsets) + 1, threads),
+        blocks(scores.offsets + np.arange(len(scores.offsets)), threads),
         threads,
     )
     return AgreementRows(np.repeat(np.arange(len(rows)), rows), *found)

@@ -11,7 +11,7 @@ from alignkit.kernels import metrics as kernels
 from alignkit.metrics.intervals import RESAMPLES, ratio
 from alignkit.metrics.protocol import Metric, MetricSettings, score_pair
 from alignkit.scores import ScoresLike
-from alignkit.support.arrays import brief_repr
+from alignkit.support.arrays import brief_repr, offsets_of
 from alignkit.support.threads import blocks, run_blocks, thread_count
 
 
@@ -69,8 +69,12 @@ def sum_tau(u: ScoresLike, v: ScoresLike, threads: int | None = None) -> TauSums
     sums = np.zeros((len(scores.shapes), 3), np.float64)
     threads = thread_count(threads)
     # All pairs of places of a row are compared, up to where sorting is cheaper.
-    cost = np.diff(scores.offsets) * scores.shapes[:, 1] + 1
-    run_blocks(lambda low, high: kernels.fill_tau_sums(low, high, scores, sums), blocks(cost, threads), threads)
+    cost = offsets_of(np.diff(scores.offsets) * scores.shapes[:, 1] + 1)
+    run_blocks(
+        lambda low, high: kernels.fill_tau_sums(low, high, scores, sums),
+        blocks(cost, threads),
+        threads,
+    )
     return TauSums(*(np.ascontiguousarray(column) for column in sums.T))
 
 

@@ -19,7 +19,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from alignkit.errors import AlignkitError, check_type
-from alignkit.support.arrays import offsets_of
 from alignkit.support.settings import GREATEST_THREAD_COUNT
 
 Result = TypeVar("Result")
@@ -65,18 +64,18 @@ def _container_limit(groups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/p
     return least
 
 
-def blocks(work: np.ndarray, count: int) -> list[tuple[int, int]]:
+def blocks(offsets: np.ndarray, count: int) -> list[tuple[int, int]]:
     """Split items into at most ``count`` ranges [low, high) of about equal work.
 
     Args:
-        work: (N,), of each item.
+        offsets: (N + 1,), the work of all items before each, and of all.
         count: at least 1.
     """
-    if count == 1 or len(work) <= 1:
-        return [(0, len(work))] if len(work) else []
-    total = offsets_of(work)
-    goals = total[-1] * np.arange(1, count) / count
-    bounds = [0, *np.searchsorted(total, goals).tolist(), len(work)]
+    items = len(offsets) - 1
+    if count == 1 or items <= 1:
+        return [(0, items)] if items else []
+    goals = offsets[-1] * np.arange(1, count) / count
+    bounds = [0, *np.searchsorted(offsets, goals).tolist(), items]
     return [(low, high) for low, high in pairwise(bounds) if low < high]
 
 
@@ -86,7 +85,7 @@ def blocks_of_size(offsets: np.ndarray, size: int) -> list[tuple[int, int]]:
     Args:
         offsets: int64 (N + 1,); item i has the elements from offsets[i] to offsets[i + 1].
     """
-    return blocks(np.diff(offsets), max(1, -(-int(offsets[-1]) // size)))
+    return blocks(offsets, max(1, -(-int(offsets[-1]) // size)))
 
 
 _own = local()  # ``stop`` of it: the event after which a thread of :func:`run_side_by_side` begins nothing more

@@ -78,10 +78,10 @@ def raw_example(corpus: Corpus) -> str | None:
     """
     if corpus.spans is not None:
         return None
+    if len(corpus) < _FEWEST and not _UNSPACED.search(" ".join(corpus.vocabulary.tokens)):
+        return None  # at once, for a process may be asked for one sentence after another
     part = corpus.block(0, _LOOKED_AT)
     last = part.tokens[part.offsets[1:][part.lengths > 0] - 1]
-    if len(last) < _FEWEST and not _UNSPACED.search(" ".join(corpus.vocabulary.tokens)):
-        return None  # at once, for a process may be asked for one sentence after another
     types, counts = np.unique(part.tokens, return_counts=True)
     words = {i: corpus.vocabulary.decoded(i) for i in types.tolist()}
     characters = letters = unspaced = alone = 0

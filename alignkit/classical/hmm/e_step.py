@@ -16,6 +16,7 @@ from alignkit.kernels.hmm_e_step import (
     TextArrays,
     expect_links,
 )
+from alignkit.support.arrays import offsets_of
 from alignkit.support.threads import blocks, run_blocks
 from alignkit.text.bitext import Bitext
 
@@ -38,7 +39,7 @@ def pair_blocks(bitext: Bitext) -> list[tuple[int, int]]:
     if len(bitext) == 1:
         return [(0, 1)]
     source, target = bitext.source.lengths, bitext.target.lengths
-    return blocks(source * target * (source + target), BLOCKS) or [(0, 0)]
+    return blocks(offsets_of(source * target * (source + target)), BLOCKS) or [(0, 0)]
 
 
 def uniform_direction(states: int, emitted: int, tokens: int, null_probability: float) -> DirectionArrays:

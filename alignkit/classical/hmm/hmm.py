@@ -391,7 +391,7 @@ def expected_fertilities(bitext: Bitext, links: LinkArrays, threads: int) -> tup
     total = np.zeros((source_types + len(bitext.target.vocabulary), FERTILITIES))
 
     # Blocks are added in their order, and there are no more of them at a time than threads.
-    ranges = blocks(np.diff(links.offsets), FERTILITY_BLOCKS)
+    ranges = blocks(links.offsets, FERTILITY_BLOCKS)
     for first in range(0, len(ranges), threads):
         sums = {span: np.zeros_like(total) for span in ranges[first : first + threads]}
         run_blocks(
@@ -469,7 +469,7 @@ def link_arrays(
         arrays = index, text, matrices, rows.columns, places
         run_blocks(
             lambda *span, arrays=arrays: fill_codes(*span, *arrays, np.empty(targets, np.uint16)),
-            blocks(np.diff(index.starts), 1 if threads == 1 else 8 * threads),
+            blocks(index.starts, 1 if threads == 1 else 8 * threads),
             threads,
         )
     return LinkArrays(offsets, places, pair_counts, elements, likeness)

@@ -17,8 +17,7 @@ from alignkit.classical.hmm.spelling import (
 )
 from alignkit.classical.hmm.word_classes import FEW
 from alignkit.kernels import inference as kernels
-from alignkit.kernels.expected_links import NO_PLACES
-from alignkit.kernels.hmm_e_step import BOTH, DirectionArrays, LinkArrays, OpinionPool, TextArrays
+from alignkit.kernels.hmm_e_step import DirectionArrays, OpinionPool, TextArrays
 from alignkit.kernels.inference import ClassTable, KnownPairs, NewPairs, Spellings, Words
 from alignkit.kernels.spelling import Edits, Letters, SpelledWords
 from alignkit.kernels.translation_table import UNSEEN
@@ -37,7 +36,6 @@ MOST_LETTERS = 1000
 NO_LETTERS = Letters(np.empty(0, np.int32), np.zeros(1, np.int64))
 NO_SPELLINGS = Spellings(Edits(np.empty((0, 0)), np.empty(0), np.empty(0)), np.empty((2, 0)))
 NO_CLASSES = ClassTable(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
-BLANK = LinkArrays(np.zeros(2, np.int64), NO_PLACES, np.empty((0, 3), np.float32), np.empty(0, np.uint32))
 
 
 class Inference:
@@ -78,7 +76,7 @@ class Inference:
             self.own = self._repetition(background)
         # Made once, for they are as large as the vocabularies, and a text may be a single pair.
         self.words = [self._words(side) for side in (0, 1)]
-        self._rounds: dict[OpinionPool, tuple[tuple[DirectionArrays, ...], ...]] = {}
+        self._directions: dict[OpinionPool, tuple[DirectionArrays, ...]] = {}
 
     def _learn_letters(self) -> None:
         """The letters of the model's words, and, of those of both sides, which correspond in its links: as
@@ -134,10 +132,10 @@ class Inference:
         classes, letters = self._classes_of_words[side], self.letters[side]
         return Words(floor, alike, totals, self._class_totals[side], classes, classes[:, :0], letters, NO_LETTERS)
 
-    def _e_steps(self, pool: OpinionPool) -> tuple[tuple[DirectionArrays, ...], ...]:
-        """The parameters of both directions in each E-step, by word with one more element, for new words."""
-        if pool not in self._rounds:
-            sizes, full = self.model.table.shape, []
+    def _directions_of(self, pool: OpinionPool) -> tuple[DirectionArrays, ...]:
+        """The parameters of both directions, by word with one more element, for new words."""
+        if pool not in self._directions:
+            sizes, found = self.model.table.shape, []
             for side, weight in enumerate((pool.forward, pool.reverse)):
                 direction = uniform_direction(sizes[side] + 1, sizes[1 - side] + 1, 0, 0.5)
                 if weight > 0:
@@ -153,11 +151,9 @@ class Inference:
                         final=own.final,
                         null_probability=own.null_probability,
                     )
-                full.append(direction)
-            plain = tuple(each._replace(fertility=np.ones((len(each.totals), 1), np.float32)) for each in full)
-            has_fertility = any(each.fertility.shape[1] > 1 for each in full)
-            self._rounds[pool] = (plain, *(tuple(full),) * ROUNDS) if has_fertility else (plain,)
-        return self._rounds[pool]
+                found.append(direction)
+            self._directions[pool] = tuple(found)
+        return self._directions[pool]
 
     def links(
         self, bitext: Bitext, pool: OpinionPool, threads: int, without_own: bool = False
@@ -176,16 +172,16 @@ class Inference:
         shapes = bitext.shapes
         offsets = flat_offsets(shapes)
         links, likelihood = np.empty(offsets[-1], np.float32), np.zeros(len(bitext))
-        pools = BOTH if pool.forward > 0 and pool.reverse > 0 else pool, pool
-        new, rounds = self._new_pairs(without_own), self._e_steps(pool)
+        new, directions = self._new_pairs(without_own), self._directions_of(pool)
+        rounds = 1 + ROUNDS * any(each.fertility.shape[1] > 1 for each in directions)
         run_blocks(
             lambda low, high: kernels.find_links(
-                low, high, text, offsets, model, new, letters, rounds, pools, BLANK, links, likelihood
+                low, high, text, offsets, model, new, letters, directions, rounds, pool, links, likelihood
             ),
             pair_blocks(bitext),
             threads,
         )
-        return Scores(links, offsets, shapes), likelihood
+        return Scores.trusted(values=links, offsets=offsets, shapes=shapes), likelihood
 
     def emissions(self, bitext: Bitext, threads: int, without_own: bool = False) -> np.ndarray:
         """float32 (P, 2): p(y|x) and p(x|y) of every element of the (T, L) matrices of M pairs; arguments of

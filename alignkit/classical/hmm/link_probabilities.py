@@ -112,7 +112,7 @@ def into_probabilities(log_odds: Scores, threads: int | None = None, cohesion: C
     if cohesion is None:
         cohesion = np.ones(source[-1] + 1, np.float32), np.ones(target[-1] + 1, np.float32)
     arrays = source, target, log_odds.offsets, cohesion, log_odds.values
-    run_blocks(lambda *span: judge_matrices(*span, *arrays), blocks(np.diff(log_odds.offsets), count), count)
+    run_blocks(lambda *span: judge_matrices(*span, *arrays), blocks(log_odds.offsets, count), count)
     return log_odds
 
 
@@ -206,7 +206,7 @@ class Attachment:
         for kinds, ids in zip(numbers, frequent, strict=True):
             kinds[ids] = np.arange(len(ids))
         columns, rows = (_side(side, kinds[side.tokens]) for side, kinds in zip(sides, numbers, strict=True))
-        ranges, directions = blocks(np.diff(links.offsets), threads), []
+        ranges, directions = blocks(links.offsets, threads), []
         for side, ids, own, other in zip(sides, frequent, (columns, rows), (rows, columns), strict=True):
             # How often each word shares a partner with the word after it, and before it, and what is expected of
             # the words of its side. Where nothing is shared, no direction has twice the cases of the other.
@@ -248,7 +248,7 @@ class Attachment:
         )
         run_blocks(
             lambda low, high: attach(low, high, rows, columns, links, FLOOR),
-            blocks(np.diff(links.offsets), threads),
+            blocks(links.offsets, threads),
             threads,
         )
         places = np.flatnonzero(probabilities.values < 0)

@@ -19,6 +19,7 @@ from alignkit.kernels.hmm_e_step import Likeness, LinkArrays
 from alignkit.kernels.hmm_m_step import PairPrior, column_sums, row_sums, update_counts
 from alignkit.kernels.hmm_rows import ONE
 from alignkit.kernels.inverted_index import TableRows
+from alignkit.support.arrays import offsets_of
 from alignkit.support.threads import blocks, run_blocks
 from alignkit.text.bitext import Bitext
 
@@ -128,7 +129,7 @@ class PairCounts:
             lambda *span: update_counts(
                 *span, self._text, links, rows, self.background_counts, self._prior, sums, counts
             ),
-            blocks(self.frequencies[0], self.threads),
+            blocks(offsets_of(self.frequencies[0]), self.threads),
             self.threads,
         )
         totals = self._sums(rows.values, rows.values)
@@ -163,7 +164,7 @@ class PairCounts:
         run_blocks(lambda low, high: row_sums(low, high, offsets, by_source, source), self.ranges, self.threads)
         run_blocks(
             lambda low, high: column_sums(low, high, columns, by_target, target),
-            blocks(self.frequencies[1], self.threads),
+            blocks(offsets_of(self.frequencies[1]), self.threads),
             self.threads,
         )
         return source, target

@@ -96,7 +96,7 @@ def spelling_counts(
         lambda low, high: similarities(
             low, high, rows.offsets, rows.columns, source, target, np.zeros(len(alphabet), np.uint64), alike
         ),
-        blocks(np.diff(rows.offsets), 8 * threads),
+        blocks(rows.offsets, 8 * threads),
         threads,
     )
     alike -= ALIKE
@@ -225,7 +225,7 @@ def transliterations(pairs: np.ndarray, words: SpelledWords, edits: Edits, threa
     ratios, shape = np.empty(len(pairs)), (LONGEST_WORD + 1, LONGEST_WORD + 1)
     run_blocks(
         lambda low, high: log_ratios(low, high, pairs, words, edits, np.zeros(shape), ratios),
-        blocks(np.ones(len(pairs)), threads),
+        blocks(np.arange(len(pairs) + 1), threads),
         threads,
     )
     least = np.maximum(LEAST_RATIO, np.maximum(*lengths))

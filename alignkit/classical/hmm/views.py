@@ -206,7 +206,7 @@ class UnitReader:
         if self.collocations is None:
             ids, sizes, vocabulary = self.ids.units(corpus.vocabulary.tokens)
             tokens, offsets = in_units(corpus, ids, sizes)
-            return Corpus(tokens, offsets, vocabulary), sizes[corpus.tokens]
+            return Corpus.trusted(tokens=tokens, offsets=offsets, vocabulary=vocabulary), sizes[corpus.tokens]
         units, widths, numbers = list[str](), list[int](), list[int]()
         for m in range(len(corpus)):
             own, own_widths = joined_words([word.lower() for word in corpus.words(m)], self.collocations)
@@ -261,9 +261,7 @@ class ViewedText:
         arrays = *self._counts, (log_odds.values, log_odds.offsets), (words.values, words.offsets)
         # A unit has several words, or a word has several units.
         fill, no_levels = (spread_values, ()) if self.view.joined else (merge_values, (None,))
-        run_blocks(
-            lambda *span: fill(*span, *arrays, *no_levels), blocks(np.diff(log_odds.offsets), threads), threads
-        )
+        run_blocks(lambda *span: fill(*span, *arrays, *no_levels), blocks(log_odds.offsets, threads), threads)
         return words
 
     def levels(self, levels: np.ndarray, threads: int) -> np.ndarray:
@@ -274,7 +272,7 @@ class ViewedText:
             of_words, levels = (levels, flat_offsets(self._shapes)), np.empty(offsets[-1], levels.dtype)
             arrays = *self._counts, of_words, (levels, offsets)
             fill, unknown = (merge_values, (UNKNOWN,)) if self.view.joined else (spread_values, ())
-            run_blocks(lambda *span: fill(*span, *arrays, *unknown), blocks(np.diff(offsets), threads), threads)
+            run_blocks(lambda *span: fill(*span, *arrays, *unknown), blocks(offsets, threads), threads)
         if not long.any():
             return levels
         if long.all():

@@ -92,7 +92,7 @@ class BackOff:
                 np.empty(work[low:high].max(), np.uint32),
                 pair_counts,
             ),
-            blocks(work, 1 if threads == 1 else 8 * threads),
+            blocks(offsets_of(work), 1 if threads == 1 else 8 * threads),
             threads,
         )
 
