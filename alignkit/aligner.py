@@ -24,7 +24,7 @@ from alignkit.links.links import Links
 from alignkit.links.symmetrization import symmetrize, symmetrize_scores
 from alignkit.scores import Scores, cap_row_sums, merge_subwords
 from alignkit.support.arrays import brief_repr
-from alignkit.support.combining import Combined, Sides, combined_texts
+from alignkit.support.combining import MOST, Combined, Sides, of_texts
 from alignkit.support.files import Fields, Record, loaded, read_header, save_arrays
 from alignkit.support.packages import imported, need
 from alignkit.text.bitext import Bitext, lines_of
@@ -190,10 +190,11 @@ class Aligner(ABC):
     def _combined(self) -> Combined[Sides, list[str]]:
         """The lines of links of a text; texts of several threads are one."""
         aligner = self.on_words()
-        return combined_texts(
-            lambda *sides: aligner.links(read_text(*sides, tokenize=self.raw_text)).to_strings(),
-            aligner.depends_on_batch,
-        )
+
+        def lines(source: list[Any], target: list[Any]) -> list[str]:
+            return aligner.links(read_text(source, target, tokenize=self.raw_text)).to_strings()
+
+        return Combined(of_texts(lines), 1 if aligner.depends_on_batch else MOST)
 
     def translations(self, word: str, best: int | None = 10) -> list[tuple[str, float]]:
         """The likeliest translations of a word and their probabilities: those that ``alignkit lexicon`` writes.

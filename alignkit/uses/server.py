@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,14 @@ from alignkit.aligner import Aligner
 from alignkit.errors import AlignkitError, counted
 from alignkit.links.links import Links
 from alignkit.pipeline.aligned_text import AlignedText
-from alignkit.support.combining import combined_texts
+from alignkit.support.combining import MOST, PATIENCE, Combined, Sides, of_texts, outcomes
 from alignkit.support.packages import __version__
 from alignkit.text.pairs import read_text
 from alignkit.uses.projection import DEFAULT_RULE, RULES
 from alignkit.uses.projection_files import Words, project_lines
 
 MOST_BYTES, MOST_SECONDS = 1 << 20, 30.0  # of a request
+SHORT = 4000  # characters, which take some milliseconds
 LOCAL = ["127.0.0.1", "localhost", "[::1]", "::1"]
 
 
@@ -56,18 +58,69 @@ class TaggedText(Text):
     least: float = Field(0, ge=0, le=1, description="the least mean probability of the links of a span")
 
 
+class Gathered:
+    """A function of texts that tasks of an event loop call: those that come while one is computed are one text.
+
+    Short texts are computed in the loop: a change of threads takes longer than all else that waits for them. Texts
+    of networks, whose aligners answer one at a time, are not short.
+
+    Args:
+        answer: gives the answers to texts, in order.
+        most: the largest number of texts that are answered together.
+    """
+
+    def __init__(self, answer: Callable[[Sequence[Sides]], list[Any]], most: int) -> None:
+        self.answer, self.most, self._last = answer, most, 1
+        self._waiting: list[tuple[Sides, asyncio.Future[Any]]] = []
+        self._task: asyncio.Task[None] | None = None
+
+    async def __call__(self, text: Sides) -> Any:
+        """The answer to a text; raises what ``answer`` raises for this text alone."""
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+        self._waiting.append((text, future))
+        self._task = self._task or loop.create_task(self._answer_waiting(loop))
+        return await future
+
+    async def _answer_waiting(self, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            while self._waiting:
+                end = loop.time() + PATIENCE
+                while len(self._waiting) < self._last and loop.time() < end:
+                    await asyncio.sleep(0)
+                taken, self._waiting = self._waiting[: self.most], self._waiting[self.most :]
+                self._last, texts = len(taken), [text for text, _ in taken]
+                length = sum(len(sentence) for text in texts for side in text for sentence in side)
+                if length <= SHORT and self.most > 1:
+                    found = outcomes(self.answer, texts)
+                else:
+                    found = await to_thread.run_sync(outcomes, self.answer, texts)
+                for (_, future), outcome in zip(taken, found, strict=True):
+                    if future.done():  # its request took too long
+                        continue
+                    if isinstance(outcome, Exception):
+                        future.set_exception(outcome)
+                    else:
+                        future.set_result(outcome)
+                await asyncio.sleep(0)
+        finally:
+            self._task = None
+
+
 class Served:
-    """An aligner that several threads use at once."""
+    """An aligner that several requests use at once."""
 
     def __init__(self, aligner: Aligner) -> None:
         self.aligner = aligner.on_words()
-        self.linked = combined_texts(self._linked, self.aligner.depends_on_batch)
+        most = 1 if self.aligner.depends_on_batch else MOST
+        self.linked = Combined(of_texts(self._linked), most)
+        self.align = Gathered(of_texts(self._records), most)
 
     def _linked(self, source: list[Any], target: list[Any]) -> AlignedText:
         bitext = read_text(source, target, tokenize=self.aligner.raw_text)
         return AlignedText(bitext, self.aligner, self.aligner.links_and_probabilities(bitext))
 
-    def align(self, text: Text) -> list[dict[str, Any]]:
+    def _records(self, source: list[Any], target: list[Any]) -> list[dict[str, Any]]:
         """The words of each pair, and its links with their probabilities."""
         return [
             {
@@ -75,7 +128,7 @@ class Served:
                 "target": pair.target,
                 "links": [[s, t, round(p, 4)] for s, t, p in pair.links],
             }
-            for pair in self.linked(text.sides)
+            for pair in self._linked(source, target)
         ]
 
     def project(self, text: TaggedText) -> dict[str, Any]:
@@ -150,15 +203,20 @@ def application(
     async def refused(_: Request, error: AlignkitError) -> JSONResponse:
         return failure(400, str(error))
 
-    async def answered(function: Callable[[Served, Any], Any], text: Text) -> Any:
+    async def answered(text: Text, answer: Callable[[Served], Awaitable[Any]]) -> Any:
         name = text.model or next(iter(served))
         if name not in served:
             return failure(404, f"there is no model {name!r}; choose from {', '.join(served)}")
         try:
             with fail_after(most_seconds):
-                return await to_thread.run_sync(function, served[name], text, abandon_on_cancel=True)
+                return await answer(served[name])
         except TimeoutError:
             return failure(503, f"took longer than {most_seconds:g} seconds; send fewer pairs")
+
+    async def in_thread(text: Text, answer: Callable[[Served, Any], Any]) -> Any:
+        return await answered(
+            text, lambda served: to_thread.run_sync(answer, served, text, abandon_on_cancel=True)
+        )
 
     @app.get("/models")
     async def names() -> dict[str, str]:
@@ -168,22 +226,22 @@ def application(
     @app.post("/align")
     async def align(text: Text) -> Any:
         """The words of each sentence pair, and its links (source word, target word, probability)."""
-        return await answered(Served.align, text)
+        return await answered(text, lambda served: served.align(text.sides))
 
     @app.post("/project")
     async def project(text: TaggedText) -> Any:
         """Put the inline tags of the source sentences into their translations."""
-        return await answered(Served.project, text)
+        return await in_thread(text, Served.project)
 
     @app.post("/omissions")
     async def omissions(text: Text) -> Any:
         """The probability of each word that it has no counterpart, omissions and additions."""
-        return await answered(Served.omissions, text)
+        return await in_thread(text, Served.omissions)
 
     @app.post("/score")
     async def score(text: Text) -> Any:
         """log p(target | source) per target word, of both directions where the model has both."""
-        return await answered(Served.score, text)
+        return await in_thread(text, Served.score)
 
     return app
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
 import pytest
 
 import alignkit
-from alignkit.support.combining import Combined, combined_texts
+from alignkit.support.combining import Combined, Waiting, of_texts, outcomes
 
 
 class Squares:
@@ -74,31 +74,65 @@ def test_an_interrupted_thread_leaves_the_others_their_answers():
     assert all(each == n * n for n, each, bad in zip((1, 2, 3, 4), found, wrong, strict=True) if not bad)
 
 
-def test_after_an_interrupt_what_has_an_answer_is_not_asked_again():
+def test_after_an_interrupt_the_others_wait_again():
     def answer(requests):
         asked.append(requests)
-        if requests == [2]:
-            raise KeyboardInterrupt
-        return [1 / (len(requests) == 1)]
+        raise KeyboardInterrupt
 
-    asked, combined, futures = [], Combined(answer, 64), [Future() for _ in range(3)]
-    combined._waiting.extend(zip((1, 2, 3, 5), [*futures, Future()], strict=True))
+    asked, combined, others = [], Combined(answer, 64), [Waiting(n) for n in (2, 3, 5)]
+
+    def answer_all(requests):
+        combined._waiting.extend(others)
+        combined.answer = answer
+        return [None for _ in requests]
+
+    combined.answer = answer_all
+    combined(1)
+    assert [each.woken.is_set() for each in others] == [True, False, False]
     with pytest.raises(KeyboardInterrupt):
-        combined(4)
-    assert asked == [[1, 2, 3, 5, 4], [1], [2]]
-    assert futures[0].result() == 1
-    assert [request for request, _ in combined._waiting] == [2, 3, 5]
+        combined._answer_waiting()  # as the first of them does
+    assert asked == [[2, 3, 5]]
+    assert [*combined._waiting] == others[1:]
+    assert [each.woken.is_set() for each in others[1:]] == [True, False]
+
+
+def test_a_thread_that_is_interrupted_while_it_waits_lets_the_next_one_answer():
+    combined, other = Combined(lambda requests: requests, 64), Waiting(2)
+    combined._is_busy, combined._last = True, 2
+
+    class Interrupted(Event):
+        def wait(self):
+            combined._hand_over()  # to this thread, whose signal comes first
+            combined._waiting.append(other)
+            raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("alignkit.support.combining.Waiting", lambda request: Waiting(request, Interrupted()))
+        with pytest.raises(KeyboardInterrupt):
+            combined(1)
+    assert [*combined._waiting] == [other]
+    assert other.woken.is_set()
+
+
+def test_the_outcome_of_a_request_is_its_own():
+    def inverses(numbers):
+        asked.append(numbers)
+        return [1 / number for number in numbers]
+
+    asked = []
+    first, second, third = outcomes(inverses, [2, 0, 4])
+    assert (first, type(second), third) == (0.5, ZeroDivisionError, 0.25)
+    assert asked == [[2, 0, 4], [2], [0], [4]]
 
 
 def test_texts_are_joined_and_their_answers_cut_apart():
-    combined = combined_texts(lambda source, target: [*zip(source, target, strict=True)], alone=False)
+    answers = of_texts(lambda source, target: [*zip(source, target, strict=True)])
     texts = [(["a"], ["A"]), ([], []), (["b", "c"], ["B", "C"])]
-    assert combined.answer(texts) == [[("a", "A")], [], [("b", "B"), ("c", "C")]]
-    assert combined.answer(texts[2:]) == [[("b", "B"), ("c", "C")]]
+    assert answers(texts) == [[("a", "A")], [], [("b", "B"), ("c", "C")]]
+    assert answers(texts[2:]) == [[("b", "B"), ("c", "C")]]
     for wrong in ((["d"], ["D", "E"]), (["d", "e"], ["D"])):
         with pytest.raises(ValueError, match="whose sides differ in length is to be answered alone"):
-            combined.answer([*texts, wrong])
-    assert [combined_texts(print, alone).most for alone in (False, True)] == [64, 1]
+            answers([*texts, wrong])
 
 
 def test_one_aligner_links_the_texts_of_several_threads():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -15,7 +16,7 @@ import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from threading import Thread
+from threading import Thread, get_ident
 
 import pytest
 
@@ -169,6 +170,28 @@ def test_a_body_may_be_as_long_as_is_said(models):
             assert ask(address, "align", body)[0] == status
 
 
+@pytest.mark.parametrize(("most", "length"), [(64, 1), (64, server.SHORT), (1, 1)])
+def test_texts_that_come_together_are_answered_together(most, length):
+    """Long texts, and those of networks, are computed in a thread; an error is that of its text alone."""
+    asked, threads = [], set()
+
+    def answer(texts):
+        asked.append(len(texts))
+        threads.add(get_ident())
+        return [1 / int(source[0]) for source, _ in texts]
+
+    async def ask_all(numbers):
+        texts = (([str(n)], ["x" * length]) for n in numbers)
+        return await asyncio.gather(*map(gathered, texts), return_exceptions=True)
+
+    gathered = server.Gathered(answer, most)
+    assert asyncio.run(ask_all([1, 2, 4])) == [1, 0.5, 0.25]
+    assert asked == ([3] if most > 1 else [1, 1, 1])
+    assert (threads == {get_ident()}) == (length == 1 and most > 1)
+    first, second, third = asyncio.run(ask_all([2, 0, 4]))
+    assert (first, type(second), third) == (0.5, ZeroDivisionError, 0.25)
+
+
 def test_a_request_has_a_longest_time(models):
     class Slow(type(models["ibm1"])):
         def links_and_probabilities(self, bitext):
@@ -177,7 +200,7 @@ def test_a_request_has_a_longest_time(models):
 
     slow = Slow(**{name: getattr(models["ibm1"], name) for name in models["ibm1"].__getstate__()})
     with running({"slow": slow}, most_seconds=0.05) as address:
-        status, text = ask(address, "align", {"source": "a", "target": "b"})
+        status, text = ask(address, "align", {"source": "a " * server.SHORT, "target": "b"})
     assert (status, json.loads(text)["error"]) == (503, "took longer than 0.05 seconds; send fewer pairs")
 
 
