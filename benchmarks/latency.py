@@ -41,9 +41,10 @@ def timed(call: Call, pairs: list[tuple[str, str]], threads: int = 1) -> tuple[d
         return time.perf_counter() - start, answer
 
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(once, pairs[:FIRST]))
+        run = pool.map if threads > 1 else map  # a pool of one thread would take its part of the time
+        list(run(once, pairs[:FIRST]))
         start = time.perf_counter()
-        found = list(pool.map(once, pairs[FIRST:]))
+        found = list(run(once, pairs[FIRST:]))
         whole = time.perf_counter() - start
     each = 1000 * np.array([seconds for seconds, _ in found])
     row = {

@@ -326,9 +326,8 @@ class JointHMM(Aligner):
 
     def _whole_probabilities(self, bitext: Bitext) -> Scores:
         """The probability of every link, (T, L) for each pair, each of which is taken as a whole."""
-        # Only the units of the text's own words are needed; a pair that was read by itself has no others.
-        sides = bitext.source, bitext.target
-        if len(bitext) > 1 or any(len(side.vocabulary) > len(side.tokens) for side in sides):
+        # Only the units of the text's own words are needed; a text that was read by itself has no others.
+        if any(len(side.vocabulary) > len(side.tokens) for side in (bitext.source, bitext.target)):
             bitext = bitext.with_own_words()
         total = words = None
         for view, model, readers in zip(self.views, self.models, self._readers, strict=True):
