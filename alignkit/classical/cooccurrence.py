@@ -17,10 +17,10 @@ import numpy as np
 from alignkit.classical.settings import TABLE_ENDINGS, Weighting
 from alignkit.errors import AlignkitError, abbreviated, check_known
 from alignkit.kernels import inverted_index as kernels
-from alignkit.kernels.inverted_index import Bags, InvertedIndex, RowRoom, TableRows, TokenEntries, Tokens
+from alignkit.kernels.inverted_index import Bags, InvertedIndex, RowRoom, TableRows, Tokens
 from alignkit.support.arrays import brief_repr, offsets_of
 from alignkit.support.files import atomic_write, check_ending, save_arrays
-from alignkit.support.threads import blocks, run_blocks, thread_count
+from alignkit.support.threads import blocks, blocks_of_size, run_blocks, thread_count
 from alignkit.text.bitext import Bitext, Corpus, check_bitext
 from alignkit.text.vocabulary import Vocabulary, vocabulary_arrays
 from alignkit.types import PathLike
@@ -107,29 +107,22 @@ class PairTable:
 
 
 # Both directions of a model, and its fitting and its links, need the bags of one text.
-_bags: WeakKeyDictionary[Corpus, tuple[Bags, TokenEntries]] = WeakKeyDictionary()
+_bags: WeakKeyDictionary[Corpus, Bags] = WeakKeyDictionary()
 
 
-def bags_of(corpus: Corpus, threads: int, keep: bool = True) -> tuple[Bags, TokenEntries]:
-    """The distinct words of each sentence with their counts, and which of them each token is.
+def bags_of(corpus: Corpus, threads: int, keep: bool = True) -> Bags:
+    """The distinct words of each sentence with their counts.
 
     With ``keep`` they are kept as long as the corpus is, for the next call.
     """
     if (known := _bags.get(corpus)) is not None:
         return known
-    offsets, types = corpus.offsets, len(corpus.vocabulary)
-    words, counts = np.empty(len(corpus.tokens), np.int32), np.empty(len(corpus.tokens), np.float32)
-    is_short = corpus.lengths.max(initial=0) <= np.iinfo(np.uint16).max
-    entries = np.empty(len(corpus.tokens), np.uint16 if is_short else np.int32)
-    sizes, ranges = np.zeros(len(corpus), np.int64), blocks(corpus.offsets, threads)
+    offsets, is_short = corpus.offsets, corpus.lengths.max(initial=0) <= np.iinfo(np.uint16).max
+    words = np.empty(len(corpus.tokens), np.int32)
+    counts = np.empty(len(corpus.tokens), np.uint16 if is_short else np.int32)
+    sizes, ranges = np.zeros(len(corpus), np.int64), blocks(offsets, threads)
     text, bags = Tokens(corpus.tokens, offsets), Bags(words, counts, offsets)
-    run_blocks(
-        lambda low, high: kernels.fill_bags(
-            low, high, text, bags, entries, np.full(types, -1, np.int32), np.empty(types, np.int32), sizes
-        ),
-        ranges,
-        threads,
-    )
+    run_blocks(lambda low, high: kernels.fill_bags(low, high, text, bags, sizes), ranges, threads)
     bag_offsets = offsets_of(sizes)
     for low, high in ranges:  # the bags of a block start where its tokens do: close the gaps between blocks
         here, there = bag_offsets[low], offsets[low]
@@ -138,10 +131,17 @@ def bags_of(corpus: Corpus, threads: int, keep: bool = True) -> tuple[Bags, Toke
             array[here : here + size] = array[there : there + size]
     for array in (words, counts):
         array.resize(bag_offsets[-1], refcheck=False)
-    found = Bags(words, counts, bag_offsets), TokenEntries(entries, offsets, bag_offsets)
+    found = Bags(words, counts, bag_offsets)
     if keep:
         _bags[corpus] = found
     return found
+
+
+def bags_between(low: int, high: int, words: np.ndarray, counts: np.ndarray, offsets: np.ndarray) -> Bags:
+    """Those of the sentences low <= m < high; the arrays of :class:`Bags` are views."""
+    offsets = offsets[low : high + 1]
+    span = slice(offsets[0], offsets[-1])
+    return Bags(words[span], counts[span], offsets - offsets[0])
 
 
 def invert(bags: Bags, types: int, threads: int = 1) -> InvertedIndex:
@@ -194,13 +194,14 @@ class IndexedBitext:
     """
 
     def __init__(self, bitext: Bitext, threads: int, keep_bags: bool = True) -> None:
-        (source, _), (self.target, _) = (
-            bags_of(side, threads, keep_bags) for side in (bitext.source, bitext.target)
-        )
+        source, self.target = (bags_of(side, threads, keep_bags) for side in (bitext.source, bitext.target))
         self.types = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
         self.index = invert(source, self.types[0], threads)
-        met = offsets_of(np.diff(self.target.offsets)[self.index.sentences])
-        self.entries_met = np.diff(met[self.index.starts])
+        starts, sizes = self.index.starts, np.diff(self.target.offsets)
+        self.entries_met = np.empty(self.types[0], np.int64)
+        for low, high in blocks_of_size(starts, 1 << 18):
+            met = offsets_of(sizes[self.index.sentences[starts[low] : starts[high]]])
+            self.entries_met[low:high] = np.diff(met[starts[low : high + 1] - starts[low]])
         self.row_ranges = blocks(offsets_of(self.entries_met), 8 * threads if threads > 1 else 1)
         self.threads = threads
 

@@ -11,9 +11,10 @@ from typing import ClassVar, Unpack
 import numpy as np
 
 from alignkit.aligner import Aligner
-from alignkit.classical.cooccurrence import IndexedBitext, PairTable, bags_of, check_memory, invert
+from alignkit.classical.cooccurrence import IndexedBitext, PairTable, bags_between, bags_of, check_memory, invert
 from alignkit.classical.lexical_model import (
     LexicalModel,
+    Lookup,
     exact_sum,
     has_converged,
     normalise_null,
@@ -25,7 +26,7 @@ from alignkit.classical.settings import IBM1Options, IBM1Settings
 from alignkit.errors import AlignkitError
 from alignkit.kernels import inverted_index
 from alignkit.kernels import translation_table as kernels
-from alignkit.kernels.inverted_index import Tokens
+from alignkit.kernels.inverted_index import Bags, Tokens
 from alignkit.kernels.translation_table import UNSEEN, Matrices, NullWord
 from alignkit.links.from_scores import links_from_positions
 from alignkit.links.links import Links
@@ -34,11 +35,12 @@ from alignkit.support.arrays import offsets_of
 from alignkit.support.files import loaded, save_arrays
 from alignkit.support.settings import with_options
 from alignkit.support.stages import Stage
-from alignkit.support.threads import blocks, run_blocks, thread_count
+from alignkit.support.threads import blocks, blocks_of_size, run_blocks, thread_count
 from alignkit.text.bitext import Bitext
 from alignkit.types import PathLike, Progress
 
 KIND, VERSION = "alignkit.ibm1", 1
+BLOCK = 1 << 20  # target tokens whose links are found at a time
 
 
 def fit_ibm1(
@@ -183,6 +185,40 @@ def null_weights(lengths: np.ndarray, null: bool, null_probability: float | None
     return (lengths * (null_probability / (1 - null_probability))).astype(np.float32)
 
 
+def fill_positions(
+    bitext: Bitext, source: Bags, target: Bags, lookup: Lookup, null: NullWord, positions: np.ndarray
+) -> None:
+    """Fill in, for each target word, the position of its most probable source word, or -1: int32 (N_tgt,).
+
+    Args:
+        bitext: M pairs, with the bags of both sides.
+        lookup: of the table; of this bitext or one that it is a block of.
+        null: with the weights of these pairs.
+        positions: filled.
+    """
+    x, y = (Tokens(side.tokens, side.offsets) for side in (bitext.source, bitext.target))
+    first, keys = np.empty(len(source.words), np.int32), np.empty(len(target.words), np.uint64)
+    ranges = blocks(offsets_of(bitext.shapes.prod(axis=1, dtype=np.int64)), lookup.threads)
+    sizes = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
+    run_blocks(
+        lambda low, high: inverted_index.first_positions(
+            low, high, x, source, np.empty(sizes[0], np.int32), first
+        ),
+        ranges,
+        lookup.threads,
+    )
+    index = invert(source._replace(counts=first), sizes[0], lookup.threads)
+    columns = target._replace(words=lookup.columns_of(target.words))
+    rows = lookup.rows._replace(values=lookup.rows.values.view(np.uint32))
+
+    def fill(low: int, high: int) -> None:
+        dense = np.zeros(lookup.width + 1, np.uint32)
+        kernels.best_sources(low, high, index, rows, columns, null, keys, dense)
+        kernels.token_positions(low, high, y, target, keys, np.empty(sizes[1], np.int32), positions)
+
+    run_blocks(fill, ranges, lookup.threads)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class IBM1(LexicalModel, Aligner):
     """A fitted IBM Model 1.
@@ -237,33 +273,13 @@ class IBM1(LexicalModel, Aligner):
     def _best_positions(self, bitext: Bitext) -> np.ndarray:
         """int32 (N_tgt,): for each target word the position of its source word, or -1."""
         lookup = self.lookup(bitext)
-        workers, lengths = lookup.threads, bitext.source.lengths
-        null = NullWord(lookup.null, null_weights(lengths, self.null is not None, self.null_probability))
-        (source, source_entries), (target, target_entries) = (
-            bags_of(side, workers) for side in (bitext.source, bitext.target)
-        )
-        first, keys = np.empty(len(source.words), np.int32), np.empty(len(target.words), np.uint64)
-        run_blocks(
-            lambda low, high: inverted_index.first_positions(low, high, source_entries, first),
-            blocks(source.offsets, workers),
-            workers,
-        )
-        index = invert(source._replace(counts=first), len(bitext.source.vocabulary), workers)
-        bags = target._replace(words=lookup.columns_of(target.words))
-        rows = lookup.rows._replace(values=lookup.rows.values.view(np.uint32))
-        run_blocks(
-            lambda low, high: kernels.best_sources(
-                low, high, index, rows, bags, null, keys, np.zeros(lookup.width + 1, np.uint32)
-            ),
-            blocks(offsets_of(lengths * bitext.target.lengths), workers),
-            workers,
-        )
-        positions = np.empty(len(bitext.target.tokens), np.int32)
-        run_blocks(
-            lambda low, high: kernels.token_positions(low, high, target_entries, keys, positions),
-            blocks(bitext.target.offsets, workers),
-            workers,
-        )
+        weights = null_weights(bitext.source.lengths, self.null is not None, self.null_probability)
+        bags = [bags_of(side, lookup.threads) for side in (bitext.source, bitext.target)]
+        positions, offsets = np.empty(len(bitext.target.tokens), np.int32), bitext.target.offsets
+        for low, high in blocks_of_size(offsets, BLOCK):
+            own, null = [bags_between(low, high, *side) for side in bags], NullWord(lookup.null, weights[low:high])
+            found = positions[offsets[low] : offsets[high]]
+            fill_positions(bitext.block(low, high), own[0], own[1], lookup, null, found)
         return positions
 
     def log_probabilities(self, bitext: Bitext) -> np.ndarray:

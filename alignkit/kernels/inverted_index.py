@@ -28,7 +28,8 @@ class Tokens(NamedTuple):
 class Bags(NamedTuple):
     """The distinct words of each sentence of one side of a text.
 
-    words: int32 (E,), rising within a sentence. counts: float32 (E,). offsets: int64 (M + 1,).
+    words: int32 (E,), rising within a sentence. counts: (E,), uint16, or int32 where sentences are long. offsets:
+    int64 (M + 1,).
     """
 
     words: np.ndarray
@@ -36,23 +37,11 @@ class Bags(NamedTuple):
     offsets: np.ndarray
 
 
-class TokenEntries(NamedTuple):
-    """The entry of its sentence's bag that each token is.
-
-    entries: uint16 or int32 (N,), counted from the start of the bag. offsets: int64 (M + 1,), of the tokens.
-    bag_offsets: int64 (M + 1,).
-    """
-
-    entries: np.ndarray
-    offsets: np.ndarray
-    bag_offsets: np.ndarray
-
-
 class InvertedIndex(NamedTuple):
     """The sentences that contain each word, in text order.
 
-    starts: int64 (V + 1,), where each word's sentences start. sentences: int32 (E,). notes: (E,), the count
-    float32 of the word in that sentence, or the position int32 of an occurrence.
+    starts: int64 (V + 1,), where each word's sentences start. sentences: int32 (E,). notes: (E,), the count of the
+    word in that sentence, or the position int32 of an occurrence.
     """
 
     starts: np.ndarray
@@ -128,47 +117,32 @@ def sort_ids(ids, low, high):
 
 
 @kernel
-def fill_bags(low, high, corpus, bags, entries, stamp, place, sizes):
+def fill_bags(low, high, corpus, bags, sizes):
     """The bags of sentences low <= m < high, in order of ids, one after another without gaps.
 
     Args:
         corpus: Tokens.
         bags: Bags whose words and counts are filled from the offset of sentence ``low`` on, with the offsets of
             the tokens.
-        entries: uint16 or int32 (N,), filled with the entry of each token, counted from the start of its
-            sentence's bag.
-        stamp, place: int32 (V,), work space; stamp starts as -1.
         sizes: int64 (M,), filled with the number of distinct words of each sentence.
     """
     tokens, offsets = corpus
     words, counts, _ = bags
     start = offsets[low]
     for m in range(low, high):
+        size = offsets[m + 1] - offsets[m]
+        for k in range(size):
+            words[start + k] = tokens[offsets[m] + k]
+        sort_ids(words, start, start + size)
         end = start
-        for k in range(offsets[m], offsets[m + 1]):
-            word = tokens[k]
-            if stamp[word] != m:
-                stamp[word] = m
-                words[end] = word
+        for k in range(start, start + size):
+            if end > start and words[end - 1] == words[k]:
+                counts[end - 1] += 1
+            else:
+                words[end], counts[end] = words[k], 1
                 end += 1
-        sort_ids(words, start, end)
-        for k in range(start, end):
-            place[words[k]] = k - start
-            counts[k] = 0.0
-        for k in range(offsets[m], offsets[m + 1]):
-            entries[k] = place[tokens[k]]
-            counts[start + entries[k]] += 1.0
         sizes[m] = end - start
         start = end
-
-
-@kernel
-def first_positions(low, high, text, first):
-    """first[k] = the first position of entry k's word in its sentence, low <= m < high; TokenEntries."""
-    entries, offsets, bag_offsets = text
-    for m in range(low, high):
-        for k in range(offsets[m + 1] - 1, offsets[m] - 1, -1):  # the first is the last that is written
-            first[bag_offsets[m] + entries[k]] = k - offsets[m]
 
 
 @kernel
@@ -200,6 +174,24 @@ def first_not_below(sorted_values, low, high, bound):
         else:
             high = middle
     return low
+
+
+@kernel
+def first_positions(low, high, text, bags, room, first):
+    """first[k] = the first position of entry k's word in its sentence, low <= m < high.
+
+    Args:
+        text: Tokens; bags: theirs, Bags.
+        room: int32 (V,), work space.
+        first: int32 (E,), filled.
+    """
+    tokens, offsets = text
+    words, _, starts = bags
+    for m in range(low, high):
+        for k in range(offsets[m + 1] - 1, offsets[m] - 1, -1):  # the first is the last that is written
+            room[ID(tokens[k])] = k - offsets[m]
+        for k in range(starts[m], starts[m + 1]):
+            first[k] = room[ID(words[k])]
 
 
 @kernel
@@ -252,7 +244,7 @@ def collect_rows(low, high, index, target, weights, sums, rows):
         for j in range(first, end):
             look_ahead(j, end, sentences, offsets, words, weights)
             m = PLACE(sentences[j])
-            n = counts[j]
+            n = np.float32(counts[j])
             for k in range(PLACE(offsets[m]), PLACE(offsets[m + ONE])):
                 o = ID(words[k])
                 columns[new] = o  # written over by the next, unless it is new

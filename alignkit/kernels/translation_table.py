@@ -89,7 +89,7 @@ def posterior_weights(low, high, index, rows, target, null, normalisers, z, dens
         for j in range(PLACE(a), end):
             look_ahead(j, end, sentences, offsets, words, z)
             sentence = PLACE(sentences[j])
-            n = source_counts[j]
+            n = np.float32(source_counts[j])
             for k in range(PLACE(offsets[sentence]), PLACE(offsets[sentence + ONE])):
                 z[k] += n * dense[ID(words[k])]
     for m in range(low, high):
@@ -105,7 +105,7 @@ def posterior_weights(low, high, index, rows, target, null, normalisers, z, dens
                     total += math.log(product)
                     product = 1.0
                 tokens += counts[k]
-                z[k] = counts[k] / z[k]
+                z[k] = np.float32(counts[k]) / z[k]
         if tokens > 0:
             total += math.log(product) - tokens * math.log(normalisers[m])
         log_probabilities[m] = total
@@ -126,7 +126,7 @@ def expected_counts(low, high, index, rows, target, weights, sums):
         for j in range(PLACE(starts[i]), end):
             look_ahead(j, end, sentences, offsets, words, weights)
             m = PLACE(sentences[j])
-            n = counts[j]
+            n = np.float32(counts[j])
             for k in range(PLACE(offsets[m]), PLACE(offsets[m + ONE])):
                 sums[ID(words[k])] += n * weights[k]
         for k in range(PLACE(row_offsets[i]), PLACE(row_offsets[i + 1])):
@@ -354,16 +354,19 @@ def positions_of_keys(low, high, keys, positions):
 
 
 @kernel
-def token_positions(low, high, text, keys, positions):
+def token_positions(low, high, text, bags, keys, room, positions):
     """positions[k] = the position of token k's key, for the tokens of sentences low <= m < high.
 
     Args:
-        text: TokenEntries.
+        text: Tokens; bags: theirs, Bags.
         keys: uint64 (E,), of the bags' entries.
+        room: int32 (V,), work space.
         positions: int32 (N,), filled.
     """
-    entries, offsets, bag_offsets = text
+    tokens, offsets = text
+    words, _, starts = bags
     for m in range(low, high):
-        start = PLACE(bag_offsets[m])
-        for k in range(PLACE(offsets[m]), PLACE(offsets[m + 1])):
-            positions[k] = position_of_key(keys[start + ID(entries[k])])
+        for k in range(starts[m], starts[m + 1]):
+            room[ID(words[k])] = position_of_key(keys[k])
+        for k in range(offsets[m], offsets[m + 1]):
+            positions[k] = room[ID(tokens[k])]

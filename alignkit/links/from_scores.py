@@ -8,6 +8,7 @@ from alignkit.errors import AlignkitError
 from alignkit.kernels import sentence_pairs
 from alignkit.links.links import Links
 from alignkit.scores import Scores, flat_offsets
+from alignkit.support.arrays import offsets_of
 from alignkit.support.threads import blocks, blocks_of_size, run_blocks, thread_count
 from alignkit.text.bitext import Bitext
 
@@ -155,10 +156,11 @@ def links_from_positions(positions: np.ndarray, bitext: Bitext, threads: int | N
     """
     threads = thread_count(threads)
     source, target = bitext.source.offsets, bitext.target.offsets
-    linked = np.zeros(len(positions) + 1, np.int32 if len(positions) < 2**31 else np.int64)
-    np.cumsum(positions >= 0, out=linked[1:])
-    offsets = linked[target].astype(np.int64)
-    del linked
+    offsets = np.zeros(len(target), np.int64)
+    for low, high in blocks_of_size(target, 1 << 20):
+        starts = target[low : high + 1]
+        linked = offsets_of(positions[starts[0] : starts[-1]] >= 0)
+        offsets[low : high + 1] = offsets[low] + linked[starts - starts[0]]
     pairs = np.empty((offsets[-1], 2), np.int32)
     longest = int(bitext.source.lengths.max(initial=0))
     run_blocks(
@@ -168,4 +170,4 @@ def links_from_positions(positions: np.ndarray, bitext: Bitext, threads: int | N
         blocks(target, threads),
         threads,
     )
-    return Links(pairs, offsets)
+    return Links.trusted(pairs=pairs, offsets=offsets)

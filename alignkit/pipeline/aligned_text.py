@@ -35,7 +35,7 @@ log = logging.getLogger("alignkit.pipeline")
 BLOCK = 10_000  # sentence pairs that a saved aligner links at a time, or that are described at a time
 MANY_PAIRS = 10  # in so many pairs without any link something is wrong
 FREQUENT = 20  # words that tell the sides of a text
-WRITTEN_BLOCK = 100_000  # sentence pairs whose known links are written at a time
+WRITTEN_BLOCK = 100_000  # sentence pairs whose links are written at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +155,7 @@ class AlignedText:
             AlignkitError: the aligner does not give what is asked for.
         """
         aligner, size, (links, posteriors) = self.aligner, len(self.bitext), self.fitted or (None, None)
-        step = BLOCK if probabilities or scored or words else size if links is None else WRITTEN_BLOCK
+        step = BLOCK if probabilities or scored or words else WRITTEN_BLOCK
         step = max(self.block or step, 1)
         if links is None and self.block is None and size > step:
             links = aligner.links(self.bitext)

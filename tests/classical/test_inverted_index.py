@@ -8,7 +8,7 @@ from planted import bitext_of, random_pairs
 
 from alignkit.classical.cooccurrence import IndexedBitext, bags_of, token_index
 from alignkit.classical.ibm1 import fit_ibm1
-from alignkit.kernels.inverted_index import first_positions
+from alignkit.kernels.inverted_index import Tokens, first_positions
 from alignkit.text.bitext import Corpus
 from alignkit.text.vocabulary import Vocabulary
 
@@ -28,17 +28,22 @@ def bitext(pairs):
 @THREADS
 def test_bags_hold_each_distinct_word_once(pairs, bitext, threads):
     corpus = bitext.target
-    bags, token_entries = bags_of(corpus, threads, keep=False)
+    bags = bags_of(corpus, threads, keep=False)
     first = np.empty(len(bags.words), np.int32)
-    first_positions(0, len(pairs), token_entries, first)
+    first_positions(
+        0,
+        len(pairs),
+        Tokens(corpus.tokens, corpus.offsets),
+        bags,
+        np.empty(len(corpus.vocabulary), np.int32),
+        first,
+    )
     for m, (_, y) in enumerate(pairs):
         low, high = bags.offsets[m : m + 2]
         words = [corpus.vocabulary[i] for i in bags.words[low:high]]
         assert bags.words[low:high].tolist() == sorted({corpus.vocabulary.id(word) for word in y})
         assert dict(zip(words, bags.counts[low:high].tolist(), strict=True)) == Counter(y)
         assert first[low:high].tolist() == [y.index(word) for word in words]
-        entries = token_entries.entries[corpus.offsets[m] : corpus.offsets[m + 1]]
-        assert [words[entry] for entry in entries] == y
     assert np.diff(bags.offsets).tolist() == [len(set(y)) for _, y in pairs]
     assert bags.offsets[-1] == len(bags.words) == len(bags.counts)
 
@@ -48,14 +53,15 @@ def test_sentences_too_long_for_two_bytes(size):
     tokens = np.concatenate([np.arange(size), [0, 1, size - 1], [5]]).astype(np.int32)
     offsets = np.array([0, size + 3, size + 4])
     vocabulary = Vocabulary.from_tokens([str(i) for i in range(size)])
-    bags, token_entries = bags_of(Corpus(tokens, offsets, vocabulary), 1)
+    bags, first = bags_of(Corpus(tokens, offsets, vocabulary), 1), np.empty(size + 1, np.int32)
     assert bags.offsets.tolist() == [0, size, size + 1]
-    entries, first = token_entries.entries.astype(np.int64), np.empty(size + 1, np.int32)
-    assert token_entries.entries.dtype == (np.uint16 if size + 3 < 2**16 else np.int32)
-    np.testing.assert_array_equal(bags.words[entries + np.repeat(bags.offsets[:-1], np.diff(offsets))], tokens)
-    first_positions(0, 2, token_entries, first)
+    assert bags.words.tolist() == [*range(size), 5]
+    assert bags.counts.dtype == (np.uint16 if size + 3 < 2**16 else np.int32)
+    first_positions(0, 2, Tokens(tokens, offsets), bags, np.empty(size, np.int32), first)
     np.testing.assert_array_equal(first, [*range(size), 0])
     assert bags.counts[[0, 1, 2, size - 1]].tolist() == [2, 2, 1, 2]
+    repeated = Corpus(np.zeros(size, np.int32), np.array([0, size]), vocabulary)
+    assert bags_of(repeated, 1).counts.tolist() == [size]
 
 
 def test_bags_of_a_text_are_made_once(bitext):
