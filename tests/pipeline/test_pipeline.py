@@ -222,7 +222,7 @@ def test_blocks_change_nothing(set_blocks, monkeypatch, wanted):
         values = [each.probabilities.tolist() for each in found if each.probabilities is not None]
         return links, [value for part in values for value in part], max(len(each.links) for each in found)
 
-    for options, block in (({"model": model}, 7), ({"method": "ibm1"}, len(BITEXT)), ({}, 25)):
+    for options, block in (({"model": model}, 7), ({"method": "ibm1"}, 25), ({}, 25)):
         (links, values, _), _ = whole(**options), set_blocks(BLOCK=7, WRITTEN_BLOCK=25)
         assert whole(**options) == (links, values, 7 if wanted else block)
         monkeypatch.undo()
