@@ -9,8 +9,10 @@ wall time, processor time and peak memory are reported.
 
 OUT.json gets each result as it comes, and what it has is not measured again (``--again`` does), so that a long run
 can be done in pieces, by ``--sets``, ``--only`` and ``--tables``. OUT.md has the tables: quality; the reliability
-of link probabilities; links at several thresholds; and the ablation, one ingredient of the best aligner changed at
-a time.
+of link probabilities; links at several thresholds; the ablation, one ingredient of the best aligner changed at a
+time; and, only if asked for, errors and probabilities by kind of link, with and without each view:
+
+    python benchmarks/quality.py --part dev --tables kinds -o benchmarks/results/quality-kinds
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import platform
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, replace
 from importlib import metadata
@@ -33,7 +35,7 @@ import numpy as np
 from inputs import gold_sets, machine, run_benchmark
 from quality_systems import Cost, System, importable, measured, systems
 
-from alignkit.classical.hmm import views
+from alignkit.classical.hmm import joint, views
 from alignkit.classical.hmm.joint import JointHMM, fit_joint, fit_view
 from alignkit.classical.hmm.link_probabilities import Attachment, PhraseEdges
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, JOINT_THRESHOLD, LINK_CHOICES
@@ -42,20 +44,35 @@ from alignkit.kernels.link_probabilities import INTERCEPT, SLOPE
 from alignkit.links.from_scores import links_above
 from alignkit.links.links import GoldLinks, Links, parse_links
 from alignkit.links.symmetrization import symmetrize
-from alignkit.metrics.aer import evaluate
+from alignkit.metrics.aer import ComparedLinks, evaluate, linked_words
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import read_bitext
 from alignkit.text.reading import read_lines
-from alignkit.text.vocabulary import Vocabulary
+from alignkit.text.vocabulary import Vocabulary, punctuation_types
 
 METHODS = ("grow-diag-final-and", "grow-diag", "intersection")
-TABLES = ("quality", "reliability", "thresholds", "ablation")
+TABLES = ("quality", "reliability", "thresholds", "ablation", "kinds")
 THRESHOLDS = (0.2, 0.3, 0.4, 0.5, 0.7, 0.9)
+#: Links by their words: both marks at the end; others with a mark; with a FREQUENT word of a side; others. n-m:
+#: one of the words has several sure gold links; in what is said of proposed links, several of these.
+KINDS = ("final marks", "other marks", "function 1-1", "function n-m", "content 1-1", "content n-m")
+FREQUENT = 50
+SMALL = ("SMALL_VIEWS", "FEW_WORDS_VIEWS")
+#: Views that the aligner of a small text goes without, and whether words are attached.
+AS_IT_IS = "as it is"
+WITHOUT: dict[str, Callable[[View], Any]] = {
+    AS_IT_IS: lambda _: False,
+    "no subwords": lambda view: view.subwords,
+    "no first letters": lambda view: view.letters,
+    "no collocations": lambda view: view.joined,
+    "words only": lambda view: view != View(),
+    "words are not attached": lambda _: False,
+}
 # No settings of the estimation.
 ALONE, UNATTACHED, LEVEL, UNJOINED = "alone", "unattached", "level", "unjoined"
 ABLATION: dict[str, dict[str, Any]] = {
-    "as it is": {},
+    AS_IT_IS: {},
     "words only, also of small texts": {"views": (View(),)},
     "words that stand together are no units": {UNJOINED: True},
     "views do not learn from each other": {"co_training": 0.0},
@@ -287,7 +304,7 @@ class Results:
         new = {tuple(row[name] for name in keys) for row in rows}
         kept = [row for row in self.tables[table] if tuple(row[name] for name in keys) not in new]
         self.tables[table] = kept + rows
-        if table != "ablation":
+        if table not in ("ablation", "kinds"):
             self.tables[table].sort(key=lambda row: row["set"])
         for row in rows:
             click.echo(json.dumps(row), err=True)
@@ -318,11 +335,53 @@ def run_ablation(results: Results, folders: list[Path], part: str, threads: int,
             results.put("ablation", [row], ("setting",))
 
 
+def kinds(bitext: Bitext, keys: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """The kind of each link, keys as of ``link_keys``, given which of them, bool (K,), make words n-m."""
+    several, are_marks, are_frequent = np.zeros(len(keys), bool), [], []
+    for side, place, words in zip((bitext.source, bitext.target), "st", linked_words(bitext, keys), strict=True):
+        _, tokens = np.unique(keys["m"] << 32 | keys[place], return_inverse=True)
+        several |= np.bincount(tokens[chosen], minlength=len(keys))[tokens] > 1
+        marks = punctuation_types(side.vocabulary)
+        counts = np.bincount(side.tokens, minlength=len(marks)) * ~marks
+        are_marks.append(marks[words])
+        are_frequent.append(np.isin(words, np.argsort(-counts, kind="stable")[:FREQUENT]))
+    last = (bitext.shapes[keys["m"]] == np.stack([keys["t"], keys["s"]], axis=1) + 1).all(axis=1)
+    of_words = 2 + several + 2 * ~np.logical_or(*are_frequent)
+    return np.where(np.logical_or(*are_marks), 1 - (last & np.logical_and(*are_marks)), of_words)
+
+
+def run_kinds(results: Results, folder: Path, part: str, threads: int) -> None:
+    """Of each kind, with and without each view: per cent missed, per cent wrong, share of all errors; of its links
+    as it is, the mean probability and per cent right."""
+    bitext, gold = read_set(folder, part)
+    for name, is_left_out in WITHOUT.items():
+        kept = {each: tuple(view for view in getattr(joint, each) if not is_left_out(view)) for each in SMALL}
+        with patch.multiple(joint, **kept):
+            model = fit_joint(bitext, threads=threads)
+        model = model.without_attachment if "attached" in name else model
+        links, chances = model.fitted_links_and_probabilities
+        compared = ComparedLinks.of(gold, head(links, len(gold)))
+        by_gold, by_links = (kinds(bitext, compared.keys, each) for each in (compared.sure, compared.found))
+        count, own = compared.counts(by_gold, len(KINDS)), compared.counts(by_links, len(KINDS))
+        missed, wrong = count.sure - count.in_sure, count.found - count.in_possible
+        shares = missed / count.sure, wrong / count.found, (missed + wrong) / (missed + wrong).sum()
+        sums = np.bincount(by_links[compared.found], chances[: links.offsets[len(gold)]], len(KINDS))
+        tables = {name: shares}
+        if name == AS_IT_IS:
+            tables["its links: probability, right"] = sums / own.found, own.in_possible / own.found
+        for setting, values in tables.items():
+            for kind, cell in zip(KINDS, np.transpose(values), strict=True):
+                row = {"setting": setting, "kind": kind}
+                row = next((each for each in results.tables["kinds"] if row.items() <= each.items()), row)
+                row |= {folder.name: " ".join(f"{100 * value:.0f}" for value in cell)}
+                results.put("kinds", [row], ("setting", "kind"))
+
+
 @click.command()
 @click.option("--part", type=click.Choice(["test", "dev"]), default="test", show_default=True)
 @click.option("--sets", help="Names of sets, with commas between them.  [default: all]")
 @click.option("--only", help="Names of aligners (parts of them), with commas between them.  [default: all]")
-@click.option("--tables", default=",".join(TABLES), show_default=True, help="Which to fill.")
+@click.option("--tables", default=",".join(TABLES[:-1]), show_default=True, help="Which to fill.")
 @click.option("--again", is_flag=True, help="Measure what OUT.json has already, too.")
 @click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True)
 @click.option("--peer-python", default=sys.executable, help="The Python that has the peers.  [default: this]")
@@ -348,6 +407,8 @@ def main(part: str, sets: str | None, threads: int, peer_python: str, **options:
             model = fit_joint(bitext, threads=threads)
             results.put("reliability", reliability(folder.name, model.fitted_probabilities, gold), ("set",))
             results.put("thresholds", thresholds(folder.name, model, gold), ("set",))
+        if "kinds" in wanted:
+            run_kinds(results, folder, part, threads)
     if "ablation" in wanted:
         run_ablation(results, folders, part, threads, again)
     results.write()
