@@ -5,7 +5,8 @@
 Slices of the dev parts of DATA/aer (as in benchmarks/quality.py) are drawn with a fixed seed; no other text is
 aligned with them. A row has the AER over all slices of one size. The embeddings are those of the extra;
 the processor time of their encoder is that for the whole dev part. With --longer, the dev part is aligned with
-training text, so much that there are 200 to 1,600 pairs, and the rest of OUT.json stays as it is.
+training text, so much that there are 200 to 1,600 pairs; with --calibration, the errors of calibration of printed
+links are measured, with trust in small texts as it is and without; and the rest of OUT.json stays as it is.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import time
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
+from unittest.mock import patch
 
 import click
 import numpy as np
@@ -23,15 +25,17 @@ from inputs import gold_sets, run_benchmark
 from quality import environment, markdown
 from quality_systems import eflomal, measured
 
+from alignkit.classical.hmm import joint
 from alignkit.embeddings.contextual import ContextualEmbeddings
 from alignkit.links.links import GoldLinks, Links, parse_links
 from alignkit.links.symmetrization import symmetrize
-from alignkit.metrics.aer import evaluate
+from alignkit.metrics.aer import evaluate, link_keys
 from alignkit.pipeline.align import align
 from alignkit.pipeline.settings import QUALITIES
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import read_bitext
 from alignkit.text.reading import read_lines
+from alignkit.uses.diagnose.diagnosis import calibration_error
 
 #: size of a slice -> how many there are at most
 SIZES = {1: 40, 2: 30, 5: 20, 10: 14, 20: 10, 30: 8, 50: 6, 100: 4, 200: 2}
@@ -95,14 +99,38 @@ def longer_texts(encoder: ContextualEmbeddings) -> list[dict[str, object]]:
     return rows
 
 
+def calibration_errors() -> list[dict[str, object]]:
+    """Expected calibration errors of the links of each size's slices; possible links count as right."""
+    rows = []
+    for folder, is_trusted in product(gold_sets("dev", None), (True, False)):
+        bitext = read_bitext(str(folder / "dev.src"), str(folder / "dev.tgt"))
+        gold = parse_links(str(folder / "dev.gold"), read_lines(str(folder / "dev.gold")))
+        row: dict[str, object] = {"set": folder.name, "links are": "less trusted" if is_trusted else "trusted"}
+        for size, parts in slices(len(bitext)).items():
+            with patch.object(joint, "trust_in", joint.trust_in if is_trusted else lambda _: 1.0):
+                fits = [joint.fit_joint(bitext.take(part), threads=1) for part in parts]
+            found = [each.fitted_links_and_probabilities for each in fits]
+            keys, known = (
+                link_keys(Links.concatenated([links for links, _ in found])),
+                gold.take(np.concatenate(parts)),
+            )
+            right = np.isin(keys, link_keys(known.possible)) | np.isin(keys, link_keys(known.sure))
+            row[f"{size}_pairs"] = calibration_error(np.concatenate([each for _, each in found]), right)
+        rows.append(row)
+    return rows
+
+
 @click.command()
+@click.option("--calibration", is_flag=True, help="Only the errors of calibration.")
 @click.option("--longer", is_flag=True, help="Only the dev parts with training text.")
 @click.option("--peer-python", help="The Python that has eflomal.  [default: eflomal is left out]")
 @click.option("-o", "--output", required=True, help="Without suffix: OUT.json and OUT.md are written.")
-def main(longer: bool, peer_python: str | None, output: str) -> None:
+def main(calibration: bool, longer: bool, peer_python: str | None, output: str) -> None:
     """Quality on texts of 1 to 200 sentence pairs, or with --longer to 1,600."""
     place = Path(f"{output}.json")
-    if longer:
+    if calibration:
+        result = {**json.loads(place.read_text()), "calibration": calibration_errors()}
+    elif longer:
         result = {**json.loads(place.read_text()), "longer": longer_texts(ContextualEmbeddings())}
     else:
         result = {**(json.loads(place.read_text()) if place.exists() else {}), **short_texts(peer_python)}
@@ -112,6 +140,7 @@ def main(longer: bool, peer_python: str | None, output: str) -> None:
     parts = [
         markdown("Slices", rows),
         markdown("Dev parts with training text", result.get("longer", [])),
+        markdown("Calibration errors of normal", sorted(result.get("calibration", []), key=lambda row: -len(row))),
         markdown("Encoding, on one thread", [{"set": name} | row for name, row in result["encoding"].items()]),
     ]
     Path(f"{output}.md").write_text(f"{title}{''.join(parts)}".rstrip() + "\n")

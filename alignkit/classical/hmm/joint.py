@@ -47,6 +47,8 @@ from alignkit.classical.hmm.link_probabilities import (
     levels_of_links,
     mean_log_odds,
     packed_log_odds,
+    trust_in,
+    trusted,
     unattached,
 )
 from alignkit.classical.hmm.model import (
@@ -485,9 +487,9 @@ def load_joint(path: PathLike) -> JointHMM:
         attachment = phrase_edges = None
         if "attached_source" in fields.arrays:
             attachment = Attachment(*(fields.get(f"attached_{side}", np.int8) for side in ("source", "target")))
-            phrase_edges = PhraseEdges(
-                *(fields.get(f"leaning_{side}", np.float32) for side in ("source", "target"))
-            )
+        if "leaning_source" in fields.arrays:
+            edges = (fields.get(f"leaning_{side}", np.float32) for side in ("source", "target"))
+            phrase_edges = PhraseEdges(*edges)
         return JointHMM(tuple(views), tuple(models), attachment, phrase_edges, header.number("threshold", 0, 1))
 
 
@@ -602,6 +604,8 @@ def fit_joint(
     if has_words:
         phrase_edges = PhraseEdges.of_text(seen)
     probabilities = into_probabilities(total, count, phrase_edges.cohesion(seen) if phrase_edges else None)
+    if learn:
+        trusted(probabilities, trust_in(probabilities))
     fitted = FittedText(bitext, probabilities, chosen)
     if has_words:
         attachment = Attachment.of_links(seen, probabilities, count)

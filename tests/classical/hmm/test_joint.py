@@ -9,6 +9,7 @@ from planted import bitext_of, permuted_copy, random_pairs
 from alignkit.classical.hmm import joint
 from alignkit.classical.hmm.hmm import fit_hmm
 from alignkit.classical.hmm.joint import fit_joint, load_joint
+from alignkit.classical.hmm.link_probabilities import trust_in, trusted
 from alignkit.classical.hmm.settings import FAST_SETTINGS, JOINT_SETTINGS
 from alignkit.classical.hmm.views import View, ViewedText
 from alignkit.classical.ibm1 import fit_ibm1
@@ -71,6 +72,22 @@ def test_a_loaded_model_links_new_text_as_it_did_but_knows_no_text(tmp_path):
     assert loaded.links(other).pairs.tobytes() == fitted.links(other).pairs.tobytes()
     with pytest.raises(AlignkitError, match="loaded model"):
         _ = loaded.fitted_links
+
+
+def test_links_of_a_hard_small_text_are_trusted_less(tmp_path, monkeypatch):
+    hard, trust = bitext_of(random_pairs(5)), []
+    monkeypatch.setattr(joint, "trust_in", lambda scores: trust.append(trust_in(scores)) or 1.0)
+    plain = fit_joint(hard).without_attachment
+    monkeypatch.setattr(joint, "trust_in", lambda scores: 0.1)
+    found = fit_joint(hard).without_attachment
+    trusted_less = trusted(plain.fitted_probabilities, 0.1).values
+    assert found.fitted_probabilities.values == pytest.approx(trusted_less, abs=1e-6)
+    assert trust[0] < 0.7
+    for options in ({"quality": "fast"}, {"co_training": 0.0}):
+        assert fit_joint(hard, **options).fitted_probabilities.values.max() > 0.9
+    found.save(tmp_path / "m.npz")  # without attachment, with phrase edges
+    others = [each.probabilities(hard).values.tobytes() for each in (plain, found, load_joint(tmp_path / "m.npz"))]
+    assert len({*others}) == 1
 
 
 def test_iterations_end_when_links_stand_still():

@@ -11,6 +11,8 @@ from alignkit.classical.hmm.link_probabilities import (
     into_probabilities,
     mean_log_odds,
     packed_log_odds,
+    trust_in,
+    trusted,
 )
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, JOINT_THRESHOLD
 from alignkit.classical.hmm.views import View, ViewedText
@@ -29,16 +31,9 @@ def drawn(seed, shapes):
     return found
 
 
-def test_probabilities_are_the_formula():
-    matrices = drawn(1, [(3, 5), (1, 1), (0, 4), (7, 2), (2, 0), (1, 6)])
-    found = into_probabilities(Scores.from_matrices(matrices), 1)
-    for matrix, log_odds in zip(found, matrices, strict=True):
-        assert matrix == pytest.approx(naive.judged(log_odds.astype(np.float64)), abs=1e-5)
-
-
 @pytest.mark.parametrize("threads", [1, 3])
-def test_links_to_neighbours_count_by_their_cohesion(threads):
-    shapes, draw = [(3, 5), (0, 4), (7, 2), (1, 6), (4, 4)], np.random.default_rng(3)
+def test_probabilities_are_the_formula_where_neighbours_count_by_their_cohesion(threads):
+    shapes, draw = [(3, 5), (1, 1), (0, 4), (7, 2), (2, 0), (1, 6), (4, 4)], np.random.default_rng(3)
     matrices = drawn(4, shapes)
     ends = np.concatenate([[[0, 0]], np.cumsum(shapes, axis=0)])
     cohesion = tuple(draw.uniform(0.2, 1.5, size + 1).astype(np.float32) for size in ends[-1, ::-1])
@@ -47,7 +42,10 @@ def test_links_to_neighbours_count_by_their_cohesion(threads):
         own = tuple(cohesion[side][ends[m, 1 - side] : ends[m + 1, 1 - side] + 1] for side in (0, 1))
         expected = naive.judged(matrices[m].astype(np.float64), cohesion=own)
         assert matrix == pytest.approx(expected, abs=1e-5)
-    assert np.abs(found.values - into_probabilities(Scores.from_matrices(matrices)).values).max() > 0.05
+    plain = into_probabilities(Scores.from_matrices(matrices), threads)
+    assert np.abs(found.values - plain.values).max() > 0.05
+    for matrix, log_odds in zip(plain, matrices, strict=True):
+        assert matrix == pytest.approx(naive.judged(log_odds.astype(np.float64)), abs=1e-5)
 
 
 @pytest.mark.parametrize("size", [0, 1, 13, 64])
@@ -68,11 +66,13 @@ def test_what_no_view_sees_is_no_link_in_the_mean_of_any_number_of_views(views):
     assert not into_probabilities(Scores.from_matrices([total.reshape(2, 3)]), 1).values.any()
 
 
-@pytest.mark.parametrize("threads", [2, 5])
-def test_threads_change_nothing(threads):
-    matrices = drawn(2, [(t % 9, 7 - t % 5) for t in range(60)])
-    one, many = (into_probabilities(Scores.from_matrices(matrices), count) for count in (1, threads))
-    assert one.values.tobytes() == many.values.tobytes()
+def test_links_are_trusted_as_far_as_there_are_more_of_them_than_doubtful_pairs():
+    values = np.array([0.9, 0.5, 0.4999, 0.3, 0.02, 0.03, 0.1, 0.0199, 0], np.float32)
+    scores, as_many, no_link = (Scores.from_matrices([part[None]]) for part in (values, values[:4], values[2:]))
+    assert [trust_in(each) for each in (scores, as_many, no_link)] == pytest.approx([0.4**0.3, 1, 1])
+    assert trusted(scores, 0.5) is scores
+    assert scores.values == pytest.approx([0.75, 0.5, *values[2:]], abs=1e-6)  # the root of odds of 9 is 3
+    assert scores.values[1] == 0.5
 
 
 def test_a_model_pools_the_posteriors_of_its_directions():
