@@ -22,7 +22,7 @@ class Ragged:
     offsets: np.ndarray
 
     @classmethod
-    def trusted(cls, **fields: Any) -> Self:
+    def unchecked(cls, **fields: Any) -> Self:
         """One of fields that this package computed, which are not checked: checks take longer than a short
         sentence does."""
         self = object.__new__(cls)

@@ -206,7 +206,7 @@ class UnitReader:
         if self.collocations is None:
             ids, sizes, vocabulary = self.ids.units(corpus.vocabulary.tokens)
             tokens, offsets = in_units(corpus, ids, sizes)
-            return Corpus.trusted(tokens=tokens, offsets=offsets, vocabulary=vocabulary), sizes[corpus.tokens]
+            return Corpus.unchecked(tokens=tokens, offsets=offsets, vocabulary=vocabulary), sizes[corpus.tokens]
         units, widths, numbers = list[str](), list[int](), list[int]()
         for m in range(len(corpus)):
             own, own_widths = joined_words([word.lower() for word in corpus.words(m)], self.collocations)
