@@ -250,7 +250,7 @@ class Needs(NamedTuple):
     element: int  # (t, l), if the matrices are in memory
 
 
-LEXICAL = Needs(pair=16, token=24, sentence=30, type=16, element=0)
+LEXICAL = Needs(pair=16, token=16, sentence=30, type=16, element=0)
 HMM = Needs(pair=16, token=12, sentence=50, type=600, element=4)
 _SAMPLED = 20_000  # pairs of sentences in which pairs of words are counted
 _SIZE = re.compile(r"(\d+(?:\.\d*)?)\s*([KMGT]?)I?B?", re.IGNORECASE)

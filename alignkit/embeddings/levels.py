@@ -67,7 +67,7 @@ def fill_levels(bitext: Bitext, source: np.ndarray, target: np.ndarray, levels: 
             y = target[bitext.target.offsets[m] : bitext.target.offsets[m + 1]]
             levels[offsets[m] : offsets[m + 1]] = likeness_levels(y, x).reshape(-1)
 
-    run_blocks(fill, blocks(np.diff(offsets), threads), threads)
+    run_blocks(fill, blocks(offsets, threads), threads)
 
 
 def centred(vectors: np.ndarray, centre: np.ndarray, spread: np.ndarray | None = None) -> np.ndarray:
