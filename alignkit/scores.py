@@ -85,7 +85,7 @@ class Scores(Ragged):
     def zeros(cls, shapes: np.ndarray) -> Scores:
         """Scores of 0 of matrices of ``shapes`` int32 (M, 2), T and L of each."""
         offsets = flat_offsets(shapes)
-        return cls.unchecked(values=np.zeros(offsets[-1], np.float32), offsets=offsets, shapes=shapes)
+        return cls(np.zeros(offsets[-1], np.float32), offsets, shapes)
 
     def block(self, low: int, high: int) -> Scores:
         """Those of the sentence pairs low <= m < high, without a copy."""

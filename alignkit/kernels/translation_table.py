@@ -100,7 +100,7 @@ def posterior_weights(low, high, index, rows, target, null, normalisers, z, dens
                 if counts[k] == 1:
                     product *= z[k]
                 else:
-                    total += counts[k] * math.log(z[k])
+                    total += np.float32(counts[k]) * math.log(z[k])
                 if product < 1e-200 or product > 1e200:
                     total += math.log(product)
                     product = 1.0

@@ -160,7 +160,7 @@ class FitSettings:
     @property
     def adds_embeddings(self) -> bool:
         """True if a text of fewer than :data:`SMALL_TEXT` pairs gets embeddings that were not asked for."""
-        knows_nothing = self.prior is None and self.embeddings is None and self.start is None
+        knows_nothing = self.embeddings is None and self.start is None
         return METHODS[self.method].is_joint and self.quality != "fast" and knows_nothing
 
     @property

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
 from itertools import chain, pairwise
-from threading import Event, Lock
+from threading import Lock
 from typing import Any, Generic, TypeVar
 
 from alignkit.support.arrays import offsets_of
@@ -17,6 +16,7 @@ Sides = tuple[list[Any], list[Any]]
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 MOST = 64  # requests that are answered together
+NAP = 0.25  # seconds until a thread that waits looks whether the one that answers is still there
 PATIENCE = 0.001  # seconds that those who were answered together are given to ask again together
 
 
@@ -32,14 +32,24 @@ def outcomes(
         return [outcome for request in requests for outcome in outcomes(answer, [request])]
 
 
-@dataclass(eq=False)
 class Waiting:
     """A request of a thread that waits."""
 
-    request: Any
-    woken: Event = field(default_factory=Event)  # it has an outcome, or is to answer all that wait
-    outcome: Any = None
-    is_answered: bool = False
+    def __init__(self, request: Any) -> None:
+        self.request: Any = request
+        self.outcome: Any = None
+        self.is_answered = self.has_left = False
+        self._asleep = Lock()
+        self._asleep.acquire()
+
+    def sleep(self) -> bool:
+        """Wait to be woken; False if nobody did for a while."""
+        return self._asleep.acquire(timeout=NAP)
+
+    def wake(self) -> None:
+        """End its sleep, or the next one."""
+        with suppress(RuntimeError):  # it is awake
+            self._asleep.release()
 
 
 class Combined(Generic[Request, Answer]):
@@ -47,7 +57,8 @@ class Combined(Generic[Request, Answer]):
 
     While one thread computes, the requests of the others wait; then the first of them answers all at once. So a
     function that takes little longer for ten requests than for one answers ten threads nearly as fast as one.
-    No thread is started, and a request that comes alone is answered at once.
+    No thread is started, and a request that comes alone is answered at once. Where a signal ends a thread that
+    answers, another one takes its place.
 
     Args:
         answer: gives the answers to requests, in order.
@@ -56,55 +67,58 @@ class Combined(Generic[Request, Answer]):
 
     def __init__(self, answer: Callable[[Sequence[Request]], Sequence[Answer]], most: int = MOST) -> None:
         self.answer, self.most = answer, most
-        self._lock, self._waiting = Lock(), deque[Waiting]()
-        self._is_busy, self._last = False, 1  # the number of requests that were answered last
+        self._lock, self._waiting = Lock(), list[Waiting]()
+        self._leader: Waiting | None = None  # that answers
+        self._last = 1  # the number of requests that were answered last
 
     def __call__(self, request: Request) -> Answer:
         """The answer to a request; raises what ``answer`` raises for this request alone."""
         own = Waiting(request)
-        with self._lock:
-            self._waiting.append(own)
-            is_first, self._is_busy = not self._is_busy, True
         try:
-            if is_first or (own.woken.wait() and not own.is_answered):
-                self._answer_waiting()
-        except BaseException:  # of a signal: the others go on
-            with self._lock:
-                if own in self._waiting:
-                    self._waiting.remove(own)
-                    if is_first or own.woken.is_set():
-                        self._hand_over()
-            raise
+            self._lead(own, waits=False)
+            while not own.is_answered:
+                if self._leader is own:
+                    self._answer_waiting(own)
+                elif not own.sleep():
+                    self._lead(own, waits=True)
+        finally:  # also at a signal
+            own.has_left = True
+            if self._leader is own:
+                self._hand_over()
         if isinstance(own.outcome, Exception):
             raise own.outcome
         answer: Answer = own.outcome
         return answer
 
-    def _answer_waiting(self) -> None:
+    def _lead(self, own: Waiting, waits: bool) -> None:
+        """Let a thread answer if no other does, and wait if it does not yet."""
+        with self._lock:
+            if not waits:
+                self._waiting.append(own)
+            if self._leader is None or self._leader.has_left:
+                self._leader = own
+
+    def _answer_waiting(self, own: Waiting) -> None:
         """Answer what waits, and let the next one answer what comes meanwhile."""
         end = time.monotonic() + PATIENCE
         while len(self._waiting) < self._last and time.monotonic() < end:
             time.sleep(PATIENCE / 20)
         with self._lock:
-            taken = [self._waiting.popleft() for _ in range(min(len(self._waiting), self.most))]
+            taken = [own, *(each for each in self._waiting if each is not own and not each.has_left)][: self.most]
+        for each, outcome in zip(taken, outcomes(self.answer, [each.request for each in taken]), strict=True):
+            each.outcome, each.is_answered = outcome, True
         self._last = len(taken)
-        try:
-            for each, outcome in zip(taken, outcomes(self.answer, [each.request for each in taken]), strict=True):
-                each.outcome, each.is_answered = outcome, True
-        finally:
-            with self._lock:
-                # After a signal, those that have no answer wait again, but for the thread that it came to.
-                self._waiting.extendleft(each for each in reversed(taken[1:]) if not each.is_answered)
-                self._hand_over()
-            for each in taken:
-                if each.is_answered:
-                    each.woken.set()
+        self._hand_over()
+        for each in taken:
+            each.wake()
 
     def _hand_over(self) -> None:
-        """Wake the first that waits, to answer all."""
-        self._is_busy = bool(self._waiting)
-        if self._is_busy:
-            self._waiting[0].woken.set()
+        """Let the first that still waits answer all."""
+        with self._lock:
+            self._waiting = [each for each in self._waiting if not (each.has_left or each.is_answered)]
+            self._leader = self._waiting[0] if self._waiting else None
+            if self._leader is not None:
+                self._leader.wake()
 
 
 def of_texts(answer: Callable[[list[Any], list[Any]], Any]) -> Callable[[Sequence[Sides]], list[Any]]:

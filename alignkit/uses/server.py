@@ -28,7 +28,7 @@ from alignkit.uses.projection import DEFAULT_RULE, RULES
 from alignkit.uses.projection_files import Words, project_lines
 
 MOST_BYTES, MOST_SECONDS = 1 << 20, 30.0  # of a request
-SHORT = 4000  # characters, which take some milliseconds
+SHORT = 40_000  # characters of one side times those of the other, which take some milliseconds
 LOCAL = ["127.0.0.1", "localhost", "[::1]", "::1"]
 
 
@@ -79,7 +79,8 @@ class Gathered:
         loop = asyncio.get_running_loop()
         future = loop.create_future()
         self._waiting.append((text, future))
-        self._task = self._task or loop.create_task(self._answer_waiting(loop))
+        if self._task is None or self._task.get_loop() is not loop:
+            self._task = loop.create_task(self._answer_waiting(loop))
         return await future
 
     async def _answer_waiting(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -88,13 +89,24 @@ class Gathered:
                 end = loop.time() + PATIENCE
                 while len(self._waiting) < self._last and loop.time() < end:
                     await asyncio.sleep(0)
-                taken, self._waiting = self._waiting[: self.most], self._waiting[self.most :]
+                # Nobody waits any more for what took too long.
+                waiting = [each for each in self._waiting if not each[1].done()]
+                taken, self._waiting = waiting[: self.most], waiting[self.most :]
+                if not taken:
+                    break
                 self._last, texts = len(taken), [text for text, _ in taken]
-                length = sum(len(sentence) for text in texts for side in text for sentence in side)
-                if length <= SHORT and self.most > 1:
-                    found = outcomes(self.answer, texts)
-                else:
-                    found = await to_thread.run_sync(outcomes, self.answer, texts)
+                # Time grows with the elements (t, l), and a little with each pair.
+                pairs = (pair for text in texts for pair in zip(*text, strict=False))
+                work = sum((10 + len(x)) * (10 + len(y)) for x, y in pairs)
+                try:
+                    if work <= SHORT and self.most > 1:
+                        found = outcomes(self.answer, texts)
+                    else:
+                        found = await to_thread.run_sync(outcomes, self.answer, texts)
+                except BaseException:
+                    for _, future in taken:
+                        future.cancel()
+                    raise
                 for (_, future), outcome in zip(taken, found, strict=True):
                     if future.done():  # its request took too long
                         continue

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 from concurrent.futures import ThreadPoolExecutor
-from threading import Event
+from threading import Event, Thread, current_thread, main_thread
 
 import pytest
 
@@ -21,7 +22,7 @@ class Squares:
         self.asked.append(list(requests))
         if len(self.asked) == 1:
             self.begun.set()
-            while len(self.combined._waiting) < self.others:
+            while len(self.combined._waiting) <= self.others:  # itself, too
                 pass
         return [request**2 for request in requests]
 
@@ -74,44 +75,66 @@ def test_an_interrupted_thread_leaves_the_others_their_answers():
     assert all(each == n * n for n, each, bad in zip((1, 2, 3, 4), found, wrong, strict=True) if not bad)
 
 
-def test_after_an_interrupt_the_others_wait_again():
+def test_what_has_left_is_not_answered():
+    asked = []
+
     def answer(requests):
-        asked.append(requests)
-        raise KeyboardInterrupt
+        asked.append([*requests])
+        combined._waiting[-1].has_left = True  # of the first that came meanwhile
+        return requests
 
-    asked, combined, others = [], Combined(answer, 64), [Waiting(n) for n in (2, 3, 5)]
-
-    def answer_all(requests):
-        combined._waiting.extend(others)
-        combined.answer = answer
-        return [None for _ in requests]
-
-    combined.answer = answer_all
-    combined(1)
-    assert [each.woken.is_set() for each in others] == [True, False, False]
-    with pytest.raises(KeyboardInterrupt):
-        combined._answer_waiting()  # as the first of them does
-    assert asked == [[2, 3, 5]]
-    assert [*combined._waiting] == others[1:]
-    assert [each.woken.is_set() for each in others[1:]] == [True, False]
+    combined, others = Combined(answer), [Waiting(n) for n in (2, 3)]
+    others[0].has_left = True
+    combined._waiting, combined._last = others, 3
+    assert combined(1) == 1
+    assert asked == [[1, 3]]
+    assert others[1].outcome == 3
+    assert others[1].sleep()
+    assert not combined._waiting
+    assert combined._leader is None
 
 
-def test_a_thread_that_is_interrupted_while_it_waits_lets_the_next_one_answer():
-    combined, other = Combined(lambda requests: requests, 64), Waiting(2)
-    combined._is_busy, combined._last = True, 2
+def test_another_thread_takes_the_place_of_one_that_left_without_a_word():
+    combined, gone = Combined(lambda requests: requests), Waiting(1)
+    combined._leader, combined._waiting = gone, [gone]
+    with ThreadPoolExecutor(2) as pool:
+        calls = [pool.submit(combined, n) for n in (2, 3)]
+        while len(combined._waiting) < 3:
+            pass
+        gone.has_left = True
+        assert [call.result(60) for call in calls] == [2, 3]
+    assert not gone.is_answered
 
-    class Interrupted(Event):
-        def wait(self):
-            combined._hand_over()  # to this thread, whose signal comes first
-            combined._waiting.append(other)
-            raise KeyboardInterrupt
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("alignkit.support.combining.Waiting", lambda request: Waiting(request, Interrupted()))
-        with pytest.raises(KeyboardInterrupt):
-            combined(1)
-    assert [*combined._waiting] == [other]
-    assert other.woken.is_set()
+@pytest.mark.skipif(current_thread() is not main_thread(), reason="signals come to the main thread")
+def test_signals_stop_nobody_else():
+    class StopError(BaseException):
+        pass
+
+    def stop(*_):
+        raise StopError
+
+    def work(number):
+        done.append([combined((number, n)) for n in range(1500)])
+
+    done, interrupted, wrong = [], 0, 0
+    combined = Combined(lambda requests: [sum(request) for request in requests])
+    before = signal.signal(signal.SIGALRM, stop)
+    threads = [Thread(target=work, args=(number,), daemon=True) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    while len(done) < 3:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.0005 * (1 + interrupted % 7))
+            while len(done) < 3:
+                wrong += combined((5, 6)) != 11
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        except StopError:
+            interrupted += 1
+    signal.signal(signal.SIGALRM, before)
+    assert sorted(done) == [[number + n for n in range(1500)] for number in range(3)]
+    assert interrupted > 10
+    assert not wrong
 
 
 def test_the_outcome_of_a_request_is_its_own():

@@ -170,9 +170,11 @@ def test_a_body_may_be_as_long_as_is_said(models):
             assert ask(address, "align", body)[0] == status
 
 
-@pytest.mark.parametrize(("most", "length"), [(64, 1), (64, server.SHORT), (1, 1)])
-def test_texts_that_come_together_are_answered_together(most, length):
-    """Long texts, and those of networks, are computed in a thread; an error is that of its text alone."""
+@pytest.mark.parametrize(
+    ("most", "pairs", "length"), [(64, 1, 1), (64, 1, 20), (64, 1, 2000), (64, 200, 0), (1, 1, 1)]
+)
+def test_texts_that_come_together_are_answered_together(most, pairs, length):
+    """Much work, and that of networks, is done in a thread; an error is that of its text alone."""
     asked, threads = [], set()
 
     def answer(texts):
@@ -181,15 +183,50 @@ def test_texts_that_come_together_are_answered_together(most, length):
         return [1 / int(source[0]) for source, _ in texts]
 
     async def ask_all(numbers):
-        texts = (([str(n)], ["x" * length]) for n in numbers)
+        texts = (([str(n)] * pairs, ["x" * length] * pairs) for n in numbers)
         return await asyncio.gather(*map(gathered, texts), return_exceptions=True)
 
     gathered = server.Gathered(answer, most)
     assert asyncio.run(ask_all([1, 2, 4])) == [1, 0.5, 0.25]
     assert asked == ([3] if most > 1 else [1, 1, 1])
-    assert (threads == {get_ident()}) == (length == 1 and most > 1)
+    assert (threads == {get_ident()}) == (most > 1 and pairs * length in (1, 20))
     first, second, third = asyncio.run(ask_all([2, 0, 4]))
     assert (first, type(second), third) == (0.5, ZeroDivisionError, 0.25)
+
+
+def test_what_nobody_waits_for_is_not_computed():
+    asked = []
+
+    def answer(texts):
+        asked.append([source[0] for source, _ in texts])
+        time.sleep(0.2)
+        return asked[-1]
+
+    async def ask_all():
+        long = ["x" * 10_000]
+        first = asyncio.create_task(gathered((["first"], long)))
+        await asyncio.sleep(0.05)
+        others = [asyncio.create_task(gathered(([name], long))) for name in ("gone", "second")]
+        await asyncio.sleep(0.05)
+        others[0].cancel()
+        return await first, await others[1]
+
+    gathered = server.Gathered(answer, 64)
+    assert asyncio.run(ask_all()) == ("first", "second")
+    assert asked == [["first"], ["second"]]
+    with pytest.raises(TimeoutError):
+        asyncio.run(asyncio.wait_for(gathered((["late"], ["x" * 10_000])), 0.05))
+    assert asyncio.run(ask_all()) == ("first", "second")
+
+
+def test_texts_of_an_aligner_that_depends_on_its_batch_are_answered_alone(models):
+    class Network(type(models["ibm1"])):
+        depends_on_batch = True
+
+    network = Network(**{name: getattr(models["ibm1"], name) for name in models["ibm1"].__getstate__()})
+    for aligner, most in ((network, 1), (models["ibm1"], 64)):
+        served = server.Served(aligner)
+        assert (served.align.most, served.linked.most, aligner._combined.most) == (most, most, most)
 
 
 def test_a_request_has_a_longest_time(models):
@@ -200,7 +237,7 @@ def test_a_request_has_a_longest_time(models):
 
     slow = Slow(**{name: getattr(models["ibm1"], name) for name in models["ibm1"].__getstate__()})
     with running({"slow": slow}, most_seconds=0.05) as address:
-        status, text = ask(address, "align", {"source": "a " * server.SHORT, "target": "b"})
+        status, text = ask(address, "align", {"source": "a " * 5000, "target": "b"})
     assert (status, json.loads(text)["error"]) == (503, "took longer than 0.05 seconds; send fewer pairs")
 
 

@@ -257,7 +257,8 @@ class ViewedText:
         """
         if self._is_one_to_one:
             return log_odds
-        words = Scores.zeros(self._shapes)
+        offsets = flat_offsets(self._shapes)
+        words = Scores.unchecked(values=np.zeros(offsets[-1], np.float32), offsets=offsets, shapes=self._shapes)
         arrays = *self._counts, (log_odds.values, log_odds.offsets), (words.values, words.offsets)
         # A unit has several words, or a word has several units.
         fill, no_levels = (spread_values, ()) if self.view.joined else (merge_values, (None,))
