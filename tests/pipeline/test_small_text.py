@@ -52,9 +52,13 @@ def test_who_does_not_want_them(options):
     assert not crossed(**options)
 
 
-def test_other_knowledge_is_enough(encoder, tmp_path):
-    (tmp_path / "prior").write_text("a\tz\t1\nb\ty\t1\nc\tx\t1\n")
-    assert not crossed(prior=tmp_path / "prior")
+def test_a_lexicon_is_not_enough(encoder, tmp_path):
+    (tmp_path / "prior").write_text("d\tz\t1\ne\ty\t1\n")
+    assert crossed(prior=tmp_path / "prior")
+    assert encoder == ["e5"]
+
+
+def test_another_model_is_enough(encoder):
     start = alignkit.align(*CROSSED, embeddings="none").aligner
     assert not crossed(start=start)
     assert not crossed(model=start)
