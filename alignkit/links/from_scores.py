@@ -142,7 +142,7 @@ def linked_above(scores: Scores, threshold: float, threads: int | None = None) -
         ranges,
         threads,
     )
-    return Links.unchecked(pairs=pairs, offsets=offsets), found
+    return Links.unchecked(pairs, offsets), found
 
 
 def links_from_positions(positions: np.ndarray, bitext: Bitext, threads: int | None = None) -> Links:
@@ -170,4 +170,4 @@ def links_from_positions(positions: np.ndarray, bitext: Bitext, threads: int | N
         blocks(target, threads),
         threads,
     )
-    return Links.unchecked(pairs=pairs, offsets=offsets)
+    return Links.unchecked(pairs, offsets)

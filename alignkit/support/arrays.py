@@ -22,11 +22,11 @@ class Ragged:
     offsets: np.ndarray
 
     @classmethod
-    def unchecked(cls, **fields: Any) -> Self:
-        """One of fields that this package computed, which are not checked: checks take longer than a short
-        sentence does."""
+    def unchecked(cls, *values: Any) -> Self:
+        """One of the first fields of the dataclass, which this package computed and which are not checked: checks
+        take longer than a short sentence does."""
         self = object.__new__(cls)
-        vars(self).update(fields)
+        vars(self).update(zip(cls.__match_args__, values, strict=False))  # type: ignore[attr-defined]
         return self
 
     def __len__(self) -> int:

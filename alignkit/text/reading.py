@@ -269,7 +269,7 @@ def encode_text(data: bytes) -> Corpus:
     type_offsets = offsets_of(ends - starts)
     letters = np.empty(type_offsets[-1], np.uint8)
     text.copy_tokens(view, starts, type_offsets, letters)
-    corpus = Corpus.unchecked(tokens=tokens, offsets=offsets, vocabulary=Vocabulary(letters, type_offsets))
+    corpus = Corpus.unchecked(tokens, offsets, Vocabulary(letters, type_offsets))
     shown = np.ones(len(starts), bool)
     for v in np.flatnonzero(_MAYBE_INVISIBLE[letters[type_offsets[:-1]]]).tolist():
         shown[v] = VISIBLE.search(corpus.vocabulary.decoded(v)) is not None

@@ -181,7 +181,7 @@ class Inference:
             pair_blocks(bitext),
             threads,
         )
-        return Scores.unchecked(values=links, offsets=offsets, shapes=shapes), likelihood
+        return Scores.unchecked(links, offsets, shapes), likelihood
 
     def emissions(self, bitext: Bitext, threads: int, without_own: bool = False) -> np.ndarray:
         """float32 (P, 2): p(y|x) and p(x|y) of every element of the (T, L) matrices of M pairs; arguments of

@@ -206,7 +206,7 @@ class UnitReader:
         if self.collocations is None:
             ids, sizes, vocabulary = self.ids.units(corpus.vocabulary.tokens)
             tokens, offsets = in_units(corpus, ids, sizes)
-            return Corpus.unchecked(tokens=tokens, offsets=offsets, vocabulary=vocabulary), sizes[corpus.tokens]
+            return Corpus.unchecked(tokens, offsets, vocabulary), sizes[corpus.tokens]
         units, widths, numbers = list[str](), list[int](), list[int]()
         for m in range(len(corpus)):
             own, own_widths = joined_words([word.lower() for word in corpus.words(m)], self.collocations)
@@ -258,7 +258,7 @@ class ViewedText:
         if self._is_one_to_one:
             return log_odds
         offsets = flat_offsets(self._shapes)
-        words = Scores.unchecked(values=np.zeros(offsets[-1], np.float32), offsets=offsets, shapes=self._shapes)
+        words = Scores.unchecked(np.zeros(offsets[-1], np.float32), offsets, self._shapes)
         arrays = *self._counts, (log_odds.values, log_odds.offsets), (words.values, words.offsets)
         # A unit has several words, or a word has several units.
         fill, no_levels = (spread_values, ()) if self.view.joined else (merge_values, (None,))
