@@ -8,6 +8,7 @@ import random
 import numpy as np
 
 from alignkit.kernels.expected_links import unpack_links
+from alignkit.kernels.inference import fill_emissions, pair_space
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import evaluate
 from alignkit.scores import Scores
@@ -138,3 +139,17 @@ def error_rate(links, planted):
 
 def scrambled(word):
     return hashlib.sha256(word.encode()).hexdigest()[:8].translate(str.maketrans("0123456789", "ghijklmnop"))
+
+
+def emissions_of(inference, bitext, *, without_own=False):
+    """float32 (P, 2): p(y|x) and p(x|y) of every element of the (T, L) matrices of M pairs, as
+    :meth:`alignkit.classical.hmm.inference.Inference.links` has them."""
+    text, model, letters = inference._text(bitext)
+    sizes = bitext.shapes.prod(axis=1)
+    space = pair_space(int(bitext.shapes.max()), len(model[1].classes), letters)
+    found = [np.empty((size, 3), np.float32) for size in sizes]
+    for m, own in enumerate(found):
+        x = text.x[text.x_offsets[m] : text.x_offsets[m + 1]]
+        y = text.y[text.y_offsets[m] : text.y_offsets[m + 1]]
+        fill_emissions(x, y, model, inference._new_pairs(without_own), space, np.empty(len(own), np.bool_), own)
+    return np.concatenate(found)[:, 1:]

@@ -31,7 +31,7 @@ from alignkit.support.arrays import offsets_of
 from alignkit.support.files import loaded, save_arrays
 from alignkit.support.settings import with_options
 from alignkit.support.stages import Stage
-from alignkit.support.threads import blocks, run_blocks, thread_count
+from alignkit.support.threads import run_blocks, run_evenly, thread_count
 from alignkit.text.bitext import Bitext
 from alignkit.types import PathLike, Progress
 
@@ -144,7 +144,7 @@ def fit_diagonal(
             # E-step. Posterior distances are |(t-1)/T - l/L|, from the left edge of the target position, as in
             # fast_align: with |t/T - l/L|, as in the distribution of positions, the tension of most texts rises to
             # 10 and more, and links get worse.
-            run_blocks(
+            run_evenly(
                 lambda low, high: kernels.diagonal_posterior_weights(
                     low,
                     high,
@@ -158,7 +158,7 @@ def fit_diagonal(
                     sums,
                     np.zeros(V_tgt, np.float32),
                 ),
-                blocks(offsets_of(source.lengths * target.lengths), workers),
+                offsets_of(source.lengths * target.lengths),
                 workers,
             )
             run_blocks(
@@ -253,18 +253,18 @@ class Diagonal(LexicalModel, Aligner):
             )
             translation_table.positions_of_keys(offsets[low], offsets[high], keys, best)
 
-        run_blocks(search, blocks(offsets_of(text.lengths * bitext.target.lengths), workers), workers)
+        run_evenly(search, offsets_of(text.lengths * bitext.target.lengths), workers)
         return links_from_positions(best, bitext, workers)
 
     def _posteriors(self, lookup: Lookup) -> tuple[Scores, np.ndarray]:
         """alpha, and float64 (M,) log p(target | source)."""
         scores, (text, positions, null) = lookup.scores(), self._arguments(lookup)
         matrices, log_probabilities = Matrices(scores.values, scores.offsets), np.zeros(len(scores))
-        run_blocks(
+        run_evenly(
             lambda low, high: kernels.diagonal_posteriors(
                 low, high, text, positions.exponentials, positions.totals, null, matrices, log_probabilities
             ),
-            blocks(scores.offsets, lookup.threads),
+            scores.offsets,
             lookup.threads,
         )
         return scores, log_probabilities

@@ -35,7 +35,7 @@ from alignkit.support.arrays import offsets_of
 from alignkit.support.files import loaded, save_arrays
 from alignkit.support.settings import with_options
 from alignkit.support.stages import Stage
-from alignkit.support.threads import blocks, blocks_of_size, run_blocks, thread_count
+from alignkit.support.threads import blocks, blocks_of_size, run_blocks, run_evenly, thread_count
 from alignkit.text.bitext import Bitext
 from alignkit.types import PathLike, Progress
 
@@ -258,9 +258,9 @@ class IBM1(LexicalModel, Aligner):
             target = Tokens(lookup.columns_of(bitext.target.tokens), bitext.target.offsets)
             null = NullWord(lookup.null, null_weights(lengths, self.null is not None, self.null_probability))
             matrices = Matrices(scores.values, scores.offsets)
-            run_blocks(
+            run_evenly(
                 lambda low, high: kernels.normalise_scores(low, high, target, lengths, null, matrices),
-                blocks(scores.offsets, lookup.threads),
+                scores.offsets,
                 lookup.threads,
             )
         return scores

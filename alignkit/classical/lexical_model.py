@@ -15,7 +15,7 @@ from alignkit.kernels.translation_table import Matrices, RowSpans
 from alignkit.scores import Scores, flat_offsets
 from alignkit.support.arrays import offsets_of
 from alignkit.support.files import Fields, Record
-from alignkit.support.threads import blocks, run_blocks, thread_count
+from alignkit.support.threads import run_blocks, run_evenly, thread_count
 from alignkit.text.bitext import Bitext, check_bitext
 from alignkit.text.vocabulary import Vocabulary, unpack_vocabulary, vocabulary_arrays
 
@@ -169,7 +169,7 @@ class Lookup:
             kernels.fill_scores(low, high, index, self.rows, target, lengths, there, matrices, dense)
 
         work = np.diff(index.starts) + self.rows.ends - self.rows.starts
-        run_blocks(fill, blocks(offsets_of(work), 8 * self.threads if self.threads > 1 else 1), self.threads)
+        run_evenly(fill, offsets_of(work), self.threads, parts=8)
         return Scores(matrices.values, offsets, shapes)
 
 

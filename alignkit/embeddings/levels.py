@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from alignkit.scores import flat_offsets
-from alignkit.support.threads import blocks, run_blocks
+from alignkit.support.threads import run_evenly
 from alignkit.text.bitext import Bitext
 from alignkit.types import Progress
 
@@ -67,7 +67,7 @@ def fill_levels(bitext: Bitext, source: np.ndarray, target: np.ndarray, levels: 
             y = target[bitext.target.offsets[m] : bitext.target.offsets[m + 1]]
             levels[offsets[m] : offsets[m + 1]] = likeness_levels(y, x).reshape(-1)
 
-    run_blocks(fill, blocks(offsets, threads), threads)
+    run_evenly(fill, offsets, threads)
 
 
 def centred(vectors: np.ndarray, centre: np.ndarray, spread: np.ndarray | None = None) -> np.ndarray:

@@ -328,18 +328,6 @@ def pair_space(most, kinds, letters):
     )
 
 
-@allocating_kernel
-def find_emissions(low, high, text, offsets, model, new, letters, emissions):
-    """The emissions of pairs low <= m < high, for tests: float32 (P, 3), as :func:`fill_emissions` fills them."""
-    x, x_offsets, y, y_offsets, _ = text
-    most, size = longest_pair(low, high, text)
-    space, are_new = pair_space(most, len(model[1].classes), letters), np.empty(size, np.bool_)
-    for m in range(low, high):
-        own = emissions[offsets[m] : offsets[m + 1]]
-        words = x[x_offsets[m] : x_offsets[m + 1]], y[y_offsets[m] : y_offsets[m + 1]]
-        fill_emissions(words[0], words[1], model, new, space, are_new, own)
-
-
 @allocating_kernel  # it returns arrays, whose references its caller counts
 def with_own(direction, null_links, fertility):
     """:class:`.hmm_e_step.DirectionArrays` with a place for NULL's links of its own, for one thread, and these

@@ -9,7 +9,7 @@ from alignkit.kernels import sentence_pairs
 from alignkit.links.links import Links
 from alignkit.scores import Scores, flat_offsets
 from alignkit.support.arrays import offsets_of
-from alignkit.support.threads import blocks, blocks_of_size, run_blocks, thread_count
+from alignkit.support.threads import blocks, blocks_of_size, run_blocks, run_evenly, thread_count
 from alignkit.text.bitext import Bitext
 
 OTHER_PAIRS = "links and scores are not of the same sentence pairs"
@@ -132,11 +132,8 @@ def linked_above(scores: Scores, threshold: float, threads: int | None = None) -
         lambda low, high: sentence_pairs.count_above(low, high, values, places, bound, offsets), ranges, threads
     )
     np.cumsum(offsets, out=offsets)
-    pairs, found, matrices = (
-        np.empty((offsets[-1], 2), np.int32),
-        np.empty(offsets[-1]),
-        (values, places, scores.shapes),
-    )
+    pairs, found = np.empty((offsets[-1], 2), np.int32), np.empty(offsets[-1])
+    matrices = values, places, scores.shapes
     run_blocks(
         lambda low, high: sentence_pairs.fill_links_above(low, high, matrices, bound, offsets, pairs, found),
         ranges,
@@ -163,11 +160,11 @@ def links_from_positions(positions: np.ndarray, bitext: Bitext, threads: int | N
         offsets[low : high + 1] = offsets[low] + linked[starts - starts[0]]
     pairs = np.empty((offsets[-1], 2), np.int32)
     longest = int(bitext.source.lengths.max(initial=0))
-    run_blocks(
+    run_evenly(
         lambda low, high: sentence_pairs.fill_links_from_positions(
             low, high, positions, (source, target), offsets, pairs, np.zeros(longest + 1, np.int64)
         ),
-        blocks(target, threads),
+        target,
         threads,
     )
     return Links.unchecked(pairs, offsets)

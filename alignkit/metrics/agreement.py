@@ -15,7 +15,7 @@ from alignkit.metrics.intervals import RESAMPLES, ratio
 from alignkit.metrics.protocol import PERCENT, Metric, MetricSettings, Percent, score_pair, top_share
 from alignkit.scores import ScoresLike
 from alignkit.support.arrays import brief_repr
-from alignkit.support.threads import blocks, run_blocks, thread_count
+from alignkit.support.threads import run_evenly, thread_count
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,11 +115,11 @@ def agreement_rows(
     found = tuple(np.empty(total, kind) for kind in (np.int64, np.bool_, np.bool_, np.float64))
     part, width = (share.numerator, share.denominator), int(scores.shapes[:, 1].max(initial=0)) + 1
     threads = thread_count(threads)
-    run_blocks(
+    run_evenly(
         lambda low, high: kernels.list_agreement(
             low, high, scores, part, np.empty(width, np.float32), first, found
         ),
-        blocks(scores.offsets + np.arange(len(scores.offsets)), threads),
+        scores.offsets + np.arange(len(scores.offsets)),
         threads,
     )
     return AgreementRows(np.repeat(np.arange(len(rows)), rows), *found)

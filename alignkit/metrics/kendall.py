@@ -12,7 +12,7 @@ from alignkit.metrics.intervals import RESAMPLES, ratio
 from alignkit.metrics.protocol import Metric, MetricSettings, score_pair
 from alignkit.scores import ScoresLike
 from alignkit.support.arrays import brief_repr, offsets_of
-from alignkit.support.threads import blocks, run_blocks, thread_count
+from alignkit.support.threads import run_evenly, thread_count
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,11 +70,7 @@ def sum_tau(u: ScoresLike, v: ScoresLike, threads: int | None = None) -> TauSums
     threads = thread_count(threads)
     # All pairs of places of a row are compared, up to where sorting is cheaper.
     cost = offsets_of(np.diff(scores.offsets) * scores.shapes[:, 1] + 1)
-    run_blocks(
-        lambda low, high: kernels.fill_tau_sums(low, high, scores, sums),
-        blocks(cost, threads),
-        threads,
-    )
+    run_evenly(lambda low, high: kernels.fill_tau_sums(low, high, scores, sums), cost, threads)
     return TauSums(*(np.ascontiguousarray(column) for column in sums.T))
 
 

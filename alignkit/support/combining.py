@@ -42,9 +42,9 @@ class Waiting:
         self._asleep = Lock()
         self._asleep.acquire()
 
-    def sleep(self) -> bool:
-        """Wait to be woken; False if nobody did for a while."""
-        return self._asleep.acquire(timeout=NAP)
+    def sleep(self) -> None:
+        """Wait to be woken, or for a while."""
+        self._asleep.acquire(timeout=NAP)
 
     def wake(self) -> None:
         """End its sleep, or the next one."""
@@ -75,12 +75,13 @@ class Combined(Generic[Request, Answer]):
         """The answer to a request; raises what ``answer`` raises for this request alone."""
         own = Waiting(request)
         try:
-            self._lead(own, waits=False)
+            with self._lock:
+                self._waiting.append(own)
             while not own.is_answered:
-                if self._leader is own:
+                if self._leads(own):
                     self._answer_waiting(own)
-                elif not own.sleep():
-                    self._lead(own, waits=True)
+                else:
+                    own.sleep()
         finally:  # also at a signal
             own.has_left = True
             if self._leader is own:
@@ -90,13 +91,12 @@ class Combined(Generic[Request, Answer]):
         answer: Answer = own.outcome
         return answer
 
-    def _lead(self, own: Waiting, waits: bool) -> None:
-        """Let a thread answer if no other does, and wait if it does not yet."""
+    def _leads(self, own: Waiting) -> bool:
+        """Whether a thread is to answer all: the one that was woken for it, or any if none does."""
         with self._lock:
-            if not waits:
-                self._waiting.append(own)
             if self._leader is None or self._leader.has_left:
                 self._leader = own
+            return self._leader is own
 
     def _answer_waiting(self, own: Waiting) -> None:
         """Answer what waits, and let the next one answer what comes meanwhile."""

@@ -166,3 +166,15 @@ def run_blocks(
     if failures:
         raise failures[min(failures)]
     return [results[place] for place in range(len(ranges))]
+
+
+def run_evenly(
+    function: Callable[[int, int], Result], offsets: np.ndarray, threads: int, *, parts: int = 1
+) -> list[Result]:
+    """:func:`run_blocks` of ranges of about equal work.
+
+    Args:
+        offsets: as of :func:`blocks`.
+        parts: ranges for each of several threads; more than one where a single item can be much of the work.
+    """
+    return run_blocks(function, blocks(offsets, parts * threads if threads > 1 else 1), threads)

@@ -98,15 +98,10 @@ class Gathered:
                 # Time grows with the elements (t, l), and a little with each pair.
                 pairs = (pair for text in texts for pair in zip(*text, strict=False))
                 work = sum((10 + len(x)) * (10 + len(y)) for x, y in pairs)
-                try:
-                    if work <= SHORT and self.most > 1:
-                        found = outcomes(self.answer, texts)
-                    else:
-                        found = await to_thread.run_sync(outcomes, self.answer, texts)
-                except BaseException:
-                    for _, future in taken:
-                        future.cancel()
-                    raise
+                if work <= SHORT and self.most > 1:
+                    found = outcomes(self.answer, texts)
+                else:
+                    found = await to_thread.run_sync(outcomes, self.answer, texts)
                 for (_, future), outcome in zip(taken, found, strict=True):
                     if future.done():  # its request took too long
                         continue

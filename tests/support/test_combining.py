@@ -89,7 +89,7 @@ def test_what_has_left_is_not_answered():
     assert combined(1) == 1
     assert asked == [[1, 3]]
     assert others[1].outcome == 3
-    assert others[1].sleep()
+    assert not others[1]._asleep.locked()
     assert not combined._waiting
     assert combined._leader is None
 

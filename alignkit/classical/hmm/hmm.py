@@ -51,7 +51,7 @@ from alignkit.support.arrays import values_of
 from alignkit.support.files import loaded, save_arrays
 from alignkit.support.settings import with_options
 from alignkit.support.stages import Stage
-from alignkit.support.threads import blocks, blocks_of_size, run_blocks, thread_count
+from alignkit.support.threads import blocks, blocks_of_size, run_blocks, run_evenly, thread_count
 from alignkit.text.bitext import Bitext
 from alignkit.text.units import lowercased
 from alignkit.types import PathLike, Progress
@@ -467,10 +467,11 @@ def link_arrays(
         index, text = token_index(part.source, threads), text_arrays(part)
         matrices = flat_offsets(part.shapes), elements[offsets[low] : offsets[high]]
         arrays = index, text, matrices, rows.columns, places
-        run_blocks(
+        run_evenly(
             lambda *span, arrays=arrays: fill_codes(*span, *arrays, np.empty(targets, np.uint16)),
-            blocks(index.starts, 1 if threads == 1 else 8 * threads),
+            index.starts,
             threads,
+            parts=8,
         )
     return LinkArrays(offsets, places, pair_counts, elements, likeness)
 

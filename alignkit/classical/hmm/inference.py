@@ -183,19 +183,6 @@ class Inference:
         )
         return Scores.unchecked(links, offsets, shapes), likelihood
 
-    def emissions(self, bitext: Bitext, threads: int, without_own: bool = False) -> np.ndarray:
-        """float32 (P, 2): p(y|x) and p(x|y) of every element of the (T, L) matrices of M pairs; arguments of
-        :meth:`links`."""
-        text, model, letters = self._text(bitext)
-        offsets, new = flat_offsets(bitext.shapes), self._new_pairs(without_own)
-        emissions = np.empty((offsets[-1], 3), np.float32)
-        run_blocks(
-            lambda low, high: kernels.find_emissions(low, high, text, offsets, model, new, letters, emissions),
-            pair_blocks(bitext),
-            threads,
-        )
-        return emissions[:, 1:]
-
     def _new_pairs(self, without_own: bool) -> NewPairs:
         background, settings = self.background, JOINT_SETTINGS
         return NewPairs(

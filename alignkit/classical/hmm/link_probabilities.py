@@ -40,7 +40,7 @@ from alignkit.kernels.link_probabilities import (
 )
 from alignkit.scores import Scores
 from alignkit.support.arrays import offsets_of, values_of
-from alignkit.support.threads import blocks, run_blocks, thread_count
+from alignkit.support.threads import blocks, run_blocks, run_evenly, thread_count
 from alignkit.text.bitext import Bitext, Corpus
 
 #: Pseudo-counts of a word's first places in stretches, and of its last ones.
@@ -117,7 +117,7 @@ def into_probabilities(log_odds: Scores, threads: int | None = None, cohesion: C
     if cohesion is None:
         cohesion = np.ones(source[-1] + 1, np.float32), np.ones(target[-1] + 1, np.float32)
     arrays = source, target, log_odds.offsets, cohesion, log_odds.values
-    run_blocks(lambda *span: judge_matrices(*span, *arrays), blocks(log_odds.offsets, count), count)
+    run_evenly(lambda *span: judge_matrices(*span, *arrays), log_odds.offsets, count)
     return log_odds
 
 
@@ -272,11 +272,7 @@ class Attachment:
             _side(side, np.where(direction == 0, np.int8(CONTENT), direction))
             for (side, _), direction in zip(sides, directions, strict=True)
         )
-        run_blocks(
-            lambda low, high: attach(low, high, rows, columns, links, FLOOR),
-            blocks(links.offsets, threads),
-            threads,
-        )
+        run_evenly(lambda low, high: attach(low, high, rows, columns, links, FLOOR), links.offsets, threads)
         places = np.flatnonzero(probabilities.values < 0)
         probabilities.values[places] *= -1
         return places

@@ -20,7 +20,7 @@ from alignkit.kernels.hmm_m_step import PairPrior, column_sums, row_sums, update
 from alignkit.kernels.hmm_rows import ONE
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.support.arrays import offsets_of
-from alignkit.support.threads import blocks, run_blocks
+from alignkit.support.threads import run_blocks, run_evenly
 from alignkit.text.bitext import Bitext
 
 NO_COUNTS = np.empty(0, np.float32)
@@ -125,11 +125,11 @@ class PairCounts:
         """
         rows, counts, sums = self.rows, self.counts, self.counts.view(COUNT_AND_SUM)["sum"][:, 0]
         # Each block reads the whole text, so there are no more of them than threads.
-        run_blocks(
+        run_evenly(
             lambda *span: update_counts(
                 *span, self._text, links, rows, self.background_counts, self._prior, sums, counts
             ),
-            blocks(offsets_of(self.frequencies[0]), self.threads),
+            offsets_of(self.frequencies[0]),
             self.threads,
         )
         totals = self._sums(rows.values, rows.values)
@@ -162,9 +162,9 @@ class PairCounts:
         offsets, columns, _ = self.rows
         source, target = np.empty(len(self.frequencies[0])), np.zeros(len(self.frequencies[1]))
         run_blocks(lambda low, high: row_sums(low, high, offsets, by_source, source), self.ranges, self.threads)
-        run_blocks(
+        run_evenly(
             lambda low, high: column_sums(low, high, columns, by_target, target),
-            blocks(offsets_of(self.frequencies[1]), self.threads),
+            offsets_of(self.frequencies[1]),
             self.threads,
         )
         return source, target

@@ -26,7 +26,7 @@ from alignkit.kernels.spelling import (
     similarities,
 )
 from alignkit.support.arrays import offsets_of
-from alignkit.support.threads import blocks, run_blocks
+from alignkit.support.threads import run_evenly
 from alignkit.text.vocabulary import ExtendedVocabulary, Vocabulary
 
 #: Texts in which more pairs of words meet repeat their words; there it costs time and gains nothing.
@@ -92,12 +92,13 @@ def spelling_counts(
     """
     source, target, alphabet = letters
     alike = np.zeros(len(rows.columns), np.float32)
-    run_blocks(
+    run_evenly(
         lambda low, high: similarities(
             low, high, rows.offsets, rows.columns, source, target, np.zeros(len(alphabet), np.uint64), alike
         ),
-        blocks(rows.offsets, 8 * threads),
+        rows.offsets,
         threads,
+        parts=8,
     )
     alike -= ALIKE
     alike /= SPAN
@@ -223,9 +224,9 @@ def transliterations(pairs: np.ndarray, words: SpelledWords, edits: Edits, threa
     """float64 (N,): how sure it is that pairs of words int64 (N, 2) are transliterations, from 0 to 1."""
     lengths = [np.diff(side.offsets)[pairs[:, n]] for n, side in enumerate((words.source, words.target))]
     ratios, shape = np.empty(len(pairs)), (LONGEST_WORD + 1, LONGEST_WORD + 1)
-    run_blocks(
+    run_evenly(
         lambda low, high: log_ratios(low, high, pairs, words, edits, np.zeros(shape), ratios),
-        blocks(np.arange(len(pairs) + 1), threads),
+        np.arange(len(pairs) + 1),
         threads,
     )
     least = np.maximum(LEAST_RATIO, np.maximum(*lengths))

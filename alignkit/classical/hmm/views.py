@@ -19,7 +19,7 @@ from alignkit.links.links import Links
 from alignkit.scores import Scores, flat_offsets
 from alignkit.support.arrays import in_runs, offsets_of
 from alignkit.support.files import Fields, Record
-from alignkit.support.threads import blocks, blocks_of_size, run_blocks
+from alignkit.support.threads import blocks_of_size, run_evenly
 from alignkit.text.bitext import Bitext, Corpus, check_bitext
 from alignkit.text.tokenization import SubwordTokenizer, train_word_pieces
 from alignkit.text.units import (
@@ -262,7 +262,7 @@ class ViewedText:
         arrays = *self._counts, (log_odds.values, log_odds.offsets), (words.values, words.offsets)
         # A unit has several words, or a word has several units.
         fill, no_levels = (spread_values, ()) if self.view.joined else (merge_values, (None,))
-        run_blocks(lambda *span: fill(*span, *arrays, *no_levels), blocks(log_odds.offsets, threads), threads)
+        run_evenly(lambda *span: fill(*span, *arrays, *no_levels), log_odds.offsets, threads)
         return words
 
     def levels(self, levels: np.ndarray, threads: int) -> np.ndarray:
@@ -273,7 +273,7 @@ class ViewedText:
             of_words, levels = (levels, flat_offsets(self._shapes)), np.empty(offsets[-1], levels.dtype)
             arrays = *self._counts, of_words, (levels, offsets)
             fill, unknown = (merge_values, (UNKNOWN,)) if self.view.joined else (spread_values, ())
-            run_blocks(lambda *span: fill(*span, *arrays, *unknown), blocks(offsets, threads), threads)
+            run_evenly(lambda *span: fill(*span, *arrays, *unknown), offsets, threads)
         if not long.any():
             return levels
         if long.all():

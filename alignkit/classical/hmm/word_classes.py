@@ -14,7 +14,7 @@ from alignkit.classical.lexical_model import Ids, row_spans
 from alignkit.kernels.hmm_m_step import NO_BACKGROUND, BackgroundClasses, BackOffClasses, add_back_off
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.support.arrays import offsets_of, values_of
-from alignkit.support.threads import blocks, run_blocks
+from alignkit.support.threads import run_evenly
 from alignkit.text.vocabulary import Vocabulary
 
 #: Added to what the other words of a class sum to, in divisors: classes that have hardly been seen say little.
@@ -81,7 +81,7 @@ class BackOff:
         background = NO_BACKGROUND if self.background is None else self.background.counts
         work = np.add.reduceat(np.diff(rows.offsets)[source.members], source.first[:-1])
 
-        run_blocks(
+        run_evenly(
             lambda low, high: add_back_off(
                 low,
                 high,
@@ -92,8 +92,9 @@ class BackOff:
                 np.empty(work[low:high].max(), np.uint32),
                 pair_counts,
             ),
-            blocks(offsets_of(work), 1 if threads == 1 else 8 * threads),
+            offsets_of(work),
             threads,
+            parts=8,
         )
 
 

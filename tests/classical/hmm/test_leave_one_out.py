@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from planted import bitext_of
+from planted import bitext_of, emissions_of
 
 from alignkit.classical.hmm.joint import fit_joint, load_joint
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
@@ -40,8 +40,7 @@ def test_a_saved_model_links_its_own_text_nearly_as_the_fit_did(model, text, tmp
     assert with_own < 0.6 * distance(model, text)
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_own_links_are_taken_out_of_the_counts(model, text, threads):
+def test_own_links_are_taken_out_of_the_counts(model, text):
     """For each pair by itself: (count - own + pseudo-count) / (total - own)."""
     words = [(text.source.words(m), text.target.words(m)) for m in range(20)] + [(["Haus", "."], ["house", "."])]
     model, pairs = model.words, lowercased(bitext_of(words))
@@ -49,7 +48,7 @@ def test_own_links_are_taken_out_of_the_counts(model, text, threads):
     assert inference.own == pytest.approx(1, abs=0.2)
     ids, sizes = model.ids(pairs), pairs.source.lengths * pairs.target.lengths
     assert sizes.min() < LEAST_ELEMENTS < sizes.max()
-    before, found = (inference.emissions(pairs, threads, without_own) for without_own in (False, True))
+    before, found = (emissions_of(inference, pairs, without_own=own) for own in (False, True))
     counts, place = model.counts.pairs, 0
     for m in range(len(pairs)):
         for o in (ids[1][i] for i in pairs.target[m]):
@@ -69,7 +68,7 @@ def test_own_links_are_taken_out_of_the_counts(model, text, threads):
 def test_pairs_of_other_texts_keep_all_counts(model, text):
     pairs = [([*text.source.words(m), "neu"], text.target.words(m)) for m in range(30)]
     bitext, inference = lowercased(bitext_of(pairs)), model.words.inference_with_counts
-    emissions = [inference.emissions(bitext, 1, without_own) for without_own in (False, True)]
+    emissions = [emissions_of(inference, bitext, without_own=own) for own in (False, True)]
     assert (emissions[0] == emissions[1]).all()
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from planted import bitext_of
+from planted import bitext_of, emissions_of
 
 from alignkit.classical.hmm.background import LEAST_COUNT
 from alignkit.classical.hmm.inference import inference_of
@@ -52,18 +52,17 @@ def naive(model, x, y, alike):
 def test_probabilities_of_new_pairs_are_the_formula():
     model, bitext = fit_joint(bitext_of(TEXT)).words, lowercased(bitext_of(NEW))
     known = model.lookup(bitext).scores().values
-    for threads in (1, 3):
-        emissions, place = model.inference_with_counts.emissions(bitext, threads), 0
-        for x, y in NEW:
-            for t in y:
-                for s in x:
-                    if known[place]:
-                        assert emissions[place, 0] == known[place]
-                    else:
-                        alike = 1.0 if s == t else 0.0  # other words have too few letters in common
-                        expected = naive(model, s.lower(), t.lower(), alike)
-                        assert emissions[place] == pytest.approx(expected, rel=1e-4), (s, t)
-                    place += 1
+    emissions, place = emissions_of(model.inference_with_counts, bitext), 0
+    for x, y in NEW:
+        for t in y:
+            for s in x:
+                if known[place]:
+                    assert emissions[place, 0] == known[place]
+                else:
+                    alike = 1.0 if s == t else 0.0  # other words have too few letters in common
+                    expected = naive(model, s.lower(), t.lower(), alike)
+                    assert emissions[place] == pytest.approx(expected, rel=1e-4), (s, t)
+                place += 1
     assert known.any()
 
 
@@ -82,6 +81,6 @@ def test_a_model_of_pieces_without_spelling_compares_none():
     text, new = bitext_of(TEXT), bitext_of([(["2024"], ["2024"])])
     for spelling, least in ((0.0, 0.0), (1.0, 0.5)):
         model = fit_joint(text, spelling=spelling).words
-        forward, reverse = model.inference_with_counts.emissions(new, 1)[0]
+        forward, reverse = emissions_of(model.inference_with_counts, new)[0]
         assert least < forward <= least + 0.51
         assert forward == reverse

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from planted import emissions_of
 
 from alignkit.classical.cooccurrence import IndexedBitext
 from alignkit.classical.hmm.hmm import leave_one_out_share
@@ -155,7 +156,7 @@ def test_a_model_links_words_that_it_has_never_seen_by_their_spelling():
     model = fit_joint(Bitext.from_sentences(source, target))
     new = Bitext.from_sentences([["1878", "a", "Katharina", "b"]], [["A1", "Catharina", "B1", "1878"]])
     assert model.links(new)[0].tolist() == [[0, 3], [1, 0], [2, 1], [3, 2]]
-    emissions = inference_of(model.words).emissions(new, 2)[:, 0].reshape(4, 4)
+    emissions = emissions_of(inference_of(model.words), new)[:, 0].reshape(4, 4)
     alike = (8 / 9 - ALIKE) / (1 - ALIKE)
     assert emissions[1, 2] == pytest.approx(alike * emissions[3, 0], abs=1e-5)
     others = (model.score(new, "beta")[0] == 0) & (emissions < emissions[1, 2])
