@@ -19,7 +19,7 @@ import numpy as np
 
 from alignkit.errors import AlignkitError, InputError, check_list, check_type, plainly_shown
 from alignkit.links.from_scores import best_links, scores_of_links
-from alignkit.links.heuristics import DEFAULT_METHOD, DEFAULT_THRESHOLD, HEURISTICS, find_heuristic
+from alignkit.links.heuristics import ALIASES, DEFAULT_METHOD, DEFAULT_THRESHOLD, HEURISTICS, find_heuristic
 from alignkit.links.links import Links
 from alignkit.links.symmetrization import symmetrize, symmetrize_scores
 from alignkit.scores import Scores, cap_row_sums, merge_subwords
@@ -475,7 +475,7 @@ class Symmetrized(Aligner):
     Attributes:
         forward: aligner of bitexts as they are, between whitespace words.
         reverse: aligner of bitexts with their sides exchanged; the :class:`Reversed` of one can be given for it.
-        method: how to combine them: the name of a heuristic in ``alignkit.links.heuristics.HEURISTICS``.
+        method: how to combine them: name of a heuristic in ``alignkit.links.heuristics.HEURISTICS`` or alias.
         threshold: of a heuristic that needs scores, by default 0.2: a link's probability is at least this.
         threads: of both directions and of symmetrization; all there are by default.
     """
@@ -563,7 +563,7 @@ class Symmetrized(Aligner):
 def load_symmetrized(path: PathLike) -> Symmetrized:
     """Read what :meth:`Symmetrized.save` wrote; raises InputError if it is missing, damaged or something else."""
     with loaded(path, *SYMMETRIZED) as (fields, header):
-        method = header.text("method", HEURISTICS)
+        method = header.text("method", HEURISTICS | ALIASES)
         threshold = header.number("threshold", 0, 1) if header.optional("threshold") else None
         forward, reverse = load_nested(fields, header, "forward", "reverse")
         return Symmetrized(forward, reverse, method, threshold)

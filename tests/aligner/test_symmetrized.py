@@ -124,10 +124,10 @@ def test_alpha_is_the_geometric_mean_and_beta_the_forward_one(bitext, models):
 
 
 def test_directions_may_differ_in_kind(bitext, tmp_path):
-    both = Symmetrized(fit_hmm(bitext), fit_diagonal(bitext.reversed), "union")
+    both = Symmetrized(fit_hmm(bitext), fit_diagonal(bitext.reversed), "gdf")
     both.save(tmp_path / "both")
     loaded = load_aligner(tmp_path / "both")
-    assert (loaded.name, loaded.method) == ("symmetrized-hmm", "union")
+    assert (loaded.name, loaded.method) == ("symmetrized-hmm", "gdf")
     assert (loaded.forward.name, loaded.reverse.name) == ("hmm", "diagonal")
     assert loaded.links(bitext).to_pharaoh() == both.links(bitext).to_pharaoh()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 import numpy as np
@@ -30,6 +31,7 @@ def large_text(pairs=3000):
 
 
 def test_a_text_that_is_too_large_is_refused_with_the_sample_that_fits(monkeypatch):
+    assert cooccurrence_module.machine_memory() <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     text, pairs = large_text()
     monkeypatch.setattr(cooccurrence_module, "BASE", 0)
     monkeypatch.setattr(cooccurrence_module, "_SAMPLED", 600)

@@ -30,6 +30,8 @@ def test_nothing_is_null_in_json(alignkit, write):
 
 def test_nothing_is_no_gold(alignkit, write, failure):
     failure(alignkit("evaluate", write("gold", "\n"), write("links", "0-0\n")), "gold: has no links")
+    few = alignkit("evaluate", write("gold", "0-0\n\n"), write("links", "0-0\n"))
+    failure(few, "links: has links for 1 pair, ", "gold for 2")
 
 
 GOLD = ["0-0 1-1 2p2", "0-1 1-0", "", "0-0"] * 5

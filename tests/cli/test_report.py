@@ -66,7 +66,9 @@ def test_failures(alignkit, failure, text, write, tmp_path):
     failure(
         alignkit("report", "--text", *text, "--scores", f"a={text[0]}", "--scores", f"a={text[1]}", *out), "twice"
     )
-    bad = write("bad", "0-0\n0-9\n\n")
+    good, bad = write("good", "0-0\n0-0\n\n"), write("bad", "0-0\n0-9\n\n")
+    same = "--scores", f"a={good}", "--scores", f"a.alpha={good}"
+    failure(alignkit("report", "--text", *text, *same, *out), "two sets of scores with the name a.alpha")
     failure(alignkit("report", "--text", *text, "--scores", f"a={bad}", *out), "bad, line 2", "0-9")
     failure(alignkit("report", "--text", *text, "--gold", bad, *out), "bad, line 2", "0-9")
     short = write("short", "0-0\n")

@@ -210,6 +210,7 @@ def test_what_is_missing_is_left_out_and_said(folder):
     train = lab(folder / "general-0", settings=LabSettings(on="train", limit=20), device="cpu")
     assert train.facts["text"] == "training"
     assert train.facts["scored_pairs"] == 20
+    assert train.facts["ibm1"] == {"iterations": 5, "null": False}  # as the paper has it
 
 
 def test_runs_without_checkpoints_give_what_they_can(folder, lines, tmp_path):
