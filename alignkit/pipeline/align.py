@@ -8,8 +8,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from io import TextIOBase
 from itertools import chain
+from operator import attrgetter
 from typing import IO, TYPE_CHECKING, Unpack, cast
 
 import numpy as np
@@ -114,15 +116,21 @@ def align(
         return given.linked(bitext)
     aligner = given.aligner if isinstance(given, Linker) else given(bitext, count, progress)
     if gold is None:
-        fitted = aligner.fitted_links_and_probabilities if isinstance(aligner, JointHMM) else None
-        return AlignedText(bitext, aligner, fitted)
+        return _of_fit(aligner, bitext) if isinstance(aligner, JointHMM) else AlignedText(bitext, aligner)
     aligner = fit_supervised(aligner, bitext, gold, count)
     log.info("these pairs keep their gold links: judge the links by this AER, not by `evaluate` on these pairs")
     if isinstance(aligner, JointHMM) and aligner.has_fitted(bitext):
-        linked = aligner.fitted_links_and_probabilities
+        text = _of_fit(aligner, bitext)
     else:
-        linked = aligner.links_and_probabilities(bitext)
-    return AlignedText(bitext, aligner, with_gold(*linked, gold))
+        text = AlignedText(bitext, aligner, aligner.links_and_probabilities(bitext))
+    assert text.fitted is not None
+    return replace(text, fitted=with_gold(*text.fitted, gold))
+
+
+def _of_fit(aligner: JointHMM, bitext: Bitext) -> AlignedText:
+    """The text that the aligner was fitted on, with its links."""
+    alpha = partial(attrgetter("fitted_probabilities"), aligner)
+    return AlignedText(bitext, aligner, aligner.fitted_links_and_probabilities, alpha=alpha)
 
 
 def _check_whole(linking: LinkSettings) -> None:
@@ -181,10 +189,9 @@ def align_blocks(
         aligner = fit(bitext, thread_count(threads), progress, count)
         linking = LinkSettings(adapt=isinstance(aligner, JointHMM))
         if isinstance(aligner, JointHMM):
-            fitted = aligner.fitted_links_and_probabilities
-            aligner = replace(aligner, fitted=None)
             if len(sample) == count:
-                return AlignedBlocks(aligner, iter([AlignedText(bitext, aligner, fitted)]), 0, count, count)
+                return AlignedBlocks(aligner, iter([_of_fit(aligner, bitext)]), 0, count, count)
+            aligner = replace(aligner, fitted=None)
         linker = Linker(aligner, AlignSettings(linking=linking), threads)
     else:
         linker = Linker(model, chosen, threads)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -46,8 +46,10 @@ class AlignedText:
         bitext: M pairs of whitespace words.
         aligner: an aligner of whitespace words; :func:`alignkit.load` reads what its ``save`` writes.
         fitted: the links from fitting the aligner, and the probability of each, float64 (K,); or None.
+        alpha: gives the probability of every link where it is not ``aligner.score(bitext)``, as in the text of the
+            fit; or None.
         block: the number of pairs that are linked at a time; None: all.
-        errors: the errors of malformed lines, whose pairs are blank.
+        errors: the errors of malformed lines, whose pairs are blank; a slice of the text has none.
         ids: the ``id`` given with each pair, or None; empty: no pair has one.
     """
 
@@ -57,6 +59,7 @@ class AlignedText:
     block: int | None = None
     errors: tuple[InputError, ...] = ()
     ids: tuple[Any, ...] = ()
+    alpha: Callable[[], Scores] | None = None
 
     @cached_property
     def links(self) -> Links:
@@ -102,7 +105,11 @@ class AlignedText:
             chosen, offsets = np.arange(len(self))[m], self.links.offsets
             kept = [np.empty(0), *(self.probabilities[offsets[k] : offsets[k + 1]] for k in chosen)]
             return AlignedText(
-                self.bitext.take(chosen), self.aligner, (self.links.take(chosen), np.concatenate(kept))
+                self.bitext.take(chosen),
+                self.aligner,
+                (self.links.take(chosen), np.concatenate(kept)),
+                ids=tuple(self.ids[k] for k in chosen) if self.ids else (),
+                alpha=self.fitted and partial(_alpha_of_pairs, self, chosen),
             )
         pairs = self.links[m].tolist()
         first = int(self.links.offsets[range(len(self))[m]])
@@ -137,10 +144,7 @@ class AlignedText:
 
     def score(self, kind: str = "alpha") -> Scores:
         """The (T, L) matrix of every pair; raises AlignkitError for a kind that the aligner does not have."""
-        aligner = self.aligner
-        if kind == "alpha" and isinstance(aligner, JointHMM) and aligner.has_fitted(self.bitext):
-            return aligner.fitted_probabilities
-        return aligner.score(self.bitext, kind)
+        return self.alpha() if kind == "alpha" and self.alpha else self.aligner.score(self.bitext, kind)
 
     def alignments(
         self, *, probabilities: bool = False, scored: bool = False, words: bool = False
@@ -191,6 +195,11 @@ class AlignedText:
         """Write the alignment to a file, which appears only when it is complete; arguments as in
         :func:`write_alignments`."""
         write_alignments([self], output, output_format, sentence_scores)
+
+
+def _alpha_of_pairs(text: AlignedText, pairs: np.ndarray) -> Scores:
+    alpha = text.score()
+    return Scores.from_matrices(alpha[m] for m in pairs.tolist())
 
 
 class Written(NamedTuple):

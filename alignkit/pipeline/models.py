@@ -6,9 +6,10 @@ from __future__ import annotations
 import logging
 import os
 from dataclasses import replace
-from itertools import pairwise
+from functools import partial
+from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -260,7 +261,7 @@ class Linker:
         parts = [self.linked_block(bitext.block(low, high)) for low, high in pairwise(bounds)]
         links = Links.concatenated([part.links for part in parts])
         probabilities = np.concatenate([np.empty(0), *(part.probabilities for part in parts)])
-        return AlignedText(bitext, self.aligner, (links, probabilities))
+        return AlignedText(bitext, self.aligner, (links, probabilities), alpha=partial(_joined_alpha, parts))
 
     def linked_block(self, bitext: Bitext, counted: np.ndarray | None = None) -> AlignedText:
         """One block of a text with its links.
@@ -273,7 +274,15 @@ class Linker:
         if self.adapter is None:
             return AlignedText(bitext, self.aligner, block=BLOCK)
         counted = np.zeros(len(bitext), bool) if counted is None else counted
-        return AlignedText(bitext, self.aligner, self.adapter.links_and_probabilities(bitext, counted))
+        linked = self.adapter.links_and_probabilities(bitext, counted)
+        return AlignedText(bitext, self.aligner, linked, alpha=partial(self._adapted_alpha, bitext, counted))
+
+    def _adapted_alpha(self, bitext: Bitext, counted: np.ndarray) -> Scores:
+        return cast(Adapter, self.adapter).adapt(bitext.with_own_words(), counted).fitted_probabilities
+
+
+def _joined_alpha(parts: list[AlignedText]) -> Scores:
+    return Scores.from_matrices(chain.from_iterable(part.score() for part in parts))
 
 
 def read_options(settings: ReadSettings, raw_text: bool) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -20,6 +21,7 @@ from alignkit.text.blocks import element_bounds, sampled_pairs
 
 PAIRS = random_pairs(31, pairs=70, source_types=40, target_types=40)
 BITEXT = bitext_of(PAIRS)
+MODEL = fit_joint(bitext_of(random_pairs(32, pairs=90)))
 
 
 @pytest.fixture
@@ -50,6 +52,27 @@ def test_parts_joined_are_the_whole(files, adapt):
         assert joined(text for shard in shards for text in shard) == whole
         assert adapt or max(sizes) - min(sizes) <= 1
     assert joined([align(BITEXT, model=model, adapt=adapt)]) == whole
+
+
+@pytest.mark.parametrize("way", ["fit", "sample", "model", "adapted", "adapted blocks"])
+def test_links_are_where_alpha_is_of_a_text_and_of_its_slices(files, way):
+    texts = {
+        "fit": lambda: [align(*files)],
+        "sample": lambda: align_blocks(*files, fit_on="100%").texts,
+        "model": lambda: [align(*files, model=MODEL)],
+        "adapted": lambda: [align(*files, model=MODEL, adapt=True)],
+        "adapted blocks": lambda: align_blocks(*files, model=MODEL, adapt=True).texts,
+    }[way]()
+    for text in texts:
+        text = replace(text, ids=tuple(range(len(text))))
+        whole = text.score()
+        for part in (text, text[9:1:-2], text[2:9][1::3]):
+            for pair, alpha, m in zip(part, part.score(), part.ids, strict=True):
+                assert (alpha == whole[m]).all()
+                assert [alpha[t, s] for s, t, _ in pair.links] == [link.probability for link in pair.links]
+                assert (alpha > 0.5).sum() == len(pair.links)
+                assert pair.coverage == text.coverage(m)
+        assert part.ids == tuple(range(len(text)))[2:9][1::3]
 
 
 def test_a_model_of_all_pairs_gives_what_a_fit_gives(files):
