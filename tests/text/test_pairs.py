@@ -5,7 +5,15 @@ from alignkit import Bitext, align, fit_ibm1
 from alignkit.errors import AlignkitError, InputError
 from alignkit.text.bitext import Corpus
 from alignkit.text.blocks import pair_batches
-from alignkit.text.pairs import LinePairs, check_has_words, read_bitext, read_text, read_training_pairs, sides_of
+from alignkit.text.pairs import (
+    LinePairs,
+    check_has_words,
+    read_bitext,
+    read_line_pairs,
+    read_text,
+    read_training_pairs,
+    sides_of,
+)
 from alignkit.text.raw_text import raw_example
 
 
@@ -122,6 +130,9 @@ def test_raw_text_gets_one_warning_with_the_remedy(tmp_path, caplog):
         assert [record.levelname for record in caplog.records if "raw" in record.message] == ["WARNING"]
         for said in ('such as "house."', "--tokenize", "tokenize=True"):
             assert said in caplog.text
+    caplog.clear()
+    assert list(read_line_pairs(lines, lines).source) == lines  # for models of subwords
+    assert not caplog.records
 
 
 HAN, THAI = "\u6211", "\u0e01"  # a character of Chinese says as much as two letters of Thai
@@ -146,6 +157,7 @@ HAN, THAI = "\u6211", "\u0e01"  # a character of Chinese says as much as two let
         ([f"{HAN * 8} {'a' * 8}"], None),
         ([HAN * 8] * 2 + [HAN] * 15, HAN * 8),
         ([HAN * 8] * 2 + [HAN] * 16, None),
+        ([HAN * 8, HAN * 9, HAN * 10], HAN * 8),
     ],
 )
 def test_what_shows_that_a_text_is_raw(lines, example):

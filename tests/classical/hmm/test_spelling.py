@@ -151,7 +151,7 @@ def test_identical_rare_words_are_linked():
 
 
 def test_a_model_links_words_that_it_has_never_seen_by_their_spelling():
-    source = [["a", "b"], ["b", "c"], ["c", "a"]] * 10
+    source = [["a", "b"], ["b", "Bernhard"], ["Bernhard", "a"]] * 10
     target = [["A1", "B1"], ["B1", "C1"], ["C1", "A1"]] * 10
     model = fit_joint(Bitext.from_sentences(source, target))
     new = Bitext.from_sentences([["1878", "a", "Katharina", "b"]], [["A1", "Catharina", "B1", "1878"]])
@@ -162,6 +162,10 @@ def test_a_model_links_words_that_it_has_never_seen_by_their_spelling():
     others = (model.score(new, "beta")[0] == 0) & (emissions < emissions[1, 2])
     assert np.count_nonzero(others) == 10
     assert emissions[others].max() == pytest.approx(1 / 3)  # of unknown words, all are equally likely
+    known = Bitext.from_sentences([["bernhard"]], [["bernhard", "bernard", "xyz"]])
+    same, near, far = emissions_of(inference_of(model.words), known)[:, 0].tolist()
+    assert near == pytest.approx((7 / 8 - ALIKE) / (1 - ALIKE) * same)
+    assert near > 10 * far
     without = fit_joint(Bitext.from_sentences(source, target), spelling=0.0)
     assert not without.words.forward.emission_alike.any()
 

@@ -251,6 +251,8 @@ def test_the_command(folder, heads, tmp_path, capfd):
         (tmp_path / name).write_text("".join(f"{line}\n" for line in side))
     output = tmp_path / "a.npz"
     arguments = ["attention", str(folder), str(tmp_path / "s"), str(tmp_path / "t"), "-o", str(output)]
+    assert run_program([*arguments, "--device", "cpu", "--layer", "1", "-q"]) == 0
+    assert read_heads(output).heads == ((1, 0), (1, 1))
     assert run_program([*arguments, "--device", "cpu"]) == 0
     assert capfd.readouterr().err == f"{output}: 5 sentence pairs, {heads.described}\n"
     found = read_heads(output)

@@ -83,6 +83,10 @@ def test_empty_sides_give_empty_matrices(tokenizer):
     assert evaluate_network(small_network(), text) == evaluate_network(small_network(), text.take(np.array([2])))
     empty = text.take(np.array([0]))
     assert evaluate_network(small_network(), empty) == (0, 0)
+    sure = small_network()
+    torch.nn.init.constant_(sure.output.weight, 0)
+    sure.output.bias.data = 1000.0 * torch.eye(len(sure.output.bias))[2]
+    assert evaluate_network(sure, text.take(np.array([2]))) == (0, 1)  # of one token
     assert [len(network_scores(small_network(), empty, kind)) for kind in ("beta", "delta", "loo")] == [1, 1, 1]
 
 
