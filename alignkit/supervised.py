@@ -478,6 +478,7 @@ def fit_supervised(aligner: Aligner, bitext: Bitext, gold: GoldLinks, threads: i
         "%d gold pairs; AER in cross-validation: %.1f with the aligner's links, %.1f with a classifier; chosen: %s"
     )
     chosen = "a classifier" if is_better else "the aligner's links"
+    chosen += " (the difference may be chance)" if is_better and new.aer > own.aer else ""
     log.info(what, len(known), 100 * own.aer, 100 * new.aer, chosen)
     if min(own.aer, new.aer) >= FOREIGN:
         log.warning("few gold links are as found; are they of the first pairs of this text?")

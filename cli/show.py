@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -122,6 +121,7 @@ def omissions_command(least: float, output: str | None, as_json: bool, **options
         --least: The least probability of each word that it has no counterpart.
         --json: Print a JSON object for each pair, with the probability of every word.
     """
+    from alignkit.links.formats import json_line
     from alignkit.pipeline.align import align
 
     source, target = shared.choose_text(options)
@@ -131,7 +131,7 @@ def omissions_command(least: float, output: str | None, as_json: bool, **options
     coverages = map(aligned.coverage, range(len(aligned)))
     if as_json:
         records = ({"line": m + 1, **each.as_record(least)} for m, each in enumerate(coverages))
-        shared.write_output((f"{json.dumps(each, ensure_ascii=False)}\n".encode() for each in records), output)
+        shared.write_output((json_line(each).encode() for each in records), output)
         return
     colour = output is None and has_colour()
     lines, shown = [], 0

@@ -341,6 +341,7 @@ def test_what_is_chosen_by_the_links_that_both_make(
         found = fit_supervised(fitted[2], bitext_of([(words, words)] * 14), gold_of(gold))
     before, after = 100 - 10 * right, 100 - 200 * (kept + added) / (kept + added + 10)
     chosen = "a classifier" if is_better else "the aligner's links"
+    chosen += " (the difference may be chance)" if is_better and after > before else ""
     told = f"{before:.1f} with the aligner's links, {after:.1f} with a classifier; chosen: {chosen}"
     assert caplog.messages[0] == f"10 gold pairs; AER in cross-validation: {told}"
     assert (found is fitted[2]) != is_better

@@ -107,6 +107,12 @@ def giza(alignment: Alignment, first: int = 1) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
 
 
+def json_line(record: dict[str, Any]) -> str:
+    """A record as JSON on one line, also for programs that break lines at the separators of Unicode."""
+    line = json.dumps(record, ensure_ascii=False)
+    return line.translate({ord(mark): f"\\u{ord(mark):04x}" for mark in "\x85\u2028\u2029"}) + "\n"
+
+
 def json_lines(alignment: Alignment, first: int = 1) -> bytes:
     """One object per sentence pair: its ``id`` if one was given, lists ``src`` and ``tgt`` of words, ``links``
     of [s, t, probability], and the list ``scores`` of its sentence scores if there are any, null for a blank side.
@@ -126,7 +132,7 @@ def json_lines(alignment: Alignment, first: int = 1) -> bytes:
         if alignment.sentence_scores is not None:
             scores = alignment.sentence_scores[m].tolist()
             record["scores"] = [None if math.isnan(score) else float(f"{score:.6g}") for score in scores]
-        lines.append(json.dumps(record, ensure_ascii=False) + "\n")
+        lines.append(json_line(record))
     return "".join(lines).encode("utf-8", "backslashreplace")  # half a character in an id
 
 

@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import InputError, abbreviated, counted
+from alignkit.links.formats import json_line
 from alignkit.support.files import Record, parse_json
 from alignkit.support.packages import need
 from alignkit.text.tokenization import WORD
@@ -449,7 +450,7 @@ class JsonSentence:
         else:
             new["tokens"] = words_at(target, places)
         record = self.record | new
-        return json.dumps(record, ensure_ascii=False) + "\n", [{"line": self.line, **item} for item in unplaced]
+        return json_line(record), [{"line": self.line, **item} for item in unplaced]
 
 
 def parse_json_lines(path: PathLike, lines: Sequence[str], splitter: Splitter = word_spans) -> list[JsonSentence]:

@@ -61,7 +61,7 @@ def test_characters_of_raw_text():
 
 
 def test_json_lines_keep_ids():
-    ids = [5, None, {"\ud83d": "\u00e4"}]
+    ids = [5, None, {"\ud83d": "\u00e4\x85\u2028\u2029"}]  # each on one line
     found = [json.loads(line) for line in json_lines(replace(WHOLE, ids=ids)).decode().splitlines()]
     assert [next(iter(each)) for each in found] == ["id", "src", "id"]
     assert [each.get("id") for each in found] == ids
