@@ -147,14 +147,13 @@ def _naacl_gold(path: PathLike, lines: Sequence[str], base: int) -> GoldFile:
         if match is None or int(match[1]) < 1:
             remedy = "lines look like 1 3 4 S: sentence, source and target position, S or P"
             raise InputError(path, f"{line.strip()[:40]!r} is not a link", line=number, remedy=remedy)
-        m, s, t = (int(match[i]) for i in (1, 2, 3))
-        if min(s, t) >= base:
-            rows.append((m - 1, s - base, t - base))
-            marks.append(match[4] != "P")
+        rows.append((int(match[1]) - 1, int(match[2]) - base, int(match[3]) - base))
+        marks.append(match[4] != "P")
     table = np.array(rows, np.int64).reshape(-1, 3)
-    sure = np.array(marks, bool)
+    links = (table[:, 1:] >= 0).all(axis=1)  # not those with NULL
+    sure = links & np.array(marks, bool)
     count = int(table[:, 0].max(initial=-1)) + 1
-    return GoldFile(GoldLinks(_links_of_rows(table[sure], count), _links_of_rows(table, count)), base)
+    return GoldFile(GoldLinks(_links_of_rows(table[sure], count), _links_of_rows(table[links], count)), base)
 
 
 def _links_of_rows(rows: np.ndarray, count: int) -> Links:

@@ -18,11 +18,11 @@ def as_lists(links):
 
 
 def test_naacl():
-    lines = ["0001 1 1", "1 2 1 P", "1 2 3 S 0.7", "", "3 1 2 P 1", "3 0 1", "3 1 2 P"]
+    lines = ["0001 1 1", "1 2 1 P", "1 2 3 S 0.7", "", "3 1 2 P 1", "3 0 1", "3 1 2 P", "4 0 1"]
     found = parse_gold("gold", lines)
     assert (found.base, found.warning) == (1, None)
-    assert as_lists(found.gold.sure) == [[(0, 0), (1, 2)], [], []]
-    assert as_lists(found.gold.possible) == [[(0, 0), (1, 0), (1, 2)], [], [(0, 1)]]
+    assert as_lists(found.gold.sure) == [[(0, 0), (1, 2)], [], [], []]
+    assert as_lists(found.gold.possible) == [[(0, 0), (1, 0), (1, 2)], [], [(0, 1)], []]
 
 
 def test_naacl_counted_from_zero_on_request():
