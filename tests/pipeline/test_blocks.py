@@ -84,7 +84,7 @@ def test_a_model_of_all_pairs_gives_what_a_fit_gives(files):
 
 def test_all_pairs_have_the_links_of_the_model_of_the_sample_adapted_to_their_block(files):
     sample = sampled_pairs(76, 30, seed=5)
-    fitted = fit_joint(BITEXT.take(sample).with_own_words())
+    fitted = fit_joint(BITEXT.take(sample))
     fit = align_blocks(*files, fit_on=30, seed=5)
     assert fit.aligner.fitted is None
     counted = np.isin(np.arange(76), sample)
@@ -97,10 +97,10 @@ def test_all_pairs_have_the_links_of_the_model_of_the_sample_adapted_to_their_bl
 
 
 @pytest.mark.parametrize("options", [{}, {"symmetrization": "union"}, {"reverse": True}])
-def test_other_models_link_all_pairs_alike(files, options):
-    sample = BITEXT.take(sampled_pairs(76, 38)).with_own_words()
-    model = align(sample, method="ibm1", **options).aligner
-    fit = align_blocks(*files, fit_on="50%", method="ibm1", **options)
+@pytest.mark.parametrize("method", ["ibm1", "hmm"])
+def test_other_models_link_all_pairs_alike(files, options, method):
+    model = align(BITEXT.take(sampled_pairs(76, 38)), method=method, **options).aligner
+    fit = align_blocks(*files, fit_on="50%", method=method, **options)
     assert joined(fit.texts)[0] == model.links(BITEXT).to_pharaoh()
 
 

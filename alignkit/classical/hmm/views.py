@@ -319,14 +319,17 @@ def in_windows(bitext: Bitext, overlap: float = 1.0) -> Windows:
 def training_pairs(bitext: Bitext) -> tuple[Bitext, np.ndarray | None]:
     """The pairs to fit an aligner on, and which they are, bool (M,); None: all of them.
 
-    Long pairs are left out, unless there are no others: then they are cut, and none of them is there.
+    Long pairs are left out, unless there are no others: then they are cut, and none of them is there. Vocabularies
+    have no words that no pair has, as those of a part of a bitext do: a model would take them for words it knows.
     """
-    long = is_long(bitext)
-    if not long.any():
-        return bitext, None
-    if (bitext.shapes[~long].prod(axis=1) > 0).any():
-        return bitext.take(np.flatnonzero(~long)), ~long
-    return in_windows(bitext, overlap=0.0).bitext, np.zeros(len(bitext), bool)
+    long, chosen = is_long(bitext), None
+    if long.any():
+        chosen = ~long & (bitext.shapes[~long] > 0).all(axis=1).any()
+        bitext = bitext.take(np.flatnonzero(~long)) if chosen.any() else in_windows(bitext, overlap=0.0).bitext
+    sides = bitext.source, bitext.target
+    if not all(np.bincount(side.tokens, minlength=len(side.vocabulary)).all() for side in sides):
+        bitext = bitext.with_own_words()
+    return bitext, chosen
 
 
 def linked_in_blocks(bitext: Bitext, find: Callable[[Bitext], Linked]) -> Linked:
