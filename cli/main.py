@@ -59,9 +59,10 @@ def main(arguments: list[str] | None = None) -> None:
         _fail("interrupted" if name == "SIGINT" else f"ended by {name}")
     try:
         sys.stdout.flush()
-    except OSError as error:  # the rest of standard output cannot be written
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # where Python writes it at its end
+    except OSError as error:
         code = code or _fail(f"output: {error.strerror}")
+    if code:  # where Python writes at its end what could not be written to standard output
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)
 
 
