@@ -326,8 +326,7 @@ def training_pairs(bitext: Bitext) -> tuple[Bitext, np.ndarray | None]:
     if long.any():
         chosen = ~long & (bitext.shapes[~long] > 0).all(axis=1).any()
         bitext = bitext.take(np.flatnonzero(~long)) if chosen.any() else in_windows(bitext, overlap=0.0).bitext
-    sides = bitext.source, bitext.target
-    if not all(np.bincount(side.tokens, minlength=len(side.vocabulary)).all() for side in sides):
+    if not all(np.bincount(x.tokens, minlength=len(x.vocabulary)).all() for x in (bitext.source, bitext.target)):
         bitext = bitext.with_own_words()
     return bitext, chosen
 
