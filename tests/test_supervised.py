@@ -150,13 +150,17 @@ def test_pairs_with_gold_links_keep_them_and_blank_ones_are_linked(caplog):
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"threshold": 0.5}, "gold links decide the threshold"), ({"gold": 4}, "too few to learn from; give 10")],
+    [
+        ({"threshold": 0.5}, "gold links decide the threshold"),
+        ({"gold": 4}, "too few to learn from; give 10"),
+        ({"pairs": 10}, "gold links: has links for 11 pairs, the text has 10"),
+    ],
 )
 def test_what_it_refuses(options, message):
     bitext, links = text(pairs=20)
-    gold = gold_of(links.block(0, options.pop("gold", 10)))
+    gold = gold_of(links.block(0, options.pop("gold", 11)))
     with pytest.raises(AlignkitError, match=message):
-        align(bitext, gold=gold, threads=1, **options)
+        align(bitext.block(0, options.pop("pairs", 20)), gold=gold, threads=1, **options)
 
 
 def test_gold_links_as_strings_are_refused():

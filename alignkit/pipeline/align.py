@@ -20,7 +20,7 @@ from alignkit.aligner import Aligner
 from alignkit.classical.hmm.joint import JointHMM
 from alignkit.errors import AlignkitError, abbreviated, check_list, check_type, counted, of_file, of_item, of_list
 from alignkit.links.gold import read_gold
-from alignkit.links.links import GoldLinks
+from alignkit.links.links import GoldLinks, check_range
 from alignkit.pipeline.aligned_text import BLOCK, AlignedText
 from alignkit.pipeline.models import ADAPTED_ELEMENTS, Fit, Linker, Model
 from alignkit.pipeline.settings import METHODS, AlignOptions, AlignSettings, LinkSettings, StreamOptions
@@ -106,6 +106,7 @@ def align(
         from alignkit.supervised import annotated, fit_supervised, with_gold
 
         if isinstance(gold, GoldLinks):
+            check_range("gold links", gold.possible, bitext.shapes)
             annotated(gold)
         else:
             check_type(gold, str | os.PathLike, "gold links must be GoldLinks, as read_gold gives, or their file")

@@ -240,15 +240,19 @@ def read_text(
         if tokenize and len(kinds) > 1:
             raise AlignkitError(f"{name} sentences must all be text, or all lists of words")
         if False in kinds:
-            rows = [split_words(each) if isinstance(each, str) else list(each) for each in sentences]
+            rows = [
+                split_words(each.removeprefix("\ufeff")) if isinstance(each, str) else list(each)
+                for each in sentences
+            ]
             with of_file(f"{name} sentences"):
                 sides.append(
                     Corpus.from_sentences([list(map(str.lower, row)) for row in rows] if lowercase else rows)
                 )
             continue
-        # Line ends are white space here, like any other.
+        # Line ends are white space here, like any other; byte order marks are, too, where text is tokenized.
         lines = (each if isinstance(each, bytes) else each.encode("utf-8", "surrogatepass") for each in sentences)
-        text = b"".join(line.replace(b"\n", b" ") + b"\n" for line in lines).removeprefix(BOM)
+        mark = b"" if tokenize else BOM
+        text = b"".join(line.removeprefix(mark).replace(b"\n", b" ") + b"\n" for line in lines)
         try:
             text = valid_text(name, text, encoding_errors, lowercase and not tokenize)
         except InputError as error:

@@ -82,8 +82,8 @@ def test_open_files_have_the_words_and_links_of_their_paths(tmp_path):
             file.close()
 
 
-def test_line_ends_are_spaces():
-    given = ["das\nHaus", "ein\r\nHaus\r\n", "Haus\r", "das\rHaus", "\n"]
+def test_line_ends_are_spaces_and_byte_order_marks_are_no_letters():
+    given = ["das\nHaus", "ein\r\nHaus\r\n", "\ufeffHaus\r", "das\rHaus", "\n"]
     words = [["das", "Haus"], ["ein", "Haus"], ["Haus"], ["das", "Haus"], []]
     assert read_text(given, given) == Bitext.from_sentences(words, words)
     assert read_text([*given, []], [*given, []]) == Bitext.from_sentences([*words, []], [*words, []])

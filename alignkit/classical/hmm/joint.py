@@ -328,6 +328,8 @@ class JointHMM(Aligner):
 
     def _whole_probabilities(self, bitext: Bitext) -> Scores:
         """The probability of every link, (T, L) for each pair, each of which is taken as a whole."""
+        if not bitext.shapes.all(axis=1).any():  # what finds links takes long to make
+            return Scores.zeros(bitext.shapes)
         # Only the units of the text's own words are needed; a text that was read by itself has no others.
         if any(len(side.vocabulary) > len(side.tokens) for side in (bitext.source, bitext.target)):
             bitext = bitext.with_own_words()
@@ -543,8 +545,8 @@ def fit_joint(
     """
     # The views of the text, and the settings of each one's estimation.
     text, chosen = training_pairs(bitext)
-    if chosen is not None:  # all views link long pairs too, which takes most of the time
-        share_of_text *= matrix_elements(text) / matrix_elements(bitext)
+    # All views link long pairs too, which takes most of the time.
+    share_of_text *= matrix_elements(text) / max(matrix_elements(bitext), 1)
     plans = plan_views(text, settings, quality, views, start, prior is not None, share_of_text, options)
     views, count = tuple(view for view, _ in plans), thread_count(threads)
     levels = None if embeddings is None else embeddings.levels(text, count, progress)

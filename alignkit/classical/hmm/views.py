@@ -316,19 +316,25 @@ def in_windows(bitext: Bitext, overlap: float = 1.0) -> Windows:
     return Windows(Bitext(source, target), pairs, np.stack([low, k * T // counts], axis=1))
 
 
-def training_pairs(bitext: Bitext) -> tuple[Bitext, np.ndarray | None]:
+def training_pairs(bitext: Bitext, keep_blank: bool = False) -> tuple[Bitext, np.ndarray | None]:
     """The pairs to fit an aligner on, and which they are, bool (M,); None: all of them.
 
-    Long pairs are left out, unless there are no others: then they are cut, and none of them is there. Vocabularies
-    have no words that no pair has, as those of a part of a bitext do: a model would take them for words it knows.
+    Pairs with a blank side and long ones are left out, unless there are no others: then long ones are cut, and
+    none of them is there. Vocabularies have no words that no pair has, as those of a part of a bitext do: a model
+    would take them for words it knows.
+
+    Args:
+        bitext: M pairs.
+        keep_blank: leave out long pairs only.
     """
-    long, chosen = is_long(bitext), None
-    if long.any():
-        chosen = ~long & (bitext.shapes[~long] > 0).all(axis=1).any()
-        bitext = bitext.take(np.flatnonzero(~long)) if chosen.any() else in_windows(bitext, overlap=0.0).bitext
+    short = ~is_long(bitext)
+    filled = short & bitext.shapes.all(axis=1)
+    chosen = short if keep_blank and (filled.any() or short.all()) else filled
+    if not chosen.all():
+        bitext = bitext.take(np.flatnonzero(chosen)) if chosen.any() else in_windows(bitext, overlap=0.0).bitext
     if not all(np.bincount(x.tokens, minlength=len(x.vocabulary)).all() for x in (bitext.source, bitext.target)):
         bitext = bitext.with_own_words()
-    return bitext, chosen
+    return bitext, None if chosen.all() else chosen
 
 
 def linked_in_blocks(bitext: Bitext, find: Callable[[Bitext], Linked]) -> Linked:

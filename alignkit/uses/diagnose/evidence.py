@@ -130,7 +130,7 @@ def vote(
             (:mod:`alignkit.classical.hmm.views`).
     """
     count = len(bitext) if count is None else min(count, len(bitext))
-    text, chosen = training_pairs(bitext)
+    text, chosen = training_pairs(bitext, keep_blank=True)
     pairs = np.arange(count) if chosen is None else np.flatnonzero(chosen[:count])
     if count and not len(pairs):
         raise AlignkitError("the sentence pairs are too long; split their lines into sentences")

@@ -211,9 +211,12 @@ def extract_phrases(text: PhraseText, low: int, high: int) -> np.ndarray:
     found["links"] = link_bits
     if text.probabilities is not None:
         span = slice(*text.words.links.offsets[[low, high]])
-        total = np.append(0, np.cumsum(np.bincount(t, text.probabilities[span], len(ends))))
+        known = ~np.isnan(text.probabilities[span])
+        weights = np.array([known, np.where(known, text.probabilities[span], 0.0)])
+        number, total = (np.append(0, np.cumsum(np.bincount(t, each, len(ends)))) for each in weights)
         p, q = found["target"], found["target"] + found["target_size"]
-        found["probability"] = (total[q] - total[p]) / (links_t[q] - links_t[p])
+        with np.errstate(invalid="ignore"):  # NaN without any
+            found["probability"] = (total[q] - total[p]) / (number[q] - number[p])
     for side in text.sides:
         found[side.name] += side.corpus.offsets[low]
         starts, sizes = side.spans(found)

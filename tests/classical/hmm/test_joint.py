@@ -53,9 +53,10 @@ def test_threads_change_no_bit_of_the_training_links():
 
 
 def test_empty_and_long_sentences():
-    pairs = [([], ["x"]), (["a"], []), ([], []), (["a"] * 300, ["x"] * 280), (["a", "b"], ["x", "y"])]
-    fitted = fit_joint(bitext_of(pairs))
-    assert len(fitted.fitted_links) == 5
+    pairs = [([], ["x"]), (["c"], []), ([], []), (["a"] * 300, ["x"] * 280), (["a", "b"], ["x", "y"])]
+    fitted, filled = (fit_joint(bitext_of(each)) for each in (pairs, pairs[3:]))
+    assert [*map(len, fitted.fitted_links)] == [0, 0, 0, *map(len, filled.fitted_links)]
+    assert fitted.fitted_probabilities.values.tobytes() == filled.fitted_probabilities.values.tobytes()
     assert np.isfinite(fitted.fitted_probabilities.values).all()
     assert fitted.fitted_probabilities.values.max() <= 1
     assert fit_joint(bitext_of([([], [])])).fitted_links.pairs.shape == (0, 2)
