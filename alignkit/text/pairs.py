@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from alignkit.errors import AlignkitError, InputError, abbreviated, check_list, check_type, counted, of_file
 from alignkit.support.stages import Stage
 from alignkit.text.bitext import Bitext, Corpus, lines_of
-from alignkit.text.pair_formats import TAB, json_fields, record_lines, separator_of, split_fields
+from alignkit.text.pair_formats import NAMES, TAB, json_fields, record_lines, separator_of, split_fields
 from alignkit.text.raw_text import tokenized_text, warn_of_raw_text
 from alignkit.text.reading import BOM, encode_text, file_parts, split_lines, valid_text
 from alignkit.text.tokenization import split_words
@@ -153,7 +153,7 @@ def read_line_pairs(
 
 
 def sides_of(pairs: Any) -> tuple[Iterable[Any], Iterable[Any]]:
-    """The source and the target sentences of a frame with two columns, or of a list of pairs (source, target).
+    """The source and the target of a frame's two columns, by :data:`NAMES` or in order, or of a list of pairs.
 
     Raises:
         AlignkitError: it is neither; or its pairs have two single words each, as sentences of two words have.
@@ -163,8 +163,8 @@ def sides_of(pairs: Any) -> tuple[Iterable[Any], Iterable[Any]]:
         if len(set(columns)) != 2 or len(columns) != 2:
             names = abbreviated(", ".join(map(str, columns)))
             raise AlignkitError(f"a frame must have two columns, source and target, not {len(columns)}: {names}")
-        first, second = (pairs[name] for name in columns)
-        return first, second
+        order = next((each for each in NAMES if {*each} == {*columns}), columns)
+        return pairs[order[0]], pairs[order[1]]
     items = list(pairs) if isinstance(pairs, Iterable) and not isinstance(pairs, str | bytes | Mapping) else []
     if not items or not all(isinstance(each, tuple) and len(each) == 2 for each in items):
         wanted = "give two files, one file with both sides, or two sequences of sentences"

@@ -28,7 +28,8 @@ def test_one_pair_in_twenty_at_the_end_is_held_out(tmp_path, caplog, count, held
 
 
 def test_pairs_or_a_frame_have_both_sides():
-    for given in ([("a b", "c"), ("d", "e")], pd.DataFrame({"x": ["a b", "d"], "y": ["c", "e"]})):
+    frame = pd.DataFrame({"x": ["a b", "d"], "y": ["c", "e"]})
+    for given in ([("a b", "c"), ("d", "e")], frame, frame.set_axis(["src", "tgt"], axis=1)[["tgt", "src"]]):
         assert [list(side) for side in sides_of(given)] == [["a b", "d"], ["c", "e"]]
     assert sides_of([("a", ["c"])]) == (("a",), (["c"],))
     for wrong in ([], [("a b", "c", "d")], [("a b", "c"), ["d", "e"]], [["a b", "c"]], {("a b", "c"): 1}, "ab", 5):
