@@ -83,8 +83,8 @@ def align(
         source, target: a bitext; two files, or one file with lines ``source ||| target`` or source TAB target,
             JSON lines, CSV, Parquet, TMX or XLIFF ("-" is standard input); or two equally long sequences of
             sentences, each a string with spaces between its words or a list of words; open files are sequences of
-            strings. A frame with two columns, by their names (source and target, src and tgt or trg) or in this order,
-            or a list of tuples (source, target), has both.
+            strings. A frame with two columns, by their names (source and target, src and tgt or trg) or in this
+            order, or a list of tuples (source, target), has both.
         settings: None: the defaults.
         model: a fitted aligner of any kind, or its file, checkpoint or run directory; or a pair of these, which is
             symmetrized. None: fit one. With a model, settings of a fit are refused.
