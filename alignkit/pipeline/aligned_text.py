@@ -46,11 +46,11 @@ class AlignedText:
         bitext: M pairs of whitespace words.
         aligner: an aligner of whitespace words; :func:`alignkit.load` reads what its ``save`` writes.
         fitted: the links from fitting the aligner, and the probability of each, float64 (K,); or None.
-        alpha: gives the probability of every link where it is not ``aligner.score(bitext)``, as in the text of the
-            fit; or None.
         block: the number of pairs that are linked at a time; None: all.
         errors: the errors of malformed lines, whose pairs are blank; a slice of the text has none.
         ids: the ``id`` given with each pair, or None; empty: no pair has one.
+        alpha: gives the probability of every link where it is not ``aligner.score(bitext)``, as in the text of the
+            fit; or None.
     """
 
     bitext: Bitext

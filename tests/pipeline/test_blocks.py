@@ -21,7 +21,11 @@ from alignkit.text.blocks import element_bounds, sampled_pairs
 
 PAIRS = random_pairs(31, pairs=70, source_types=40, target_types=40)
 BITEXT = bitext_of(PAIRS)
-MODEL = fit_joint(bitext_of(random_pairs(32, pairs=90)))
+
+
+@pytest.fixture(scope="module")
+def model():
+    return fit_joint(bitext_of(random_pairs(32, pairs=90)))
 
 
 @pytest.fixture
@@ -40,8 +44,7 @@ def joined(texts):
 
 
 @pytest.mark.parametrize("adapt", [False, True])
-def test_parts_joined_are_the_whole(files, adapt):
-    model = fit_joint(bitext_of(random_pairs(32, pairs=90)))
+def test_parts_joined_are_the_whole(files, model, adapt):
     whole = joined([align(*files, model=model, adapt=adapt)])
     assert joined(align_blocks(*files, model=model, adapt=adapt).texts) == whole
     for n in (3, 11):
@@ -55,13 +58,13 @@ def test_parts_joined_are_the_whole(files, adapt):
 
 
 @pytest.mark.parametrize("way", ["fit", "sample", "model", "adapted", "adapted blocks"])
-def test_links_are_where_alpha_is_of_a_text_and_of_its_slices(files, way):
+def test_links_are_where_alpha_is_of_a_text_and_of_its_slices(files, model, way):
     texts = {
         "fit": lambda: [align(*files)],
         "sample": lambda: align_blocks(*files, fit_on="100%").texts,
-        "model": lambda: [align(*files, model=MODEL)],
-        "adapted": lambda: [align(*files, model=MODEL, adapt=True)],
-        "adapted blocks": lambda: align_blocks(*files, model=MODEL, adapt=True).texts,
+        "model": lambda: [align(*files, model=model)],
+        "adapted": lambda: [align(*files, model=model, adapt=True)],
+        "adapted blocks": lambda: align_blocks(*files, model=model, adapt=True).texts,
     }[way]()
     for text in texts:
         text = replace(text, ids=tuple(range(len(text))))

@@ -206,7 +206,7 @@ class FittedText:
     Attributes:
         bitext: M pairs.
         probabilities: of all pairs, or of those in ``chosen``.
-        chosen: bool (M,), the pairs that the aligner was fitted on, if others were too long.
+        chosen: bool (M,), the pairs that the aligner was fitted on, if others were too long or have a blank side.
         of_others: the aligner that links those others; None: the fitted one.
         attached: int64, the places of the probabilities that attachment has changed.
     """
