@@ -5,7 +5,7 @@
 RUNS holds run directories of `alignkit train` on the untokenised, cased text of Multi30k (German to English), as
 far as they have come: general-N with attention and seed N, uniform-N without, sum-N with --set network.output=sum,
 random-N with batches of any lengths, as the authors had them. The first general run is measured with the first
-uniform one, the second with the second, and so on, from the first again where these end:
+uniform one, the second with the second, and so on; where one kind ends, it begins again:
 
     alignkit train train.raw.de train.raw.en --valid val.raw.de val.raw.en -o RUNS/general-1 --preset paper \\
         --set training.bleu=logged --seed 1 \\
@@ -13,8 +13,9 @@ uniform one, the second with the second, and so on, from the first again where t
 
 The rows of the classifiers are read from classification-*.json in the folder of the results
 (benchmarks/classification.py). Writes papers.json and papers.md; call it again when more is trained,
-or with --keep when only the classifiers' results are new. What is measured of runs takes a quarter of an hour each
-time; it is kept in RUNS/labs and RUNS/scores, so that a call that was interrupted goes on.
+or with --keep when the classifiers' results are new, or RUNS has other runs than those that papers.json tells of.
+What is measured of runs takes a quarter of an hour each time; it is kept in RUNS/labs and RUNS/scores, so that a
+call that was interrupted goes on.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict
-from itertools import cycle
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -55,23 +56,28 @@ from alignkit.text.bitext import Bitext
 
 RANDOM = ("general-", "random-")  #: A and B of :func:`random_batches`
 LAST = 36_250  #: steps of 20 epochs in batches of 16
+NO_LABS: Labs = {"ours": [], "plain": [], "authors": []}
 
 
 def measured_runs(found: dict[str, Path]) -> list[tuple[Path, Path]]:
-    """Each run with attention, and the uniform run that it is measured with."""
+    """The runs with attention, each with the uniform run that it is measured with, and the other way round."""
     general, uniform = (
         [path for name, path in found.items() if name.startswith(kind)] for kind in ("general", "uniform")
     )
-    return list(zip(general, cycle(uniform), strict=False))
+    number = max(len(general), len(uniform)) if general and uniform else 0
+    return list(islice(zip(cycle(general), cycle(uniform), strict=True), number))
 
 
-def saliency_courses(found: dict[str, Path], device: str, score: KeptScores) -> dict[str, Course]:
-    """A(uniform.beta, lstm.delta) by the step of the uniform run, for every finished run with attention."""
+def saliency_courses(
+    found: dict[str, Path], courses: dict[str, Course], device: str, score: KeptScores
+) -> dict[str, Course]:
+    """A(uniform.beta, lstm.delta) by the step of the uniform run, for every finished run with attention; those of
+    ``courses`` are not measured again."""
     settings = TimeCourseSettings(kinds=("beta",), metrics=(MAIN,), order="step", resamples=0)
-    courses: dict[str, Course] = {}
+    courses = {**courses}
     for path, uniform in measured_runs(found):
         general, run = TranslationRun(path), TranslationRun(uniform)
-        if not general.finished:
+        if not general.finished or path.name in courses:
             continue
         delta = {path.name: best_network(general, "accuracy", device).score(run.valid, "delta")}
         table = time_course(run, run.valid, delta, settings, device=device, score=score)
@@ -157,25 +163,31 @@ def interval_of(cell: Cell) -> dict[str, float]:
     return {"value": cell.value, "low": cell.low, "high": cell.high}
 
 
-def measure(runs: Path, found: dict[str, Path], bleu: bool, device: str) -> Labs:
-    """The labs of every seed with attention, whose second run is the next one."""
+def measure(runs: Path, found: dict[str, Path], labs: Labs, bleu: bool, device: str) -> Labs:
+    """The labs of every seed with attention, whose second run is the next one if there are several.
+
+    Args:
+        labs: the runs of these are not measured again.
+    """
+    known = {tuple(each.table[["run", "uniform"]].iloc[0]) for each in labs["ours"]}
     pairs = measured_runs(found)
-    labs: Labs = {"ours": [], "plain": [], "authors": []}
-    if len(pairs) < 2:
-        return labs  # nothing to compare with yet
+    labs = {name: [*each] for name, each in labs.items()}
     score = KeptScores(runs / "scores")
     for number, (path, uniform) in enumerate(pairs):
-        other = pairs[(number + 1) % len(pairs)][0]
+        if (path.name, uniform.name) in known:
+            continue
+        second = pairs[(number + 1) % len(pairs)][0]
+        other = None if second == path else second
         chosen = {"ours": {"both_directions": True}, "authors": {**AUTHORS, "bleu": bleu}}
-        if not number:
+        if not labs["plain"]:
             chosen["plain"] = {**AUTHORS, "proxy_bias": False}
         for name, options in chosen.items():
-            click.echo(f"{path.name}: {name}", err=True)
-            state = {each.name: run_facts(each) for each in (path, other, uniform)} | {"bleu": bleu}
-            place = runs / "labs" / f"{path.name}-{name}.json"
-            found_lab = earlier(place, state) or lab(path, other, uniform, device=device, score=score, **options)
-            keep_lab(place, state, found_lab)
-            labs[name].append(found_lab)
+            click.echo(f"{path.name}, {uniform.name}: {name}", err=True)
+            state = {each.name: run_facts(each) for each in (path, second, uniform)} | {"bleu": bleu}
+            place = runs / "labs" / f"{path.name}-{uniform.name}-{name}.json"
+            one = earlier(place, state) or lab(path, other, uniform, device=device, score=score, **options)
+            keep_lab(place, state, one)
+            labs[name].append(Kept(one.table.assign(run=path.name, uniform=uniform.name), one.seeds))
     return labs
 
 
@@ -254,7 +266,7 @@ def kept_saliency(output: Path) -> dict[str, Course]:
 @click.option(
     "--bleu", is_flag=True, help="Translate at the checkpoints whose BLEU was not logged, for xi by BLEU."
 )
-@click.option("--keep", is_flag=True, help="Take from papers.json what was measured of the runs.")
+@click.option("--keep", is_flag=True, help="Keep what papers.json has, and measure only runs that it lacks.")
 @click.option("--device", default="auto", show_default=True)
 @click.option("--threads", type=int)
 def main(runs: Path, output: Path, bleu: bool, keep: bool, device: str, threads: int | None) -> None:
@@ -263,12 +275,11 @@ def main(runs: Path, output: Path, bleu: bool, keep: bool, device: str, threads:
     names = ("general-*", "uniform-*", "sum-*", "random-*")
     paths = sorted(path for name in names for path in runs.glob(name) if (path / "best.pt").exists())
     found = {path.name: path for path in paths}
-    labs = kept(output) if keep else measure(runs, found, bleu, device)
-    states = {name: run_facts(path) for name, path in found.items()}
-    states = states or (kept_states(output) if keep else {})
+    labs = measure(runs, found, kept(output) if keep else NO_LABS, bleu, device)
+    states = (kept_states(output) if keep else {}) | {name: run_facts(path) for name, path in found.items()}
     random = kept_random(output) if keep else random_batches(found, device)
     score = KeptScores(runs / "scores")
-    saliency = kept_saliency(output) if keep else saliency_courses(found, device, score)
+    saliency = saliency_courses(found, kept_saliency(output) if keep else {}, device, score)
     write_results(output, labs, states, random, saliency, bleu)
 
 

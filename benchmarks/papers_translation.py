@@ -44,11 +44,18 @@ def value_of(found: Measured, u: str, v: str, column: str = "agreement") -> floa
 
 
 def over_seeds(labs: list[Measured], u: str, v: str, column: str = "agreement") -> Cell:
-    """A value over the seeds of labs; the interval is over sentences if they have all networks in common."""
+    """A value over the seeds of labs; the interval is over sentences if they have all networks in common.
+
+    With several uniform runs, an agreement is the mean over these, where each has the mean over the runs with
+    attention that it was measured with.
+    """
     values = [value_of(each, u, v, column) for each in labs]
     if len(set(values)) == 1 and column == "agreement":
         low, high = (value_of(labs[0], u, v, end) for end in ("low", "high"))
         return Cell(values[0], low, high, "sentences")
+    by_run = pd.Series(values).groupby([each.table.uniform.iloc[0] for each in labs]).mean() if values else ()
+    if len(by_run) > 1 and column == "agreement":
+        return replace(Cell.of_seeds([*by_run]), over=f"{len(by_run)} uniform runs, {len(values)} pairs of runs")
     return Cell.of_seeds(values)
 
 

@@ -203,12 +203,22 @@ def test_saliency_at_step_0_and_later(monkeypatch):
     monkeypatch.syspath_prepend(FOLDER)
     module = runpy.run_path(str(FOLDER / "papers.py"))
     courses = {f"general-{n}": [{"step": 0, "agreement": 0.07 + n / 100}] for n in range(2)}
-    row = {"u": "uniform.beta", "v": "lstm.delta", "chance": 0.072, "low": 0.1, "high": 0.3}
+    row = {
+        "u": "uniform.beta",
+        "v": "lstm.delta",
+        "chance": 0.072,
+        "low": 0.1,
+        "high": 0.3,
+        "uniform": "uniform-1",
+    }
     labs = [module["Kept"](pd.DataFrame([row | {"agreement": 0.25 + n / 100}]), None) for n in range(2)]
     start, later = module["saliency_rows"](courses, labs, True)
     assert (start.authors, later.authors) == (0.065, 0.27)
     assert start.theirs.value == pytest.approx(0.075)
     assert later.theirs.value == pytest.approx(0.255)
+    other = module["Kept"](pd.DataFrame([row | {"agreement": 0.275, "uniform": "u-2"}]), None)
+    (_, later) = module["saliency_rows"](courses, [*labs, other], True)
+    assert (later.theirs.value, later.theirs.over) == (pytest.approx(0.265), "2 uniform runs, 3 pairs of runs")
 
 
 def test_the_papers_table_without_runs_says_what_is_not_measured(monkeypatch, tmp_path):
@@ -280,6 +290,8 @@ def test_each_run_with_attention_is_measured_with_its_own_uniform_run(monkeypatc
     names = ["general-1", "general-2", "general-3", "sum-1", "uniform-4", "uniform-5"]
     partners = [("general-1", "uniform-4"), ("general-2", "uniform-5"), ("general-3", "uniform-4")]
     assert measured_runs({name: name for name in names}) == partners
+    pairs = [("general-1", "uniform-4"), ("general-1", "uniform-5")]
+    assert measured_runs({name: name for name in ("general-1", "uniform-4", "uniform-5")}) == pairs
     assert measured_runs({"general-1": "general-1"}) == []
 
 
