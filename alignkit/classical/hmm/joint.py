@@ -334,13 +334,14 @@ class JointHMM(Aligner):
         if any(len(side.vocabulary) > len(side.tokens) for side in (bitext.source, bitext.target)):
             bitext = bitext.with_own_words()
         total = words = None
+        threads = thread_count(self.threads)
         for view, model, readers in zip(self.views, self.models, self._readers, strict=True):
             viewed = ViewedText(view, bitext, readers)
             words = words or viewed.bitext
             # A pair that is not long may be long in parts of words.
-            judge = partial(model.log_odds, threads=self.threads, are_words=view.has_words)
+            judge = partial(model.log_odds, threads=threads, are_words=view.has_words)
             log_odds = scores_in_windows(viewed.bitext, judge, float(NO_LINK))
-            log_odds = viewed.of_words(log_odds, thread_count(self.threads))
+            log_odds = viewed.of_words(log_odds, threads)
             if total is None:
                 total = log_odds
             else:
@@ -349,9 +350,9 @@ class JointHMM(Aligner):
         assert words is not None
         total.values[:] /= np.float32(len(self.views))
         cohesion = self.phrase_edges.cohesion(words) if self.phrase_edges else None
-        probabilities = into_probabilities(total, self.threads, cohesion)
+        probabilities = into_probabilities(total, threads, cohesion)
         if self.attachment is not None:
-            self.attachment.apply(words, probabilities, thread_count(self.threads))
+            self.attachment.apply(words, probabilities, threads)
         return probabilities
 
     @cached_property
