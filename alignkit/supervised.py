@@ -27,7 +27,7 @@ from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import LinkCounts, count_links
 from alignkit.scores import Scores, elements_at
 from alignkit.support.files import loaded
-from alignkit.support.packages import need
+from alignkit.support.packages import loaded_package
 from alignkit.support.threads import thread_count
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.units import lowercase_counts
@@ -268,8 +268,7 @@ def grow_trees(
 
 
 def _trained(features: np.ndarray, sure: np.ndarray) -> str:
-    import lightgbm
-
+    lightgbm = loaded_package("lightgbm")
     quiet = {"verbosity": -1}
     data = lightgbm.Dataset(features, sure.astype(np.float32), categorical_feature=[0, 1], params=quiet)
     return str(lightgbm.train(SETTINGS, data, ROUNDS).model_to_string())
@@ -278,9 +277,7 @@ def _trained(features: np.ndarray, sure: np.ndarray) -> str:
 def _predicted(trees: str, features: np.ndarray, threads: int = 1) -> np.ndarray:
     if not len(features):
         return np.zeros(0)
-    need("lightgbm")
-    import lightgbm
-
+    lightgbm = loaded_package("lightgbm")
     return np.asarray(lightgbm.Booster(model_str=trees).predict(features, num_threads=threads))
 
 
@@ -417,9 +414,9 @@ def annotated(gold: GoldLinks) -> np.ndarray:
     """int64: the pairs that have gold links.
 
     Raises:
-        AlignkitError: there are fewer than ten; LightGBM is missing.
+        AlignkitError: there are fewer than ten; LightGBM is missing, or cannot be loaded.
     """
-    need("lightgbm")
+    loaded_package("lightgbm")
     known = np.flatnonzero(np.diff(gold.possible.offsets))
     if len(known) < LEAST_PAIRS:
         problem = f"gold links of {counted(len(known), 'pair')} are too few to learn from"

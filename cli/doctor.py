@@ -26,9 +26,9 @@ def doctor_command(as_json: bool, quiet: bool) -> None:
     Args:
         --json: Print JSON instead of text.
     """
-    from alignkit.errors import first_line
+    from alignkit.errors import AlignkitError, first_line
     from alignkit.kernels.cache_folder import base_folder, make_writable
-    from alignkit.support.packages import PACKAGES, __version__, imported, installed, is_here
+    from alignkit.support.packages import PACKAGES, __version__, imported, installed, is_here, loaded_package
     from alignkit.support.threads import thread_count
 
     missing = [package for name, package in PACKAGES.items() if not is_here(name)]
@@ -39,6 +39,11 @@ def doctor_command(as_json: bool, quiet: bool) -> None:
             gpus = imported("alignkit.neural.devices:gpu_names")()
         except Exception as error:  # a broken installation fails in many ways
             problems.append(f"PyTorch cannot be used ({first_line(error)}); install it again")
+    if is_here("lightgbm"):
+        try:
+            loaded_package("lightgbm")
+        except AlignkitError as error:
+            problems.append(str(error))
     folder, size = base_folder() / "kernels", 0
     reason = make_writable(folder)
     if reason is not None:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from alignkit.errors import AlignkitError
@@ -109,6 +110,21 @@ def need(*names: str) -> None:
     for name in names:
         if not is_here(name):
             raise missing(name)
+
+
+def loaded_package(name: str) -> ModuleType:
+    """Import a package in :data:`PACKAGES`.
+
+    Raises:
+        MissingPackageError: it is not installed, or a library of the system that it needs is not.
+    """
+    need(name)
+    try:
+        return import_module(name)
+    except OSError as error:
+        problem = f"{PACKAGES[name].needed_for} need {name}, which cannot be loaded: {error}"
+        remedy = "install that library with the package manager of the system"
+        raise MissingPackageError(f"{problem}; {remedy}") from error
 
 
 def missing(name: str) -> MissingPackageError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -49,6 +50,20 @@ def test_what_is_missing_and_what_that_means(cache, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "tqdm", None)
     assert run(["doctor"]) == 1
     assert "problem: alignkit needs tqdm: pip install tqdm" in capsys.readouterr().out
+
+
+def test_a_package_without_a_library_of_the_system(cache, capsys, monkeypatch, tmp_path):
+    problem = "links learned from gold links need lightgbm, which cannot be loaded: libgomp.so.1: cannot open"
+    (tmp_path / "lightgbm.py").write_text('raise OSError("libgomp.so.1: cannot open")')
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "lightgbm", raising=False)
+    assert run(["doctor"]) == 1
+    assert f"problem: {problem}; install that library" in capsys.readouterr().out
+    texts = [str(tmp_path / name) for name in ("src", "tgt", "gold")]
+    for path in texts:
+        Path(path).write_text("0-0\n" * 20)
+    assert run(["align", *texts[:2], "--gold", texts[2]]) == 2
+    assert f"{problem}; install that library" in capsys.readouterr().err
 
 
 def test_a_cache_that_cannot_be_written(tmp_path, capsys, monkeypatch):
