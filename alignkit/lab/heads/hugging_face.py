@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence, Sized
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
+from unittest.mock import patch
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
@@ -38,6 +39,7 @@ TEMPLATE = "{source} = {target}"  #: of the prompt, if none is given
 NO_TOKENS = np.zeros(0, np.int64), 0  # the words of one side of a pair that is not read
 _IGNORED = -100  # a label that transformers leaves out
 _NAME = "alignkit"  # of the attention function that transformers is given
+_LAST_NORM = re.compile(r"(final_|embedding_)?(layer_?)?norm|ln_f")
 _OUTPUT_MATRICES = ("o_proj", "out_proj", "dense", "o", "c_proj")
 
 
@@ -612,11 +614,21 @@ def _probabilities(model: Any, targets: torch.Tensor, added: torch.Tensor, weigh
     """The probability of each row's token by what each column adds, (B, H, T, L)."""
     if weights.shape[2] != targets.shape[1]:
         return weights  # of an encoder, where nothing is predicted
+    from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
+
     decoder = getattr(model.base_model, "decoder", model.base_model)
-    norms = [part for name, part in decoder.named_children() if re.fullmatch(r"(final_)?(layer_)?norm|ln_f", name)]
+    norms = [part for name, part in decoder.named_children() if _LAST_NORM.fullmatch(name)]
     vectors = norms[-1](added) if norms else added
     found = weights.new_empty(weights.shape)
     for h in range(added.shape[1]):  # the whole vocabulary's logits of one head at a time
-        logs = model.get_output_embeddings()(vectors[:, h]).log_softmax(dim=-1)  # (B, L, V)
+        states = vectors[:, h]
+        last = BaseModelOutputWithPastAndCrossAttentions(last_hidden_state=states)
+        last.router_logits = None  # which mixtures of experts ask for
+        given: dict[str, Any] = {"inputs_embeds": states}
+        if model.config.is_encoder_decoder:
+            given = {"decoder_inputs_embeds": states, "encoder_outputs": last}
+        # The model itself, because many scale, shift or bound the logits of their output matrix.
+        with patch.object(decoder, "forward", lambda *_, last=last, **__: last):
+            logs = model(**given, use_cache=False).logits.log_softmax(dim=-1)  # (B, L, V)
         found[:, h] = logs.gather(2, targets[:, None, :].expand(-1, logs.shape[1], -1)).transpose(1, 2).exp()
     return found

@@ -29,6 +29,7 @@ FAMILIES = {
     "Gemma": GEMMA,
     "Gemma3": {**GEMMA, "sliding_window": 8, "layer_types": ["sliding_attention", "full_attention"]},
     "GPTNeoX": {"rotary_pct": 0.5},
+    "Phi": {},  # its last norm has a name of its own
     "GPT2": {"n_inner": 32},  # its matrices are transposed
     "GPTNeo": {"attention_types": [[["global", "local"], 1]], "window_size": 8},  # an attention within another
 }

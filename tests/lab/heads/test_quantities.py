@@ -34,6 +34,8 @@ def loaded(request, tmp_path_factory):
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.copy_(torch.randn_like(parameter) * 0.5)
+        if hasattr(model, "final_logits_bias"):
+            model.final_logits_bias.normal_()
     return model.eval(), tokenizer
 
 
@@ -118,14 +120,16 @@ def test_ov_is_the_probability_of_the_target_token(loaded):
     norm = {
         "gpt_neox": lambda x: model.gpt_neox.final_layer_norm(x),
         "gpt2": lambda x: model.transformer.ln_f(x),
-        "t5": lambda x: model.decoder.final_layer_norm(x),
+        "phi": lambda x: model.model.final_layernorm(x),
+        "t5": lambda x: model.decoder.final_layer_norm(x) * model.config.d_model**-0.5,  # as its weights are tied
         "marian": lambda x: x,
         "bart": lambda x: x,
         "m2m_100": lambda x: model.model.decoder.layer_norm(x),
     }.get(model.config.model_type, lambda x: model.model.norm(x))
+    output, bias = model.get_output_embeddings(), getattr(model, "final_logits_bias", 0)
     for found, _, _, added, targets in cases(loaded, read(loaded, "ov")):
         with torch.no_grad():
-            chances = torch.stack([(norm(x) @ model.get_output_embeddings().weight.T).softmax(-1) for x in added])
+            chances = torch.cat([(output(norm(x)) + bias).reshape(1, -1).softmax(-1) for x in added])
         for t, token in enumerate(targets.tolist()):
             assert np.allclose(found[t], chances[:, token].numpy(), rtol=1e-3, atol=1e-5)
 
