@@ -120,7 +120,7 @@ def classification_text(found: Classification, settings: ClassifySettings, facts
         models.append([row.model, percent(row.accuracy), span, step])
     width = max(len(row.quantity) for row in found.row.itertuples())
     lines = [
-        f"A(u, v): per cent of {len(found.text)} texts whose first word by u is among the top "
+        f"A(u, v): per cent of {found.row['rows'].max():.0f} texts whose first word by u is among the top "
         f"{settings.percent} % by v;",
         "chance: what a word drawn at random would reach; A is at chance if its interval includes that.",
         f"{facts['training_texts']} training and {facts['validation_texts']} validation texts, labels "

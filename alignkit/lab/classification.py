@@ -473,7 +473,7 @@ def accuracies(
 
     Returns:
         columns model, step (NaN where there is none), accuracy, low, high, loss, texts; the last line is the more
-        frequent label.
+        frequent label. Texts without words are not judged.
     """
     logits = {name: model.logits(valid.bitext) for name, model in best.items()}
     logits["proxy"] = mean_of_words(word_weights(proxy), valid)
@@ -488,6 +488,7 @@ def accuracies(
         shown = {"accuracy": accuracy, "low": low, "high": high, "loss": loss, "texts": int(known.sum())}
         # A float, so that what has no step has NaN.
         rows.append({"model": name, "step": float(best[name].step) if name in best else np.nan, **shown})
-    share = float(valid.labels.mean())
-    rows.append({"model": "majority", "step": np.nan, "accuracy": max(share, 1 - share), "texts": len(valid)})
+    worded = valid.labels[valid.corpus.lengths > 0]
+    share = float(worded.mean()) if len(worded) else np.nan
+    rows.append({"model": "majority", "step": np.nan, "accuracy": max(share, 1 - share), "texts": len(worded)})
     return pd.DataFrame(rows)

@@ -17,6 +17,7 @@ from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
 from alignkit.lab.classification import (
     ClassifySettings,
+    accuracies,
     classifier_time_courses,
     classify,
     rise_and_fall,
@@ -193,6 +194,10 @@ def test_accuracy_is_that_of_the_validation_text(found, folder):
     assert table.accuracy["proxy"] > 0.8  # half by chance
     assert list(table.index[-3:]) == ["proxy", "logistic", "majority"]
     assert table.accuracy["majority"] == max(VALID.labels.count(name) for name in NAMES) / len(VALID)
+    marks = [np.full(len(found.text.corpus[m]), y == 0) for m, y in enumerate(found.text.labels)]
+    blank = found.text.without_words(marks)
+    last = accuracies({}, load_aligner(folder / "proxy.pt"), None, blank, 0).iloc[-1]
+    assert (last.accuracy, last.texts) == (1, VALID.labels.count(NAMES[1]))
 
 
 def test_a_second_call_trains_nothing_and_finds_the_same(found, folder):
