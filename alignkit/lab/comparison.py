@@ -24,7 +24,7 @@ from alignkit.lab.interop.other_systems import (
     word_bitext,
     word_shapes,
 )
-from alignkit.links.links import GoldLinks
+from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.intervals import percentile_interval
 from alignkit.metrics.protocol import MetricOptions, MetricSettings
 from alignkit.metrics.registry import MAIN, ScoreMetric, compare, find_metric
@@ -37,6 +37,7 @@ from alignkit.text.tokenization import encode_bitext
 from alignkit.types import PathLike, Progress
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
 
     from alignkit.neural.aligners import NeuralAligner
@@ -193,6 +194,8 @@ def compare_networks(
     scores |= read | of_heads
     if on_words:
         scores = {name: scores_without_specials(each, scored) for name, each in scores.items()}
+    if of_heads:  # of the tokens: divided among those of a word, the nearest would not be the largest
+        scores[DIAGONAL] = diagonal_scores(scores[DIAGONAL].shapes)
     table = compare(scores, settings.metric, settings)
     differences = head_differences(scores, [*of_heads], settings) if of_heads else None
     return Comparison(table, network, text, scored, scores, differences)
@@ -279,7 +282,7 @@ def head_scores(
     Raises:
         AlignkitError: a file cannot be read or is not of these pairs, there is no such head, or a name is taken.
     """
-    from alignkit.lab.heads.ranking import BestLinkCounter, heads_of_text, rank_heads
+    from alignkit.lab.heads.ranking import heads_of_text, rank_heads
     from alignkit.pipeline.align import align
 
     settings = settings or MetricSettings()
@@ -297,14 +300,22 @@ def head_scores(
     else:
         ranked = rank_heads(heads, pairs, gold, settings=settings).table.head(BEST_HEADS)
         choices = [HeadChoice(int(row.layer), int(row.head), bool(row.shift)) for row in ranked.itertuples()]
-    scores = {ALIGN: aligner.score(pairs, "alpha"), DIAGONAL: Scores.zeros(pairs.shapes)}
-    scores[DIAGONAL].values[:] = BestLinkCounter(gold, pairs.shapes).positions()["diagonal"]
+    scores = {ALIGN: aligner.score(pairs, "alpha"), DIAGONAL: diagonal_scores(pairs.shapes)}
     scores |= {f"{each}.alpha": heads.word_scores(each) for each in choices}
     if lexicons is not None:
         plain = [replace(each, shifted=False) for each in choices]
         scores |= {f"{each}.beta": lexicons.word_scores(each) for each in plain}
     if set(scores) & set(taken):
         raise AlignkitError(f"the names of other systems' scores must be new; already in use: {', '.join(scores)}")
+    return scores
+
+
+def diagonal_scores(shapes: np.ndarray) -> Scores:
+    """Scores of int32 shapes (M, 2), T and L of each pair: the nearer to the diagonal, the larger."""
+    from alignkit.lab.heads.ranking import BestLinkCounter
+
+    scores, none = Scores.zeros(shapes), Links.from_strings([""] * len(shapes))
+    scores.values[:] = BestLinkCounter(GoldLinks(none, none), shapes).positions()["diagonal"]
     return scores
 
 

@@ -19,10 +19,13 @@ from alignkit.neural import proxy
 from alignkit.neural.aligners import load_checkpoint
 from alignkit.neural.proxy import PROXY_CACHE
 from alignkit.neural.training.run_directory import TranslationRun
+from alignkit.neural.training.translation import train_translation
 from alignkit.pipeline.align import align
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs
 from alignkit_cli.main import run as run_program
+
+from .conftest import settings_of
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +88,20 @@ def test_heads_and_other_scores_stand_on_the_networks_words(folder, lines, tmp_p
     wanted = align(text, threads=1).aligner.score(scored).values
     assert found.scores["align.alpha"].values == pytest.approx(wanted, abs=1e-6)
     assert {*found.differences.v} == {*rows.index.levels[0]} - {"0.1.alpha", "diagonal"}
+
+
+def test_the_diagonal_is_that_of_a_networks_subwords(lines, tmp_path):
+    """Divided among the subwords of a word, as attention is, the nearest one would not have the largest value."""
+    text = LinePairs(*([line.replace("1", "1 x") for line in side[:40]] for side in lines))
+    settings = settings_of(steps=2).change(text={"tokens": "subwords", "pieces": 20})
+    train_translation(tmp_path / "run", text, text, settings, device="cpu")
+    sizes = [(len(y.split()), len(x.split())) for x, y in zip(*text, strict=True)]
+    AttentionHeads.from_pairs(np.ones((1, 1, *size)) for size in sizes).save(tmp_path / "heads.npz")
+    scores = compare_networks(str(tmp_path / "run"), heads=f"{tmp_path / 'heads.npz'}:0.0", device="cpu").scores
+    for matrix in scores["diagonal"]:
+        t, s = np.indices(matrix.shape)
+        distances = np.abs((t + 0.5) / len(matrix) - (s + 0.5) / matrix.shape[1])
+        assert (distances[np.arange(len(matrix)), matrix.argmax(axis=1)] <= distances.min(axis=1) + 1e-6).all()
 
 
 def test_a_checkpoint_away_from_its_run_needs_its_text(folder, lines, tmp_path, monkeypatch):
