@@ -71,12 +71,14 @@ class ScoreSet:
         label: a few words for it.
         note: a sentence that says what the numbers are.
         scores: of the report's pairs.
+        null: whether NULL, or the marks of a sentence's start and end, has what a row lacks to 1.
     """
 
     name: str
     label: str
     note: str
     scores: Scores
+    null: bool = True
 
     @classmethod
     def of(cls, aligner: Aligner, kind: str, scores: Scores, name: str | None = None) -> ScoreSet:
@@ -396,7 +398,8 @@ def _other_sets(
         external = read_scores(path, shapes)
         scores = project_scores(external, scored, specials=subwords)
         on_words = on_words or not is_between_tokens(external, scored)
-        sets.append(ScoreSet(full, full.removesuffix(".alpha"), f"Scores read from {Path(path).name}.", scores))
+        label, note = full.removesuffix(".alpha"), f"Scores read from {Path(path).name}."
+        sets.append(ScoreSet(full, label, note, scores, null=False))
     return sets, on_words
 
 
@@ -526,7 +529,7 @@ def against_gold(report: Report) -> Iterator[tuple[ScoreSet, LinkCounts, pd.Data
         if gold is None or each.kind != "alpha":
             continue
         words = merge_to_words(each.scores, report.groups[1], report.groups[0])
-        links = best_links(words).block(0, len(gold))
+        links = best_links(words, null=each.null).block(0, len(gold))
         probabilities = None
         if not len(words.values) or (words.values.min() >= 0 and words.values.max() <= 1 + 1e-6):
             probabilities = scores_of_links(links, words.block(0, len(links)))

@@ -10,6 +10,7 @@ import pytest
 
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
+from alignkit.lab.interop.heads import AttentionHeads
 from alignkit.lab.report.build import against_gold, build_report
 from alignkit.lab.report.page import page_data
 from alignkit.lab.report.tables import align_columns
@@ -21,6 +22,8 @@ from alignkit.neural.aligners import load_checkpoint
 from alignkit.neural.training.run_directory import RunDirectory, TranslationRun
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
+from alignkit.text.pairs import LinePairs
+from alignkit.uses.evaluation import read_evaluated
 from alignkit_cli.main import run as run_program
 from tests.lab.report.conftest import find
 
@@ -222,6 +225,19 @@ def test_errors_by_class_are_of_words(folder, lines, gold, gold_lines):
     shared = table[table["by"] != "probability"].reset_index(drop=True)
     assert shared.equals(wanted)
     assert "probability" in set(table["by"])
+
+
+def test_scores_of_files_have_no_null(lines, gold, gold_lines, tmp_path):
+    """A head that gives most to </s> has the links that `evaluate` gives it."""
+    pairs = LinePairs(*(side[250:] for side in lines))
+    sizes = [(len(y.split()), len(x.split())) for x, y in zip(*pairs, strict=True)]
+    rng = np.random.default_rng(0)
+    AttentionHeads.from_pairs(rng.random((1, 1, *size)) / 99 for size in sizes).save(tmp_path / "h.npz")
+    found = build_report(text=pairs, scores={"h": f"{tmp_path / 'h.npz'}:0.0"}, gold=gold)
+    counts = {each.name: counts for each, counts, _ in against_gold(found)}["h.alpha"]
+    wanted = read_evaluated(gold, f"{tmp_path / 'h.npz'}:0.0").counts()
+    assert counts.in_sure.tolist() == wanted.in_sure.tolist()
+    assert counts.found.sum() == wanted.found.sum() == sum(height for height, _ in sizes)
 
 
 def test_an_unfinished_run_is_named(folder, report, monkeypatch):
