@@ -24,9 +24,9 @@ _UNITS = frozenset(["tu", "trans-unit", "segment"])
 _TEXTS = frozenset(
     {("tuv", "seg")} | {(unit, side) for unit in ("trans-unit", "segment") for side in ("source", "target")}
 )
-#: Inline elements that stand for code of the original document, which is no text, by what it does.
+#: Inline elements that stand for code of the original document, which is no text, or a mark, by what it does.
 _CODE = dict.fromkeys(["ph", "it", "ut"], "code")
-_CODE |= dict.fromkeys(["bpt", "bx", "sc"], "begin") | dict.fromkeys(["ept", "ex", "ec"], "end")
+_CODE |= dict.fromkeys(["bpt", "bx", "sc", "sm"], "begin") | dict.fromkeys(["ept", "ex", "ec", "em"], "end")
 _BREAKS = str.maketrans("\t\r\n", "   ")
 _REMEDY = "name two of its languages, as FILE:de,en"
 
