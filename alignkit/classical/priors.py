@@ -226,7 +226,7 @@ def read_lexicon(path: PathLike) -> tuple[list[tuple[str, str]], list[float] | l
         if match is None or not all(0 <= x < inf if "count" in entry else 0 <= x <= 1 for x in numbers):
             remedy = f"line {first} decides what the file is; probabilities lie in [0, 1], counts are not below 0"
             raise InputError(path, f"is not a line of {form}", line=number, remedy=remedy)
-        pair = entry.get("source", "").strip(), entry.get("target", "").strip()
+        pair = entry.get("source", "").strip(" "), entry.get("target", "").strip(" ")
         if not all(pair):
             continue
         if any(" " in word for word in pair):

@@ -70,7 +70,8 @@ def test_a_prior_reaches_both_directions_of_the_hmm(tmp_path):
 
 
 def test_what_lexicon_writes_can_be_read(tmp_path):
-    bitext = bitext_of(permuted_copy(4, pairs=60)[0])
+    pairs = [*permuted_copy(4, pairs=60)[0], (["\xa0s", "\x1cs"], ["t\xa0", "t\u202f"])]  # spaces of words
+    bitext = bitext_of(pairs)
     models = fit_ibm1(bitext), fit_ibm1(bitext.reversed)
     path = tmp_path / "lexicon.tsv"
     path.write_bytes(b"".join(tsv(*map(lexicon_of, models))))
