@@ -301,7 +301,10 @@ def write_results(
     """
     finished = are_finished(states)
     rows = translation_rows(labs, states, output, random)
-    rows += curve_rows(labs["authors"], finished, random)
+    followed = {each.table.run.iloc[0] for each in labs["authors"] if each.seeds is not None}
+    rows += curve_rows(
+        labs["authors"], are_finished({name: states[name] for name in followed & {*states}}), random
+    )
     rows += saliency_rows(saliency, labs["authors"], finished)
     rows.append(sum_row(states))
     rows += classifier_rows(output, "sst2", SST) + classifier_rows(output, "imdb", IMDB) + unturned_rows(output)

@@ -40,7 +40,7 @@ Course = list[dict[str, Any]]  #: rows of :func:`random_batches`
 def value_of(found: Measured, u: str, v: str, column: str = "agreement") -> float:
     """A value of a lab's table; NaN if it has no such row."""
     rows = found.table[(found.table.u == u) & (found.table.v == v)]
-    return float(rows[column].iloc[0]) if len(rows) else float("nan")
+    return float(pd.to_numeric(rows[column]).iloc[0]) if len(rows) else float("nan")  # perhaps None
 
 
 def over_seeds(labs: list[Measured], u: str, v: str, column: str = "agreement") -> Cell:
