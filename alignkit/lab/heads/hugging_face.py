@@ -587,12 +587,24 @@ def _attend(
     *given: Any,
     **more: Any,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The output of the model's own attention, and the quantity (B, H, T, L)."""
+    """The output of the model's own attention, and the quantity (B, H, T, L).
+
+    Raises:
+        AlignkitError: when the output matrix gets something else than this output, as of gated attention.
+    """
     eager = sys.modules[type(module).__module__].eager_attention_forward
     output, weights = eager(module, query, key, value, *given, **more)
     heads, size, matrix = query.shape[1], value.shape[-1], output_matrix(module)
     weight = matrix.weight if type(matrix).__name__ == "Conv1D" else matrix.weight.T  # (H * d, D)
     added = value.repeat_interleave(heads // value.shape[1], dim=1) @ weight.reshape(heads, size, -1)
+
+    def check_unchanged(_: Any, inputs: tuple[torch.Tensor, ...]) -> None:
+        hook.remove()
+        if not torch.allclose(inputs[0].flatten(), output.flatten(), rtol=0, atol=0, equal_nan=True):
+            problem = "the model changes what its heads give before its output matrix, by a gate or a norm"
+            raise AlignkitError(f"{problem}; of such a model, only the quantity weights can be read")
+
+    hook = matrix.register_forward_pre_hook(check_unchanged)
     if read_out is None:
         return output, weights * added.norm(dim=-1)[:, :, None]
     return output, read_out(added, weights)

@@ -11,6 +11,7 @@ from alignkit.lab.heads.hugging_face import (
     TEMPLATE,
     cross_attention,
     load_pretrained,
+    output_matrix,
     prompt,
     translation_attention,
 )
@@ -132,6 +133,16 @@ def test_ov_is_the_probability_of_the_target_token(loaded):
             chances = torch.cat([(output(norm(x)) + bias).reshape(1, -1).softmax(-1) for x in added])
         for t, token in enumerate(targets.tolist()):
             assert np.allclose(found[t], chances[:, token].numpy(), rtol=1e-3, atol=1e-5)
+
+
+def test_heads_that_are_changed_before_the_output_matrix_are_refused(loaded):
+    """As by a gate (Qwen3-Next) or a norm (BitNet): what a column adds is then not its value times the matrix."""
+    matrix = output_matrix(attending(loaded[0])[0])
+    hook = matrix.register_forward_pre_hook(lambda _, given: (given[0] * 2, *given[1:]))
+    for quantity in ("norms", "ov"):
+        with pytest.raises(AlignkitError, match="changes what its heads give before its output matrix"):
+            read(loaded, quantity)
+    hook.remove()
 
 
 def test_an_unknown_quantity_is_refused(loaded):
