@@ -151,7 +151,7 @@ def at_heads(model: Any, change: Callable[[int, torch.Tensor], torch.Tensor]) ->
     """Within the block, the outputs of the heads of a layer, (B, T, H, d), are what a function makes of them."""
     width = _heads_per_layer(model)
     with ExitStack() as hooks:
-        for layer, attention in enumerate(hugging_face.attention_layers(model)):
+        for layer, attention in hugging_face.attention_layers(model):
 
             def hook(module: Any, given: Any, layer: int = layer) -> Any:
                 return change(layer, given[0].unflatten(-1, (width, -1))).flatten(-2), *given[1:]
@@ -190,12 +190,12 @@ class AblatedReader:
     ) -> None:
         self.device = pick_device(device)
         self.model, self.tokenizer = self.loaded = model.to(self.device).eval(), tokenizer
-        layers, width = range(len(hugging_face.attention_layers(model))), range(_heads_per_layer(model))
-        self.heads = [(layer, head) for layer in layers for head in width]
         self.counter = BestLinkCounter(gold, bitext.shapes)
         self.template, self.lines = template, list(zip(*lines_of(bitext), strict=True))
         self.prompts = self._prompts()
         hugging_face.check_lengths(model, "prompt", {m: one.ids for m, one in enumerate(self.prompts)})
+        maps, _ = hugging_face.read_prompts(*self.loaded, self.prompts[:1], self.device)
+        self.heads = [(layer, head) for layer, (weights,) in maps.items() for head in range(len(weights))]
 
     def _prompts(self, **how: Any) -> list[hugging_face.Prompt]:
         found = [hugging_face.prompt(self.tokenizer, self.template, *pair, **how) for pair in self.lines]
@@ -205,7 +205,7 @@ class AblatedReader:
         return known
 
     @cached_property
-    def means(self) -> list[torch.Tensor]:
+    def means(self) -> dict[int, torch.Tensor]:
         """Float32 (H, d) of each layer: the mean output of its heads over all tokens of the prompts."""
         sums: dict[int, Any] = defaultdict(float)
 
@@ -217,7 +217,7 @@ class AblatedReader:
             for one in self.prompts:  # one at a time, without padding
                 hugging_face.read_prompts(*self.loaded, [one], self.device)
         count = sum(len(one.ids) for one in self.prompts)
-        return [sums[layer] / count for layer in sorted(sums)]
+        return {layer: summed / count for layer, summed in sums.items()}
 
     def read(self, chosen: HeadSet) -> AblatedReading:
         """Losses and best links of all pairs with these heads switched off."""
@@ -243,7 +243,7 @@ class AblatedReader:
                 each = torch.nn.functional.cross_entropy(logits.float(), wanted, reduction="none").double()
                 losses[batch] = np.add.reduceat(each.cpu().numpy(), np.cumsum([0, *tokens[batch[:-1]]]))
                 for k, m in enumerate(batch):
-                    pairs[m] = np.stack([layer[k] for layer in maps])
+                    pairs[m] = np.stack([layer[k] for layer in maps.values()])
         if not has_source:
             return AblatedReading(losses, tokens, np.zeros((2, 0, len(prompts), 3)))
         sides = [one.columns for one in prompts], [one.rows for one in prompts]
@@ -409,9 +409,9 @@ def ablate_heads_of_file(
         progress: called after each set of heads.
 
     Raises:
-        AlignkitError: a file cannot be read or is not of this text, the model is not decoder-only, it has fewer
-            heads than a size that is none of :data:`SIZES`, the odd lines have no links, or fewer than two even
-            lines have words on both sides.
+        AlignkitError: a file cannot be read or is not of this text, the model is not decoder-only or lacks a head
+            of the file, it has fewer heads than a size that is none of :data:`SIZES`, the odd lines have no links,
+            or fewer than two even lines have words on both sides.
     """
     settings, reading = settings or MetricSettings(), reading or ReadSettings()
     bitext = read_text(source, target, **vars(reading))
@@ -434,6 +434,8 @@ def ablate_heads_of_file(
         template=heads.made["template"],
         device=device,
     )
+    if not set(heads.heads) <= set(reader.heads):
+        raise AlignkitError(f"the attention file has heads that its model has not: {heads.described}")
     sets = [HeadSet(WHOLE), HeadSet(NO_SOURCE), *plan_sets(ranked, sizes, draws, fill=fill, seed=settings.seed)]
     readings = {}
     for k, one in enumerate(sets):

@@ -245,11 +245,13 @@ def batches(lengths: Mapping[int, Any], size: int, progress: Progress | None) ->
         (progress or no_progress)(min(low + size, len(order)), len(order), "attention")
 
 
-def chosen_layers(found: Sequence[T], layers: Sequence[int] | None) -> list[T]:
+def chosen_layers(found: Mapping[int, T], layers: Sequence[int] | None) -> dict[int, T]:
     """What was found of these layers, of all if None; raises AlignkitError if there is no such layer."""
-    if layers is not None and max(layers, default=0) >= len(found):
-        raise AlignkitError(f"there is no layer {max(layers)}; there are {len(found)}, counted from 0")
-    return list(found) if layers is None else [found[layer] for layer in layers]
+    for layer in layers or ():
+        if layer not in found:
+            known = ", ".join(map(str, found))
+            raise AlignkitError(f"there is no layer {layer} with attention; there are {known}, counted from 0")
+    return {layer: found[layer] for layer in (found if layers is None else layers)}
 
 
 def pairs_of_cross_attentions(
@@ -271,7 +273,8 @@ def pairs_of_cross_attentions(
     if not cross_attentions or cross_attentions[0] is None:
         remedy = "call it with output_attentions=True and eager attention"
         raise AlignkitError(f"the model gave no cross_attentions: {remedy}")
-    kept = [layer.float().cpu().numpy() for layer in chosen_layers(cross_attentions, layers)]
+    chosen = chosen_layers(dict(enumerate(cross_attentions)), layers)
+    kept = [layer.float().cpu().numpy() for layer in chosen.values()]
     pairs = []
     for array, x, y in zip(np.stack(kept, axis=1), source, target, strict=True):
         if array.shape[2] < len(y) or array.shape[3] < len(x):
@@ -426,19 +429,20 @@ def translation_attention(
     shapes = [
         (len(prompts[m].rows), len(prompts[m].columns)) if m in prompts else (0, 0) for m in range(len(source))
     ]
-    collector = HeadCollector(shapes, folder)
+    collector, numbers = HeadCollector(shapes, folder), layers
     for batch in batches({m: len(one.ids) for m, one in prompts.items()}, batch_size, progress):
         found, _ = read_prompts(model, tokenizer, [prompts[m] for m in batch], place, quantity)
         if not found:
             raise AlignkitError("the model does not return its attention")
         found = chosen_layers(found, layers)
+        numbers = list(found)
         for k, m in enumerate(batch):
-            collector.put(m, np.stack([layer[k] for layer in found]))
+            collector.put(m, np.stack([layer[k] for layer in found.values()]))
     words = [NO_TOKENS] * len(source), [NO_TOKENS] * len(source)
     for m, one in prompts.items():
         words[0][m] = one.columns, len(split_words(source[m]))
         words[1][m] = one.rows, len(split_words(target[m]))
-    return collector.heads(words, layers)
+    return collector.heads(words, numbers)
 
 
 def split_template(template: str) -> tuple[str, str, str]:
@@ -500,13 +504,18 @@ def alignment_mask(one: Prompt, links: np.ndarray, *, shifted: bool = False) -> 
     return mask
 
 
-def attention_layers(model: Any) -> list[Any]:
-    """The modules of a decoder-only model's attention, by layer; GPT-Neo has one within another."""
+def attention_layers(model: Any) -> list[tuple[int, Any]]:
+    """The modules of a model's attention, each with the number of its layer; GPT-Neo has one within another.
 
-    def found(module: Any) -> list[Any]:
-        return [part for part in module.modules() if type(part).__name__.endswith("Attention")]
+    Hybrid models have layers without, and those that also see have others, which text does not go through.
+    """
 
-    return [module for module in found(model) if found(module) == [module]]
+    def is_attention(module: Any) -> bool:
+        return type(module).__name__.endswith("Attention")
+
+    found = [(name, part) for name, part in model.named_modules() if is_attention(part)]
+    inner = [(name, part) for name, part in found if sum(map(is_attention, part.modules())) == 1]
+    return [(int(number[0]), part) for name, part in inner if (number := re.search(r"(?<![^.])\d+", name))]
 
 
 def read_prompts(
@@ -517,31 +526,37 @@ def read_prompts(
     quantity: str = WEIGHTS,
     *,
     with_logits: bool = False,
-) -> tuple[list[list[np.ndarray]], Any]:
+) -> tuple[dict[int, list[np.ndarray]], Any]:
     """What a decoder-only model makes of prompts.
 
     Returns:
-        float32 (H, T, L) of each layer and prompt: the rows and columns that are meant; and, if asked for, the
-        logits (N, V) that predict the targets' tokens, those of one prompt after those of another.
+        float32 (H, T, L) of each prompt by the number of a layer that has attention: the rows and columns that are
+        meant; and, if asked for, the logits (N, V) that predict the targets' tokens, those of one prompt after
+        those of another.
+
+    Raises:
+        AlignkitError: the model cannot read the tokens, or has several attentions in a layer.
     """
     ids = padded_ids([one.ids for one in batch], tokenizer.pad_token_id or 0)
     mask, width = padded_ids([[1] * len(one.ids) for one in batch], 0), ids.shape[1]
     give(model, quantity, ids.roll(-1, dims=1).to(device))
-    found: list[list[np.ndarray]] = []
+    found: dict[int, list[np.ndarray]] = {}
 
-    def keep(module: Any, given: Any, output: Any) -> None:
+    def keep(layer: int, module: Any, given: Any, output: Any) -> None:
         weights = output[1] if isinstance(output, tuple) and len(output) > 1 else None
         if not isinstance(weights, torch.Tensor) or weights.shape[-2:] != (width, width):
             return
+        if layer in found:
+            raise AlignkitError(f"layer {layer} of the model has several attentions, which cannot be told apart")
         parts = [weights[k, :, one.first - 1 :, : len(one.columns)] for k, one in enumerate(batch)]
-        found.append([x[:, : len(one.rows)].float().cpu().numpy() for x, one in zip(parts, batch, strict=True)])
+        found[layer] = [x[:, : len(one.rows)].float().cpu().numpy() for x, one in zip(parts, batch, strict=True)]
 
     def predicting(module: Any, given: Any) -> Any:
         return torch.cat([given[0][k, one.places - 1] for k, one in enumerate(batch)])
 
     with ExitStack() as hooks:
-        for module in attention_layers(model):
-            hooks.callback(module.register_forward_hook(keep).remove)
+        for layer, module in attention_layers(model):
+            hooks.callback(module.register_forward_hook(partial(keep, layer)).remove)
         # All logits of a batch would take more memory than all its maps.
         run = model.base_model
         if with_logits:

@@ -42,7 +42,7 @@ from alignkit.text.bitext import Bitext
 from alignkit_cli.main import run as run_program
 
 from .test_hugging_face import SOURCE, TARGET
-from .test_language_models import FAMILIES, HEADS, LAYERS, make_language_model
+from .test_language_models import FAMILIES, HEADS, LAYERS, SHAPE, make_language_model
 
 pytest.importorskip("transformers", reason="transformers is an optional library, and is not installed")
 TEMPLATE = "Deutsch: {source} English: {target} ."
@@ -60,11 +60,12 @@ def llama(tmp_path_factory):
     return make_language_model("Llama", tmp_path_factory.mktemp("llama"))
 
 
-def reader_of(folder, **options):
+def reader_of(place, **options):
     bitext = Bitext.from_sentences(*zip(*PAIRS, strict=True))
     links = Links.from_lists([[(0, 0), (min(len(x), len(y)) - 1,) * 2] for x, y in PAIRS])
     options = {"template": TEMPLATE, "device": "cpu", **options}
-    return AblatedReader(*load_pretrained(folder), bitext, GoldLinks(links, links), **options)
+    loaded = place if isinstance(place, tuple) else load_pretrained(place)
+    return AblatedReader(*loaded, bitext, GoldLinks(links, links), **options)
 
 
 def naive_losses(model, tokenizer, *, has_source=True):
@@ -88,7 +89,7 @@ def silenced(folder, heads):
     """A model after the weights of these heads' outputs are made zero, and its tokenizer."""
     model, tokenizer = load_pretrained(folder)
     for layer, head in heads:
-        matrix = hugging_face.output_matrix(hugging_face.attention_layers(model)[layer])
+        matrix = hugging_face.output_matrix(dict(hugging_face.attention_layers(model))[layer])
         weight, size = matrix.weight.detach(), model.config.hidden_size // HEADS
         weight = weight if type(matrix).__name__ == "Conv1D" else weight.T
         weight[head * size : (head + 1) * size] = 0
@@ -101,6 +102,33 @@ def test_losses_are_those_of_the_model_with_zeros_in_its_output_matrices(folder,
     assert found.losses == pytest.approx(naive_losses(*silenced(folder, heads))[0], rel=1e-4)
     whole = reader_of(folder).read(HeadSet(WHOLE))
     assert (np.abs(whole.losses - found.losses) > 1e-3).all() == bool(heads)
+
+
+@pytest.mark.parametrize("family", ["MiniMax", "Gemma3"])
+def test_layers_are_counted_as_the_model_counts_them(llama, family):
+    """Of MiniMax every other layer has no attention weights; Gemma 3 has attention that sees, but no text."""
+    import transformers
+
+    config = getattr(transformers, f"{family}Config")
+    if family == "MiniMax":
+        kinds = {"layer_types": ["linear_attention", "full_attention"] * 2, "num_local_experts": 2}
+        shape = {**SHAPE, "num_hidden_layers": 4, "num_key_value_heads": 4, "head_dim": 8, "block_size": 8}
+        config = config(**shape, **kinds)
+    else:
+        sight = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 28}
+        config = config(text_config={**SHAPE, "head_dim": 8}, vision_config=sight)
+    model = transformers.AutoModelForCausalLM.from_config(config)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(std=0.3)
+    layers = model.model.layers if family == "MiniMax" else model.model.language_model.layers
+    reader = reader_of((model, load_pretrained(llama)[1]))
+    assert sorted({layer for layer, _ in reader.heads}) == ([1, 3] if family == "MiniMax" else [0, 1])
+    whole = reader.read(HeadSet(WHOLE)).losses
+    found = reader.read(HeadSet(BEST, 1, heads=((1, 2),))).losses
+    layers[1].self_attn.o_proj.weight.detach()[:, 16:24] = 0
+    assert found == pytest.approx(reader.read(HeadSet(WHOLE)).losses, rel=1e-4)
+    assert found != pytest.approx(whole, rel=1e-4)
 
 
 def test_heads_come_back(llama):
@@ -122,7 +150,7 @@ def test_mean_is_over_all_tokens(llama):
     for one in reader.prompts:
         with torch.inference_mode():
             model(torch.tensor([one.ids]))
-    for layer, mean in enumerate(reader.means):
+    for layer, mean in reader.means.items():
         wanted = torch.cat(inputs[layer : LAYERS * len(PAIRS) : LAYERS]).mean(dim=0)
         assert mean.flatten().tolist() == pytest.approx(wanted.tolist(), abs=1e-5)
 
@@ -339,9 +367,13 @@ def test_heads_are_ranked_by_the_odd_lines(files, capsys):
 def test_what_is_refused(files, tmp_path, capsys):
     replace(AttentionHeads.load(files / "a.npz"), made={}).save(tmp_path / "a.npz")
     (tmp_path / "gold").write_text("\n0-0\n\n\n\n0-0\n")
-    odd = "ranked by links of the odd lines, and judged"
-    for heads, gold, message in ((tmp_path, files, "names no language model"), (files, tmp_path, odd)):
-        names = [str(place) for place in (heads / "a.npz", files / "s", files / "t", gold / "gold")]
+    odd, named = "ranked by links of the odd lines, and judged", tmp_path / "a.npz"
+    known = AttentionHeads.load(files / "a.npz")
+    replace(known, heads=tuple((layer + 1, head) for layer, head in known.heads)).save(tmp_path / "b.npz")
+    lacking = "the attention file has heads that its model has not: layers 1 to 2, heads 0 to 3"
+    cases = (named, files, "names no language model"), (files / "a.npz", tmp_path, odd)
+    for heads, gold, message in (*cases, (tmp_path / "b.npz", files, lacking)):
+        names = [str(place) for place in (heads, files / "s", files / "t", gold / "gold")]
         assert run_program(["ablate", *names[:3], "--gold", names[3], "-q"]) == 2
         error = capsys.readouterr().err
         assert message in error

@@ -132,6 +132,6 @@ def test_templates_without_a_side_are_errors(loaded, template):
 
 def test_a_model_that_hides_its_attention_is_an_error(loaded, monkeypatch):
     model, tokenizer = loaded
-    monkeypatch.setattr(model, "modules", lambda: iter(()))
+    monkeypatch.setattr("alignkit.lab.heads.hugging_face.attention_layers", lambda _: [])
     with pytest.raises(AlignkitError, match="does not return its attention"):
         translation_attention(model, tokenizer, SOURCE[:1], TARGET[:1])
