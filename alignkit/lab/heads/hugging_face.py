@@ -40,6 +40,7 @@ NO_TOKENS = np.zeros(0, np.int64), 0  # the words of one side of a pair that is 
 _IGNORED = -100  # a label that transformers leaves out
 _NAME = "alignkit"  # of the attention function that transformers is given
 _LAST_NORM = re.compile(r"(final_|embedding_)?(layer_?)?norm|ln_f")
+_FREQUENCIES = ("inv_freq", "full_attention_inv_freq")  # of positions; Gemma's local ones are never scaled
 _OUTPUT_MATRICES = ("o_proj", "out_proj", "dense", "o", "c_proj")
 
 
@@ -119,10 +120,10 @@ def _from_gguf(path: PathLike, kind: Any, config: Any) -> Any:
     """The model of a GGUF file, of an automatic class of transformers, in float32.
 
     transformers alone would hold a tensor twice, and the vocabulary as Python objects: three times the memory of
-    the weights.
+    the weights, and would not read how positions are scaled.
 
     Raises:
-        ValueError: weights are missing.
+        ValueError: weights are missing, or positions are scaled in a way that is not known.
         Exception: what gguf or transformers raise for a file that they cannot read.
     """
     from gguf import GGUFReader, dequantize
@@ -130,6 +131,8 @@ def _from_gguf(path: PathLike, kind: Any, config: Any) -> Any:
 
     reader = GGUFReader(path)
     architecture, tensors = reader.fields["general.architecture"].contents(), reader.tensors
+    start = f"{architecture}.rope."
+    rope = {key[len(start) :]: field.contents() for key, field in reader.fields.items() if key.startswith(start)}
     del reader  # and with it the vocabulary
     processor_class = of_gguf.TENSOR_PROCESSORS.get(architecture, of_gguf.TensorProcessor)
     processor = processor_class(config=config.to_dict())
@@ -137,11 +140,16 @@ def _from_gguf(path: PathLike, kind: Any, config: Any) -> Any:
         empty = kind.from_config(config)
     names = of_gguf.get_gguf_hf_weights_map(empty, processor)
     weights: dict[str, torch.Tensor] = {}
+    frequency_factors: Any = 1.0
     for tensor in tensors:
         values = np.empty(tensor.shape[::-1].tolist(), np.float32)
         for low in range(0, len(values), GGUF_ROWS):
             part = slice(low, low + GGUF_ROWS)
             values[part] = dequantize(tensor.data[part], tensor.tensor_type)
+        if tensor.name == "rope_freqs.weight":
+            frequency_factors = torch.from_numpy(values)
+        elif tensor.name.startswith("rope_factors") or rope.get("scaling.type", "none") not in ("none", "linear"):
+            raise ValueError("it scales positions in a way that alignkit does not read from a file")
         values, name, _ = processor.process(
             weights=values, name=tensor.name, tensor_key_mapping=names, parsed_parameters={"tensors": weights}
         )
@@ -150,7 +158,15 @@ def _from_gguf(path: PathLike, kind: Any, config: Any) -> Any:
     missing_names = [name for name, _ in empty.named_parameters() if name not in weights]
     if missing_names:
         raise ValueError(f"the file has no weights {missing_names[0]}")
-    return type(empty).from_pretrained(None, config=config, state_dict=weights, attn_implementation="eager")
+    model = type(empty).from_pretrained(None, config=config, state_dict=weights, attn_implementation="eager")
+    for module in model.modules():
+        for name, known in module.named_buffers(recurse=False):
+            if name not in _FREQUENCIES:
+                continue
+            places = torch.arange(0, size := rope.get("dimension_count", 2 * len(known)), 2) / size
+            waves = rope.get("freq_base", 1e4) ** places * (rope.get("scaling.factor") or 1.0)
+            known.copy_(1.0 / waves / frequency_factors)
+    return model
 
 
 def _answers(address: str) -> bool:

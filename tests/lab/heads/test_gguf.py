@@ -24,7 +24,7 @@ def folder(tmp_path_factory):
     return make_language_model("Llama", tmp_path_factory.mktemp("llama"))
 
 
-def write(path, folder, *, architecture="llama", leave_out=(), quantized=None):
+def write(path, folder, *, architecture="llama", leave_out=(), quantized=None, scaling=None):
     """A Llama of a folder as GGUF: with rows of queries and keys in llama.cpp's order."""
     from transformers import AutoModelForCausalLM
 
@@ -40,6 +40,15 @@ def write(path, folder, *, architecture="llama", leave_out=(), quantized=None):
     writer.add_head_count_kv(config.num_key_value_heads)
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     writer.add_vocab_size(config.vocab_size)
+    if scaling == "llama3":  # what the frequencies are divided by
+        rotary = model.model.rotary_emb
+        plain = 1 / config.rope_parameters["rope_theta"] ** (
+            np.arange(len(rotary.inv_freq)) / len(rotary.inv_freq)
+        )
+        writer.add_tensor("rope_freqs.weight", (plain / rotary.inv_freq.numpy()).astype(np.float32))
+    elif scaling is not None:
+        writer.add_rope_scaling_type(gguf.RopeScalingType(scaling))
+        writer.add_rope_scaling_factor(4.0)
     writer.add_tokenizer_model("gpt2")
     vocabulary = tokenizer["model"]["vocab"]
     writer.add_token_list(sorted(vocabulary, key=vocabulary.__getitem__))
@@ -81,6 +90,23 @@ def test_a_file_is_the_model_of_its_folder(folder, tmp_path, monkeypatch):
     near = load_pretrained(write(tmp_path / "quantized", folder, quantized=gguf.GGMLQuantizationType.Q8_0))[0]
     errors = {name: (near.state_dict()[name] - found[name]).abs().max() for name in found}
     assert 0 < max(errors.values()) < 0.02
+
+
+@pytest.mark.parametrize("scaling", ["llama3", "linear"])
+def test_positions_are_scaled(folder, tmp_path, scaling):
+    """Of which transformers reads nothing from such a file."""
+    wanted, tokenizer = load_pretrained(folder)
+    plain = translation_attention(wanted, tokenizer, SOURCE, TARGET)
+    more = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
+    wanted.config.rope_parameters |= {"rope_type": scaling, "factor": 4.0, **(more if scaling == "llama3" else {})}
+    wanted.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    path = write(tmp_path / "model.gguf", tmp_path, scaling=scaling)
+    heads = translation_attention(*load_pretrained(tmp_path), SOURCE, TARGET).values
+    assert np.abs(heads - plain.values).max() > 0.01
+    assert np.allclose(translation_attention(*load_pretrained(path), SOURCE, TARGET).values, heads, atol=1e-6)
+    with pytest.raises(AlignkitError, match="scales positions in a way that alignkit does not read"):
+        load_pretrained(write(tmp_path / "yarn.gguf", tmp_path, scaling="yarn"))
 
 
 def test_the_command_reads_files(folder, tmp_path, capfd, monkeypatch):
