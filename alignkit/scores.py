@@ -346,7 +346,7 @@ def merge_probabilities(
     return np.exp(by_row @ logs) * by_row.any(axis=1, keepdims=True) @ by_column.T
 
 
-def spread_to_tokens(scores: Scores, rows: Grouping, columns: Grouping) -> Scores:
+def spread_to_tokens(scores: Scores, rows: Grouping, columns: Grouping, divided: bool = True) -> Scores:
     """Spread scores between words over their tokens, for kind ``alpha``; :func:`merge_to_words` reverses it.
 
     The column of a word is divided equally among its tokens; each of its tokens has its row. Tokens without a word
@@ -355,11 +355,14 @@ def spread_to_tokens(scores: Scores, rows: Grouping, columns: Grouping) -> Score
     Args:
         scores: (target words, source words) each.
         rows, columns: the words of the target tokens and of the source tokens.
+        divided: False: each token has its word's whole column. What is divided has its largest scores at words of
+            few tokens, whatever they are, so that the order of any two such scores is alike.
     """
     matrices = []
     for matrix, row, column in zip(scores, rows, columns, strict=True):
         by_column = _indicator(*column)
-        by_column /= np.maximum(by_column.sum(axis=1, keepdims=True), 1)
+        if divided:
+            by_column /= np.maximum(by_column.sum(axis=1, keepdims=True), 1)
         matrices.append(_indicator(*row).T @ matrix @ by_column)
     return Scores.from_matrices(matrices)
 

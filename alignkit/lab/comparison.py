@@ -177,7 +177,8 @@ def compare_networks(
     if heads is not None:
         more: dict[str, Any] = {"beta": beta, "taken": read, "settings": settings, "progress": progress}
         found = head_scores(heads, word_bitext(text), word_bitext(scored), **more)
-        of_heads = {name: project_scores(ExternalScores(name, s), scored) for name, s in found.items()}
+        files = {name: ExternalScores(name, s) for name, s in found.items()}
+        of_heads = {name: project_scores(s, scored, divided=False) for name, s in files.items()}
         on_words = True
     place = run.path if run is not None and training is None else None
     held = scored if valid is None else valid
@@ -374,8 +375,8 @@ def read_others(
         specials: whether the pairs are of subwords.
 
     Returns:
-        ``NAME.alpha`` -> scores on the tokens of the pairs; and whether the pairs have BOS and EOS and some of the
-        scores do not.
+        ``NAME.alpha`` -> scores on the tokens of the pairs, undivided; and whether the pairs have BOS and EOS and
+        some of the scores do not.
 
     Raises:
         AlignkitError: a name is taken, or scores are not of these pairs.
@@ -388,4 +389,5 @@ def read_others(
     shapes = word_shapes(pairs, specials, specials)
     read = {name: read_scores(path, shapes) for name, path in named.items()}
     on_words = specials and not all(is_between_tokens(found, pairs) for found in read.values())
-    return {name: project_scores(s, pairs, specials=specials) for name, s in read.items()}, on_words
+    how = {"specials": specials, "divided": False}
+    return {name: project_scores(s, pairs, **how) for name, s in read.items()}, on_words

@@ -90,15 +90,22 @@ def test_heads_and_other_scores_stand_on_the_networks_words(folder, lines, tmp_p
     assert {*found.differences.v} == {*rows.index.levels[0]} - {"0.1.alpha", "diagonal"}
 
 
-def test_the_diagonal_is_that_of_a_networks_subwords(lines, tmp_path):
-    """Divided among the subwords of a word, as attention is, the nearest one would not have the largest value."""
+def test_scores_of_words_on_a_networks_subwords(lines, tmp_path):
+    """Divided among the subwords of a word, as attention is, the nearest one would not have the largest value of
+    the diagonal; scores that know nothing of each other would agree above chance."""
     text = LinePairs(*([line.replace("1", "1 x") for line in side[:40]] for side in lines))
     settings = settings_of(steps=2).change(text={"tokens": "subwords", "pieces": 20})
     train_translation(tmp_path / "run", text, text, settings, device="cpu")
     sizes = [(len(y.split()), len(x.split())) for x, y in zip(*text, strict=True)]
     AttentionHeads.from_pairs(np.ones((1, 1, *size)) for size in sizes).save(tmp_path / "heads.npz")
-    scores = compare_networks(str(tmp_path / "run"), heads=f"{tmp_path / 'heads.npz'}:0.0", device="cpu").scores
-    for matrix in scores["diagonal"]:
+    rng, others = np.random.default_rng(0), {"a": tmp_path / "a.npz", "b": tmp_path / "b.npz"}
+    for path in others.values():
+        np.savez(path, *[rng.dirichlet(np.ones(s), t) for t, s in sizes])
+    heads = f"{tmp_path / 'heads.npz'}:0.0"
+    found = compare_networks(str(tmp_path / "run"), heads=heads, others=others, device="cpu")
+    row = found.table.set_index(["u", "v"]).loc[("a.alpha", "b.alpha")]
+    assert row.low < row.chance < row.high
+    for matrix in found.scores["diagonal"]:
         t, s = np.indices(matrix.shape)
         distances = np.abs((t + 0.5) / len(matrix) - (s + 0.5) / matrix.shape[1])
         assert (distances[np.arange(len(matrix)), matrix.argmax(axis=1)] <= distances.min(axis=1) + 1e-6).all()

@@ -345,7 +345,9 @@ def _tensor(text: str) -> np.ndarray:
         return numbers.astype(np.float32).reshape(entry["shape"])
 
 
-def project_scores(found: ExternalScores, bitext: Bitext, *, specials: bool = True) -> Scores:
+def project_scores(
+    found: ExternalScores, bitext: Bitext, *, specials: bool = True, divided: bool = True
+) -> Scores:
     """The scores between the tokens of ``bitext``.
 
     Scores between the bitext's own tokens are taken unchanged. Scores between other subwords are merged to
@@ -357,6 +359,7 @@ def project_scores(found: ExternalScores, bitext: Bitext, *, specials: bool = Tr
         bitext: M pairs of words or subwords.
         specials: the bitext consists of subwords with BOS and EOS, as a network reads it; otherwise its tokens are
             words.
+        divided: as of :func:`alignkit.scores.spread_to_tokens`.
 
     Raises:
         InputError: the scores do not belong to this text, with the first line where this shows.
@@ -372,7 +375,7 @@ def project_scores(found: ExternalScores, bitext: Bitext, *, specials: bool = Tr
         scores = _merged(path, scores, (found.source, found.target), bitext, specials)
     columns, rows = (word_grouping(side, specials, specials) for side in (bitext.source, bitext.target))
     scores = _checked(path, scores, _sizes(rows, columns), "words", shapes)
-    return spread_to_tokens(scores, rows, columns)
+    return spread_to_tokens(scores, rows, columns, divided)
 
 
 def is_between_tokens(found: ExternalScores, bitext: Bitext) -> bool:

@@ -71,6 +71,7 @@ class ScoreSet:
         label: a few words for it.
         note: a sentence that says what the numbers are.
         scores: of the report's pairs.
+        order: for measures of the order of scores: those of words are not divided among their subwords.
         null: whether NULL, or the marks of a sentence's start and end, has what a row lacks to 1.
     """
 
@@ -78,14 +79,18 @@ class ScoreSet:
     label: str
     note: str
     scores: Scores
+    order: Scores
     null: bool = True
 
     @classmethod
-    def of(cls, aligner: Aligner, kind: str, scores: Scores, name: str | None = None) -> ScoreSet:
+    def of(
+        cls, aligner: Aligner, kind: str, scores: Scores, name: str | None = None, order: Scores | None = None
+    ) -> ScoreSet:
         """Scores with the label of the aligner that gave them; ``name`` if it is not called by its own."""
         label, note = aligner.label(kind)
         name = name or aligner.name
-        return cls(f"{name}.{kind}", label if name == aligner.name else f"{label} ({name})", note, scores)
+        label = label if name == aligner.name else f"{label} ({name})"
+        return cls(f"{name}.{kind}", label, note, scores, order or scores)
 
     @property
     def kind(self) -> str:
@@ -280,12 +285,13 @@ def build_report(
         return scores_without_specials(scores, scored) if cropped else scores
 
     bitext = without_specials(scored) if cropped else scored
-    named = {each.name: crop(each.scores) for each in sets}
+    sets = [replace(each, scores=crop(each.scores), order=crop(each.order)) for each in sets]
+    named = {each.name: each.order for each in sets}
     followed = [each for each in runs if each.network.name != "uniform"]
     return Report(
         title="What attention learned" if runs else "How aligners see this text",
         bitext=bitext,
-        sets=tuple(replace(each, scores=named[each.name]) for each in sets),
+        sets=tuple(sets),
         tables={metric.name: compare(named, metric, inputs) for metric in SCORE_METRICS},
         counts=occurrences(training.source, bitext.source),
         time_course=_time_courses(followed, scored, named, crop, inputs, progress),
@@ -388,18 +394,19 @@ def _other_sets(
             raise AlignkitError(f"{path} is a network: give it as a run, and not with --model")
         if subwords:
             alpha = ExternalScores(os.fspath(path), model.score(word_bitext(scored), "alpha"))
-            found = [("alpha", project_scores(alpha, scored, specials=True))]
+            scores, order = (project_scores(alpha, scored, divided=divided) for divided in (True, False))
+            sets.append(ScoreSet.of(model, "alpha", scores, Path(path).stem, order))
         else:
             found = [(kind, model.score(scored, kind)) for kind in model.kinds]
-        sets += [ScoreSet.of(model, kind, scores, Path(path).stem) for kind, scores in found]
+            sets += [ScoreSet.of(model, kind, scores, Path(path).stem) for kind, scores in found]
     on_words = bool(sets)
     for name, path in files.items():
         full = name if name.endswith((".alpha", ".beta", ".delta")) else f"{name}.alpha"
         external = read_scores(path, shapes)
-        scores = project_scores(external, scored, specials=subwords)
+        scores, order = (project_scores(external, scored, specials=subwords, divided=d) for d in (True, False))
         on_words = on_words or not is_between_tokens(external, scored)
         label, note = full.removesuffix(".alpha"), f"Scores read from {Path(path).name}."
-        sets.append(ScoreSet(full, label, note, scores, null=False))
+        sets.append(ScoreSet(full, label, note, scores, order, null=False))
     return sets, on_words
 
 
@@ -462,7 +469,7 @@ def breakdown_table(report: Report) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     pairs = len(report.bitext)
     for u, v in permutations(report.sets, 2):
-        rows = agreement_rows(u.scores, v.scores, report.percent)
+        rows = agreement_rows(u.order, v.order, report.percent)
         for by, bands in (("frequency", frequency_bands), ("length", length_bands)):
             band, names = bands(report, rows)
             used = np.flatnonzero(np.bincount(band, minlength=len(names)))

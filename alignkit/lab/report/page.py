@@ -255,7 +255,7 @@ def sentences(report: Report, limit: int) -> list[dict[str, Any]]:
     pairs, names = len(report.bitext), [each.name for each in report.sets]
     agreeing = {}  # (u, v) -> per sentence pair bool (T,), empty for one without columns
     for u, v in permutations(report.sets, 2):
-        rows = agreement_rows(u.scores, v.scores, report.percent)
+        rows = agreement_rows(u.order, v.order, report.percent)
         bounds = np.searchsorted(rows.sentence, np.arange(pairs + 1))
         agreeing[u.name, v.name] = [rows.hits[low:high] for low, high in pairwise(bounds)]
     gold = None

@@ -54,7 +54,7 @@ def planted_set(name, scores):
         "proxy.beta": "Bag-of-words model",
         "uniform.beta": "Word knowledge without attention",
     }
-    return ScoreSet(name, labels.get(name, name), f"The scores {name}.", scores)
+    return ScoreSet(name, labels.get(name, name), f"The scores {name}.", scores, scores)
 
 
 def find(report, name):
