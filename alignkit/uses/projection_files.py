@@ -97,6 +97,8 @@ class Tag:
         opening, closing: as they are written; ``closing`` is empty for what stands alone.
         start, end: the characters [start, end) of the text without tags that are in it.
         children: what is in it, in order.
+        begin: of what ends something and stands alone, what begins it and stands alone, too.
+        is_placed: whether it has been put into the translation.
     """
 
     opening: str
@@ -104,6 +106,8 @@ class Tag:
     end: int
     closing: str = ""
     children: list[Tag] = field(default_factory=list)
+    begin: Tag | None = None
+    is_placed: bool = False
 
 
 @dataclass(frozen=True)
@@ -215,7 +219,7 @@ def inline_tags(segment: Segment, written: Sequence[str]) -> list[Tag]:
     """The outermost inline elements of a text of TMX or XLIFF, in order.
 
     What begins and what ends something, such as ``<bpt>`` and ``<ept>``, are the tags of an element if all within
-    is closed there, too; else each stands alone.
+    is closed there, too; else each stands alone, in the translation as well what begins before what ends.
 
     Args:
         segment: the text.
@@ -223,6 +227,7 @@ def inline_tags(segment: Segment, written: Sequence[str]) -> list[Tag]:
     """
     top = Tag("", 0, 0)
     waiting: list[tuple[Tag, str | None]] = [(top, None)]  # with what ends it; None: a tag does
+    begun: dict[str, Tag] = {}
     length = 0
 
     def let_stand_alone() -> None:
@@ -238,10 +243,12 @@ def inline_tags(segment: Segment, written: Sequence[str]) -> list[Tag]:
             tag, _ = waiting.pop()
             tag.end, tag.closing = length, markup
         elif kind not in ("text", "other"):
-            tag = Tag(markup, length, length)
+            tag = Tag(markup, length, length, begin=begun.get(text) if kind == "end" else None)
             waiting[-1][0].children.append(tag)
             if kind in ("open", "begin"):
                 waiting.append((tag, text if kind == "begin" else None))
+            if kind == "begin":
+                begun[text] = tag
     while len(waiting) > 1:
         let_stand_alone()
     return top.children
@@ -287,6 +294,9 @@ class _Placing:
                 place = start, self.words[last - 1][1]
                 start, stop = without_punctuation(*self.texts, (tag.start, tag.end), place)
             start, stop = min(max(start, low), high), min(max(stop, low), high)
+            if tag.begin is not None and not tag.begin.is_placed:  # the end comes first here: they change places
+                tag.opening, tag.begin.opening = tag.begin.opening, tag.opening
+            tag.is_placed = True
             self.out.append((start, tag.opening))
             self.place(tag.children, span, (first, last), (start, stop))
             self.out.append((stop, tag.closing))

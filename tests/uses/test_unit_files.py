@@ -21,13 +21,13 @@ JOB = """<?xml version="1.0" encoding="{}"?>
 <target>C</target></trans-unit></file></xliff>
 """
 # source | target | links | target with elements. What begins and ends something goes as an element does, unless it
-# is not closed within its element, or overlaps.
+# is not closed within its element, or overlaps; it begins before it ends all the same.
 CASES = """<g id="1">das</g> Haus | house the | 0-1 1-0 | house <g id="1">the</g>
 <bpt i="1">&lt;</bpt>a<ept i="1">&gt;</ept> b | B A | 0-1 1-0 | B <bpt i="1">&lt;</bpt>A<ept i="1">&gt;</ept>
 <bx id="1" rid="3"/>a <g>b</g><ex id="2" rid="3"/> c | B | 1-0 | <bx id="1" rid="3"/><g>B</g><ex id="2" rid="3"/>
 <sc id="1"/>a<ec startRef="1"/> b | B A | 0-1 1-0 | B <sc id="1"/>A<ec startRef="1"/>
 <sm id="1"/>a<em startRef="1"/> b | B A | 0-1 1-0 | B <sm id="1"/>A<em startRef="1"/>
-<g><bx id="1"/>a</g> <ex id="1"/>b | B A | 0-1 1-0 | <ex id="1"/>B <g><bx id="1"/>A</g>
+<g><bx id="1"/>a</g> <ex id="1"/>b | B A | 0-1 1-0 | <bx id="1"/>B <g><ex id="1"/>A</g>
 <bx i="1"/>a <bx i="2"/>b<ex i="1"/> c<ex i="2"/> | A B | 0-0 1-1 | <bx i="1"/>A <bx i="2"/>B<ex i="1"/><ex i="2"/>
 <ept i="1"/>a<it id="2">{<sub>x</sub>}</it> | A | 0-0 | <ept i="1"/>A<it id="2">{<sub>x</sub>}</it>
 <mrk>a<!-- c --></mrk >&amp;<ph/> | A&lt;&#x26;B\t | 0-0 | <mrk>A&lt;&#x26;B</mrk ><ph/>\t
