@@ -297,8 +297,9 @@ def pairs_of_cross_attentions(
             have = f"{array.shape[2]} by {array.shape[3]}"
             raise AlignkitError(f"attention of {have} for {len(y)} target and {len(x)} source tokens")
         pairs.append(array[:, :, : len(y), : len(x)].copy())  # not the padding
-        if np.isnan(pairs[-1]).any():
-            raise AlignkitError("the model's attention is not a number (NaN); load its weights as float32")
+        if not (pairs[-1] >= 0).all():
+            problem = "the model's attention has values that are no weights (NaN, or below 0)"
+            raise AlignkitError(f"{problem}; if it is in half precision, load it as float32")
     return pairs
 
 
