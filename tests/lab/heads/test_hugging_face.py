@@ -160,9 +160,11 @@ def test_shorter_pairs_are_read_first():
 
 
 def test_lines_may_be_as_long_as_the_model_reads():
-    config = SimpleNamespace(max_position_embeddings=3)
+    """Those that also see have the limit among the settings of text."""
+    config = SimpleNamespace(get_text_config=lambda: SimpleNamespace(max_position_embeddings=3))
     check_lengths(SimpleNamespace(config=config), "source", {0: [1, 2, 3]})
-    check_lengths(SimpleNamespace(config=None), "source", {0: [1] * 1000})
+    without = SimpleNamespace(get_text_config=lambda: None, max_position_embeddings=3)
+    check_lengths(SimpleNamespace(config=without), "source", {0: [1] * 1000})
     with pytest.raises(AlignkitError, match="line 6: its source has 4 tokens, the model reads at most 3"):
         check_lengths(SimpleNamespace(config=config), "source", {0: [1], 5: [1, 2, 3, 4]})
 
