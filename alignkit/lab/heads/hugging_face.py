@@ -39,7 +39,10 @@ TEMPLATE = "{source} = {target}"  #: of the prompt, if none is given
 NO_TOKENS = np.zeros(0, np.int64), 0  # the words of one side of a pair that is not read
 _IGNORED = -100  # a label that transformers leaves out
 _NAME = "alignkit"  # of the attention function that transformers is given
-_LAST_NORM = re.compile(r"(final_|embedding_)?(layer_?)?norm|ln_f")
+#: By class and name; BigBird's last norm has the name of BART's first one.
+_LAST_NORM = re.compile(
+    r"\w+\.((final_|embedding_)?(layer_?)?norm|ln_f)|BigBirdPegasusDecoder\.layernorm_embedding"
+)
 _FREQUENCIES = ("inv_freq", "full_attention_inv_freq")  # of positions; Gemma's local ones are never scaled
 _OUTPUT_MATRICES = ("o_proj", "out_proj", "dense", "o", "c_proj")
 
@@ -661,7 +664,8 @@ def _probabilities(model: Any, targets: torch.Tensor, added: torch.Tensor, weigh
     from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
 
     decoder = getattr(model.base_model, "decoder", model.base_model)
-    norms = [part for name, part in decoder.named_children() if _LAST_NORM.fullmatch(name)]
+    kind = type(decoder).__name__
+    norms = [part for name, part in decoder.named_children() if _LAST_NORM.fullmatch(f"{kind}.{name}")]
     vectors = norms[-1](added) if norms else added
     found = weights.new_empty(weights.shape)
     for h in range(added.shape[1]):  # the whole vocabulary's logits of one head at a time

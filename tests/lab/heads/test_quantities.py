@@ -17,7 +17,7 @@ from alignkit.lab.heads.hugging_face import (
 )
 
 from .test_hugging_face import FAMILIES as PAIR_FAMILIES
-from .test_hugging_face import SOURCE, TARGET
+from .test_hugging_face import SIZES, SOURCE, SPECIAL_IDS, TARGET
 from .test_language_models import FAMILIES, make_language_model
 
 pytest.importorskip("transformers", reason="transformers is an optional library, and is not installed")
@@ -25,13 +25,24 @@ HEADS = 4
 CHOSEN = (0, 2, 4)  # pairs without a blank side
 
 
-@pytest.fixture(scope="module", params=[*(name for name in FAMILIES if name != "GPTNeo"), *PAIR_FAMILIES])
+def make_bigbird(place):
+    """Whose last norm has the name of another one."""
+    from transformers import BigBirdPegasusConfig, BigBirdPegasusForConditionalGeneration
+
+    config = BigBirdPegasusConfig(vocab_size=400, attention_type="original_full", **SPECIAL_IDS, **SIZES)
+    return BigBirdPegasusForConditionalGeneration(config), PAIR_FAMILIES["bart"](place)[1]
+
+
+PAIRS = {**PAIR_FAMILIES, "bigbird": make_bigbird}
+
+
+@pytest.fixture(scope="module", params=[*(name for name in FAMILIES if name != "GPTNeo"), *PAIRS])
 def loaded(request, tmp_path_factory):
     place = tmp_path_factory.mktemp(request.param)
     if request.param in FAMILIES:
         return load_pretrained(make_language_model(request.param, place))
     torch.manual_seed(1)
-    model, tokenizer = PAIR_FAMILIES[request.param](place)
+    model, tokenizer = PAIRS[request.param](place)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.copy_(torch.randn_like(parameter) * 0.5)
@@ -125,6 +136,7 @@ def test_ov_is_the_probability_of_the_target_token(loaded):
         "t5": lambda x: model.decoder.final_layer_norm(x) * model.config.d_model**-0.5,  # as its weights are tied
         "marian": lambda x: x,
         "bart": lambda x: x,
+        "bigbird_pegasus": lambda x: model.model.decoder.layernorm_embedding(x),
         "m2m_100": lambda x: model.model.decoder.layer_norm(x),
     }.get(model.config.model_type, lambda x: model.model.norm(x))
     output, bias = model.get_output_embeddings(), getattr(model, "final_logits_bias", 0)
