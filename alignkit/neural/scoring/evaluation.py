@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,13 +27,13 @@ from alignkit.text.tokenization import BOS, EOS, PAD, Tokenizer
 CHECK_EVERY = 8  #: steps between two tests on a GPU of whether all sentences have ended, as each test stalls it
 
 
-def longest(length: int) -> int:
-    """The maximum length of a translation of ``length`` source tokens, EOS included."""
+def longest(length: Any) -> Any:
+    """The maximum length of a translation of ``length`` source tokens, EOS included; of an array, that of each."""
     return 2 * length + 10
 
 
 def beam_search(
-    network: TranslationNetwork, source: Tensor, lengths: np.ndarray, beam: int, steps: int
+    network: TranslationNetwork, source: Tensor, lengths: np.ndarray, beam: int, steps: int | np.ndarray
 ) -> tuple[Tensor, Tensor]:
     """The most probable translations by beam search, which is greedy search with a beam of 1.
 
@@ -43,7 +44,8 @@ def beam_search(
         network: on the device of the source.
         source: int64 (L, B), with their lengths (B,).
         beam: k, hypotheses per sentence.
-        steps: T, the maximum length of a translation, EOS included.
+        steps: the maximum length of a translation, EOS included; int64 (B,) if it is not the same of all. T is
+            the largest.
 
     Returns:
         tokens int64 (B, k, T), the best first, padded with PAD after EOS; log probabilities (B, k).
@@ -52,6 +54,8 @@ def beam_search(
         encoding = network.encode(source, lengths)
         batch, vocabulary, device = source.shape[1], network.settings.vocabulary, source.device
         state = tuple(part.repeat_interleave(beam, dim=1) for part in encoding.start)
+        limits = torch.from_numpy(np.broadcast_to(steps, (batch,)).copy()).to(device).unsqueeze(1)
+        steps = int(np.max(steps))
         tokens = torch.full((batch, beam, steps), PAD, device=device)
         last = torch.full((batch, beam), BOS, device=device)
         # All k hypotheses are equal at first, so that only one of them may continue.
@@ -70,7 +74,7 @@ def beam_search(
             origin, last = places // vocabulary, places % vocabulary
             tokens = tokens.gather(1, origin.unsqueeze(2).expand(-1, -1, steps))
             tokens[:, :, step] = last
-            ended = ended.gather(1, origin) | (last == EOS)
+            ended = ended.gather(1, origin) | (last == EOS) | (limits <= step + 1)
             rows = (first + origin).view(-1)
             state = tuple(part.index_select(1, rows) for part in state)
             # Log probabilities only fall, so that none that goes on can do better than the best.
@@ -96,10 +100,10 @@ def translate(
     out: list[list[int]] = [[] for _ in range(len(source))]
     for pairs in scoring_batches(Bitext(source, source), sizes._replace(pairs=max(1, sizes.pairs // beam))):
         words, lengths = corpus.gather(pairs)
-        tokens, _ = beam_search(network, words, lengths, beam, longest(len(words)))
-        for m, ids in zip(pairs.tolist(), tokens[:, 0].tolist(), strict=True):
-            end = ids.index(EOS) if EOS in ids else len(ids)
-            out[m] = ids[:end]
+        most = longest(lengths)
+        tokens, _ = beam_search(network, words, lengths, beam, most)
+        for m, ids, end in zip(pairs.tolist(), tokens[:, 0].tolist(), most.tolist(), strict=True):
+            out[m] = ids[: ids.index(EOS) if EOS in ids else end]
     return out
 
 
