@@ -26,7 +26,8 @@ from alignkit.types import PathLike
 
 log = logging.getLogger(__name__)
 
-_PAIR = r"(<NULL>|(?P<source>[^\t]+))\t(<NULL>|(?P<target>[^\t]+))"
+_PAIR = r"(?P<source>[^\t]+)\t(?P<target>[^\t]+)"
+_OR_NULL = r"(<NULL>|(?P<source>[^\t]+))\t(<NULL>|(?P<target>[^\t]+))"
 _BARS = r"(?P<source>((?!\|\|\|)[^\t])+)\|\|\|(?P<target>((?!\|\|\|)[^\t])+)"
 _NUMBERS = r"(?P<p>[^\t]+)(\t(?P<q>[^\t]+)(\t\d+)?)?"
 _MOSES = r"(NULL|(?P<target>[^ \t]+)) (NULL|(?P<source>[^ \t]+)) (?P<p>[^ \t]+)"
@@ -35,7 +36,7 @@ _MOSES = r"(NULL|(?P<target>[^ \t]+)) (NULL|(?P<source>[^ \t]+)) (?P<p>[^ \t]+)"
 #: ``source`` and ``target``, empty for a line of other things; and ``p`` and perhaps ``q``, p(target | source) and
 #: p(source | target), or ``count``. Without numbers, all pairs count the same.
 FORMATS = {
-    "eflomal's priors (LEX source target count, with tabs)": rf"LEX\t{_PAIR}\t(?P<count>[^\t]+)"
+    "eflomal's priors (LEX source target count, with tabs)": rf"LEX\t{_OR_NULL}\t(?P<count>[^\t]+)"
     r"|FER[FR]\t[^\t]+\t\d+\t[^\t]+|HMM[FR]\t-?\d+\t[^\t]+",
     "a dictionary (source ||| target)": _BARS,
     "a dictionary (source, tab, target)": _PAIR,
@@ -202,8 +203,8 @@ def read_lexicon(path: PathLike) -> tuple[list[tuple[str, str]], list[float] | l
     """Read a lexicon: its pairs of words, and for each its count, or p(target | source) and p(source | target).
 
     Where the second probability is missing, the first stands for both. Entries of several words are left out, and
-    their number is logged; so are blank lines, pairs with the empty word, and lines at the top that begin with #
-    and are no entries.
+    their number is logged; so are blank lines, pairs with the empty word of eflomal or Moses, and lines at the top
+    that begin with # and are no entries.
 
     Raises:
         InputError: as :func:`read_prior`.

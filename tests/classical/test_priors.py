@@ -126,8 +126,8 @@ def test_a_dictionary_has_equal_probabilities(text, tmp_path):
     assert found == {("a", "x"): [0.5, 1], ("b", "y"): [1, 0.5], ("a", "y"): [0.5, 0.5]}
 
 
-def test_what_begins_like_a_comment_may_be_an_entry(tmp_path):
-    assert list(read_prior(written(tmp_path, "#\t#\na\tx\n")).source) == ["#", "a"]
+def test_what_looks_like_a_comment_or_null_may_be_an_entry(tmp_path):
+    assert list(read_prior(written(tmp_path, "#\t#\n<NULL>\tx\n")).source) == ["#", "<NULL>"]
     with pytest.raises(InputError, match="line 1: is not a line of a lexicon"):
         read_prior(written(tmp_path, "# a note on nothing else\n"))
 
