@@ -373,7 +373,8 @@ class HuggingFaceEncoder:
         self.most_pieces = min(int(tokenizer.model_max_length), LONGEST)
         files = sorted(path for path in Path(folder).iterdir() if path.is_file())
         sizes = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
-        self.about = f"{os.path.abspath(folder)} {languages} {config.num_hidden_layers} {sizes}"
+        programs = installed(["transformers", "tokenizers", "sentencepiece", "torch"])
+        self.about = f"{os.path.abspath(folder)} {languages} {config.num_hidden_layers} {sizes} {programs}"
 
     def pieces(self, word: str) -> list[int]:
         """The ids of a word's pieces; that of an unknown one if there are none."""
