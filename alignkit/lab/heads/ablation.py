@@ -210,7 +210,7 @@ class AblatedReader:
         sums: dict[int, Any] = defaultdict(float)
 
         def add(layer: int, outputs: torch.Tensor) -> torch.Tensor:
-            sums[layer] = sums[layer] + outputs.sum(dim=(0, 1))
+            sums[layer] = sums[layer] + outputs.sum(dim=(0, 1), dtype=torch.float32)  # the model may have 16 bits
             return outputs
 
         with at_heads(self.model, add):

@@ -667,7 +667,7 @@ def _probabilities(model: Any, targets: torch.Tensor, added: torch.Tensor, weigh
     kind = type(decoder).__name__
     norms = [part for name, part in decoder.named_children() if _LAST_NORM.fullmatch(f"{kind}.{name}")]
     vectors = norms[-1](added) if norms else added
-    found = weights.new_empty(weights.shape)
+    found = weights.new_empty(weights.shape, dtype=torch.float32)
     for h in range(added.shape[1]):  # the whole vocabulary's logits of one head at a time
         states = vectors[:, h]
         last = BaseModelOutputWithPastAndCrossAttentions(last_hidden_state=states)
@@ -677,6 +677,6 @@ def _probabilities(model: Any, targets: torch.Tensor, added: torch.Tensor, weigh
             given = {"decoder_inputs_embeds": states, "encoder_outputs": last}
         # The model itself, because many scale, shift or bound the logits of their output matrix.
         with patch.object(decoder, "forward", lambda *_, last=last, **__: last):
-            logs = model(**given, use_cache=False).logits.log_softmax(dim=-1)  # (B, L, V)
+            logs = model(**given, use_cache=False).logits.float().log_softmax(dim=-1)  # (B, L, V)
         found[:, h] = logs.gather(2, targets[:, None, :].expand(-1, logs.shape[1], -1)).transpose(1, 2).exp()
     return found

@@ -154,6 +154,13 @@ def test_mean_is_over_all_tokens(llama):
         wanted = torch.cat(inputs[layer : LAYERS * len(PAIRS) : LAYERS]).mean(dim=0)
         assert mean.flatten().tolist() == pytest.approx(wanted.tolist(), abs=1e-5)
 
+    once, often = reader_of(llama), reader_of(llama)
+    often.prompts = often.prompts * 60
+    for each in (once, often):
+        each.model.bfloat16()
+    for layer, mean in once.means.items():
+        assert torch.allclose(often.means[layer], mean, atol=1e-4)
+
     reader = reader_of(llama)
     one = reader.prompts[0]
     reader.prompts = [Prompt([7] * len(one.ids), one.columns, one.rows, one.first)] * len(PAIRS)
