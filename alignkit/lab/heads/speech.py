@@ -46,8 +46,9 @@ def speech_attention(
 ) -> AttentionHeads:
     """The cross-attention of every layer and head while the model is given the transcript.
 
-    Row t is the attention while token t is predicted; the last row, which has no word, is that while the end is.
-    Columns are frames of 20 ms, up to the end of the recording.
+    Row t is the attention while token t is predicted. The first rows, of the signs before the words, and the last
+    two, while the end is predicted and after it, have no word. Columns are frames of 20 ms, up to the end of the
+    recording.
 
     Args:
         model: a WhisperForConditionalGeneration; it is moved to the device and set to evaluation.
@@ -84,12 +85,10 @@ def speech_attention(
         sound = features(audio[m], sampling_rate=RATE, return_tensors="pt").input_features
         with model_errors("hear this"), torch.inference_mode():
             heard = model.get_encoder()(sound.to(place, model.dtype))
-            given = {"encoder_outputs": heard, "decoder_input_ids": torch.tensor([ids[:-1]], device=place)}
+            given = {"encoder_outputs": heard, "decoder_input_ids": torch.tensor([ids], device=place)}
             attention = model(**given, output_attentions=True, use_cache=False).cross_attentions
-        first = int(np.argmax(words >= 0))
-        (rows,) = pairs_of_cross_attentions(attention, [range(frames[m])], [words[1:]], layers)
-        pairs[m] = rows[:, :, first - 1 :]
-        columns[m], targets[m] = (np.arange(frames[m]), frames[m]), (words[first:], count)
+        (pairs[m],) = pairs_of_cross_attentions(attention, [range(frames[m])], [ids], layers)
+        columns[m], targets[m] = (np.arange(frames[m]), frames[m]), (np.append(words[1:], -1), count)
         (progress or no_progress)(m + 1, len(audio), "attention")
     return AttentionHeads.from_pairs(pairs, (columns, targets), layers)
 
@@ -165,8 +164,9 @@ def warp(matrix: np.ndarray) -> np.ndarray:
 def spoken_times(heads: AttentionHeads, m: int, chosen: Sequence[int]) -> np.ndarray:
     """float64 (words, 2): when each word of a pair starts and ends, in seconds, by the mean of some heads.
 
-    As Whisper tells it: weights within the recording, standardized over the tokens, smoothed by a median filter,
-    averaged over the heads; words start and end where dynamic time warping has their tokens do so.
+    As Whisper tells it: weights within the recording, standardized over all tokens, smoothed by a median filter,
+    averaged over the heads; words start and end where dynamic time warping of their rows, and of that which
+    predicts the end, has their tokens do so.
 
     Args:
         heads: of :func:`speech_attention`.
@@ -179,10 +179,11 @@ def spoken_times(heads: AttentionHeads, m: int, chosen: Sequence[int]) -> np.nda
     weights /= weights.sum(axis=2, keepdims=True)
     spread = weights.std(axis=1, keepdims=True)
     weights = (weights - weights.mean(axis=1, keepdims=True)) / np.where(spread > 0, spread, 1)
-    if weights.shape[2] > _SMOOTHED:
+    if weights.shape[2] > _SMOOTHED // 2:
         weights = median_filter(weights, (1, 1, _SMOOTHED), mode="mirror")
-    bounds = warp(-weights.mean(axis=0)) * FRAME
-    places = [np.flatnonzero(words == word) for word in range(count)]
+    first, last = np.flatnonzero(words >= 0)[[0, -1]] if count else (0, 0)
+    bounds = warp(-weights.mean(axis=0)[first : last + 2]) * FRAME
+    places = [np.flatnonzero(words[first:] == word) for word in range(count)]
     return np.array([[bounds[own[0]], bounds[own[-1] + 1]] for own in places]).reshape(-1, 2)
 
 
