@@ -36,14 +36,16 @@ def configuration(found: HeadRanking, path: PathLike) -> str:
 
 
 def alignatt(found: HeadRanking, path: PathLike) -> str:
-    """Every head with its hits as ``ts`` and their ``count``, as AlignAtt4LLM reads it."""
+    """Every head with its hits as ``ts`` and their ``count``, as AlignAtt4LLM reads it.
+
+    The file may have only some of the model's layers, whose number is thus left out.
+    """
     rows = found.table[found.table["shift"] == 0]
     languages = [found.made.get(f"{side}_language") for side in ("source", "target")]
     return _as_json(
         {
             "model": found.made.get("model"),
             "direction": "-".join(map(str, languages)) if all(languages) else None,
-            "num_layers": int(rows["layer"].max()) + 1,
             "num_heads": int(rows["head"].max()) + 1,
             "used_pairs": found.pairs,
             "token_alignment_heads": [

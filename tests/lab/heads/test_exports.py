@@ -27,7 +27,6 @@ def test_alignatt_has_every_head_that_is_not_shifted(ranking, tmp_path):
     assert json.loads((tmp_path / "heads.json").read_text()) == {
         "model": "org/name",
         "direction": "deu_Latn-eng_Latn",
-        "num_layers": 4,
         "num_heads": 3,
         "used_pairs": 7,
         "token_alignment_heads": [
