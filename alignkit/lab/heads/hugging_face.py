@@ -242,6 +242,8 @@ def cross_attention(
             "attention_mask": padded_ids([[1] * len(tokens) for tokens in ids], 0).to(place),
             "labels": labels,
         }
+        if hasattr(model, "prepare_decoder_input_ids_from_labels"):  # by labels alone, FSMT reads the source
+            given["decoder_input_ids"] = model.prepare_decoder_input_ids_from_labels(labels.clone())
         give(model, quantity, labels.clamp_min(0))
         with model_errors("read this text"), torch.inference_mode():
             output = model(**given, output_attentions=True, use_cache=False)

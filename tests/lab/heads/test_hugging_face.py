@@ -151,6 +151,21 @@ def forward(loaded, source, target):
     return torch.stack(found.cross_attentions, dim=1)[0].numpy(), ids[0].tolist(), labels[0].tolist()
 
 
+def test_the_target_is_read(tmp_path):
+    """By FSMT too, which takes its labels for no input, but the source."""
+    from transformers import FSMTConfig, FSMTForConditionalGeneration
+
+    config = FSMTConfig(src_vocab_size=400, tgt_vocab_size=400, **SPECIAL_IDS, **SIZES)
+    model, tokenizer = FSMTForConditionalGeneration(config).eval(), make_bart(tmp_path)[1]
+    heads = cross_attention(model, tokenizer, SOURCE, TARGET, device="cpu")
+    for m in (0, 2, 4):
+        ids, target = ([tokenizer(" ".join(side[m].split()))["input_ids"]] for side in (SOURCE, TARGET))
+        given = {"input_ids": torch.tensor(ids), "decoder_input_ids": torch.tensor([[2, *target[0][:-1]]])}
+        with torch.no_grad():
+            output = model(**given, output_attentions=True, use_cache=False)
+        assert np.allclose(heads.pair(m), torch.cat(output.cross_attentions).flatten(0, 1), atol=1e-6)
+
+
 def test_shorter_pairs_are_read_first():
     lengths, steps = {0: 5, 3: 2, 4: 9, 7: 2, 8: 4}, []
     assert [*batches(lengths, 2, lambda *step: steps.append(step))] == [[3, 7], [8, 0], [4]]
