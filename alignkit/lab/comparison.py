@@ -20,6 +20,7 @@ from alignkit.lab.interop.other_systems import (
     is_between_tokens,
     project_scores,
     read_scores,
+    scores_with_words,
     scores_without_specials,
     word_bitext,
     word_shapes,
@@ -94,7 +95,8 @@ class Comparison:
         network: the one with attention; None if all aligners are classical.
         training: the text that everything was fitted on.
         pairs: the text that was scored.
-        scores: name -> what was compared, on the tokens of ``pairs``, or on these without BOS and EOS.
+        scores: name -> what was compared, on the tokens of ``pairs``, or on these without BOS and EOS; nothing
+            of pairs with a blank side.
         differences: of :func:`head_differences`, where there are heads of an attention file.
     """
 
@@ -195,6 +197,8 @@ def compare_networks(
     scores |= read | of_heads
     if on_words:
         scores = {name: scores_without_specials(each, scored) for name, each in scores.items()}
+    else:
+        scores = scores_with_words(scores, scored)
     if of_heads:  # of the tokens: divided among those of a word, the nearest would not be the largest
         scores[DIAGONAL] = diagonal_scores(scores[DIAGONAL].shapes)
     table = compare(scores, settings.metric, settings)

@@ -17,6 +17,7 @@ import numpy as np
 
 from alignkit.classical.settings import IBM1Settings
 from alignkit.errors import AlignkitError
+from alignkit.lab.interop.other_systems import word_shapes
 from alignkit.lab.time_course import (
     COLUMNS,
     Part,
@@ -165,6 +166,7 @@ def lab(
     if limit < len(pairs):
         drawn = np.random.default_rng(settings.seed).choice(len(pairs), limit, replace=False)
         pairs = pairs.take(np.sort(drawn))
+    pairs = pairs.take(np.flatnonzero((word_shapes(pairs) > 0).all(axis=1)))
     scores = _fixed_scores(runs, pairs, settings, device, progress or no_progress, score)
 
     def follow(run: TranslationRun, label: str) -> list[pd.DataFrame]:

@@ -111,6 +111,16 @@ def test_scores_of_words_on_a_networks_subwords(lines, tmp_path):
         assert (distances[np.arange(len(matrix)), matrix.argmax(axis=1)] <= distances.min(axis=1) + 1e-6).all()
 
 
+def test_pairs_with_a_blank_side_do_not_count(folder, lines):
+    """BOS and EOS alone would be compared there, which agree by chance."""
+    tables = []
+    for more in (((), ()), (("", lines[0][0]), (lines[1][0], ""))):
+        pairs = LinePairs(*([*side[250:], *blank] for side, blank in zip(lines, more, strict=True)))
+        tables.append(compare_networks(str(folder / "general-0"), pairs=pairs, device="cpu").table)
+    columns = ["u", "v", "agreement", "chance", "rows", "ties"]
+    assert tables[0][columns].equals(tables[1][columns])
+
+
 def test_a_checkpoint_away_from_its_run_needs_its_text(folder, lines, tmp_path, monkeypatch):
     moved = str(shutil.copy(folder / "general-0" / "best.pt", tmp_path / "moved.pt"))
     with pytest.raises(AlignkitError, match="--train SRC TGT"):

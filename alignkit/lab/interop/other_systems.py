@@ -24,7 +24,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -479,3 +479,17 @@ def scores_without_specials(scores: Scores, bitext: Bitext) -> Scores:
     """
     lines = zip(scores, corpus_groups(bitext.target), corpus_groups(bitext.source), strict=True)
     return Scores.from_matrices(matrix[row >= 0][:, column >= 0] for matrix, row, column in lines)
+
+
+def scores_with_words(scores: Mapping[str, Scores], bitext: Bitext) -> dict[str, Scores]:
+    """The scores of a bitext of subwords with BOS and EOS, and none of pairs with a blank side.
+
+    A source of BOS and EOS alone has two columns, of which scores choose the same one half of the time.
+    """
+    filled: np.ndarray = word_shapes(bitext).min(axis=1) > 0
+    if filled.all():
+        return dict(scores)
+    return {
+        name: Scores.from_matrices(matrix[: len(matrix) * full] for matrix, full in zip(each, filled, strict=True))
+        for name, each in scores.items()
+    }

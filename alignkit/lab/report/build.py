@@ -25,6 +25,7 @@ from alignkit.lab.interop.other_systems import (
     is_between_tokens,
     project_scores,
     read_scores,
+    scores_with_words,
     scores_without_specials,
     without_specials,
     word_bitext,
@@ -285,8 +286,13 @@ def build_report(
         return scores_without_specials(scores, scored) if cropped else scores
 
     bitext = without_specials(scored) if cropped else scored
-    sets = [replace(each, scores=crop(each.scores), order=crop(each.order)) for each in sets]
-    named = {each.name: each.order for each in sets}
+
+    def compared(scores: Mapping[str, Scores]) -> dict[str, Scores]:
+        found = {name: crop(each) for name, each in scores.items()}
+        return scores_with_words(found, scored) if runs and not cropped else found
+
+    named = compared({each.name: each.order for each in sets})
+    sets = [replace(each, scores=crop(each.scores), order=named[each.name]) for each in sets]
     followed = [each for each in runs if each.network.name != "uniform"]
     return Report(
         title="What attention learned" if runs else "How aligners see this text",
@@ -294,7 +300,7 @@ def build_report(
         sets=tuple(sets),
         tables={metric.name: compare(named, metric, inputs) for metric in SCORE_METRICS},
         counts=occurrences(training.source, bitext.source),
-        time_course=_time_courses(followed, scored, named, crop, inputs, progress),
+        time_course=_time_courses(followed, scored, named, compared, inputs, progress),
         gold=read_gold(inputs.gold, shapes=shapes) if inputs.gold is not None else None,
         heads=ranked,
         words=WordFacts.of(*(word_bitext(text, bool(runs)) for text in (scored, training)))
@@ -414,7 +420,7 @@ def _time_courses(
     runs: Sequence[NamedRun],
     scored: Bitext,
     named: Mapping[str, Scores],
-    crop: Callable[[Scores], Scores],
+    compared: Callable[[Mapping[str, Scores]], dict[str, Scores]],
     inputs: ReportInputs,
     progress: Progress | None,
 ) -> pd.DataFrame | None:
@@ -423,14 +429,14 @@ def _time_courses(
     Args:
         runs: with attention.
         scored: the text.
-        named: the final scores by name, cropped.
-        crop: takes from scores of the text what the report shows.
+        named: the final scores by name, as they are compared.
+        compared: takes from scores of the text what is compared.
         inputs, progress: of :func:`build_report`.
     """
     import pandas as pd
 
     how: dict[str, Any] = {"device": inputs.device, "progress": progress}
-    how["score"] = lambda network, pairs, kind: crop(network.score(pairs, kind))
+    how["score"] = lambda network, pairs, kind: compared({"": network.score(pairs, kind)})[""]
     settings = TimeCourseSettings(percent=inputs.percent, resamples=0, metrics=(MAIN,))
     both = replace(settings, kinds=("alpha", "beta"), order="step")
     parts = [time_course(run, scored, {"ibm1.beta": named["ibm1.beta"]}, both, **how) for _, run, _ in runs]

@@ -253,7 +253,7 @@ def sentences(report: Report, limit: int) -> list[dict[str, Any]]:
     little-endian 16-bit floats in base64; ``h``, a hex string of which rows agree, ceil(T / 4) digits for each
     (u, v); and ``g``, gold links [s, t, 1 if sure]."""
     pairs, names = len(report.bitext), [each.name for each in report.sets]
-    agreeing = {}  # (u, v) -> per sentence pair bool (T,), empty for one without columns
+    agreeing = {}  # (u, v) -> per sentence pair bool (T,), empty for one without columns or words
     for u, v in permutations(report.sets, 2):
         rows = agreement_rows(u.order, v.order, report.percent)
         bounds = np.searchsorted(rows.sentence, np.arange(pairs + 1))
@@ -265,7 +265,8 @@ def sentences(report: Report, limit: int) -> list[dict[str, Any]]:
     for m in range(min(limit, pairs)):
         x, y = report.bitext.source.words(m), report.bitext.target.words(m)
         nothing = np.zeros(len(y), bool)
-        hits = [agreeing[pair][m] if pair in agreeing and x else nothing for pair in product(names, repeat=2)]
+        known = [agreeing[pair][m] if pair in agreeing else nothing for pair in product(names, repeat=2)]
+        hits = [each if len(each) else nothing for each in known]
         matrices = encode_matrices([each.scores[m] for each in report.sets])
         record: dict[str, Any] = {"x": x, "y": y, "v": matrices, "h": "".join(map(hex_bits, hits))}
         if gold is not None and m < len(gold[0]):
