@@ -149,7 +149,7 @@ def _random_sets(
 @contextmanager
 def at_heads(model: Any, change: Callable[[int, torch.Tensor], torch.Tensor]) -> Iterator[None]:
     """Within the block, the outputs of the heads of a layer, (B, T, H, d), are what a function makes of them."""
-    width = _heads_per_layer(model)
+    width = model.config.get_text_config().num_attention_heads
     with ExitStack() as hooks:
         for layer, attention in hugging_face.attention_layers(model):
 
@@ -158,10 +158,6 @@ def at_heads(model: Any, change: Callable[[int, torch.Tensor], torch.Tensor]) ->
 
             hooks.callback(hugging_face.output_matrix(attention).register_forward_pre_hook(hook).remove)
         yield
-
-
-def _heads_per_layer(model: Any) -> int:
-    return int(model.config.get_text_config().num_attention_heads)
 
 
 class AblatedReader:

@@ -163,9 +163,7 @@ def _from_gguf(path: PathLike, kind: Any, config: Any) -> Any:
         raise ValueError(f"the file has no weights {missing_names[0]}")
     model = type(empty).from_pretrained(None, config=config, state_dict=weights, attn_implementation="eager")
     for module in model.modules():
-        for name, known in module.named_buffers(recurse=False):
-            if name not in _FREQUENCIES:
-                continue
+        for known in (known for name, known in module.named_buffers(recurse=False) if name in _FREQUENCIES):
             places = torch.arange(0, size := rope.get("dimension_count", 2 * len(known)), 2) / size
             waves = rope.get("freq_base", 1e4) ** places * (rope.get("scaling.factor") or 1.0)
             known.copy_(1.0 / waves / frequency_factors)
@@ -268,11 +266,10 @@ def batches(lengths: Mapping[int, Any], size: int, progress: Progress | None) ->
 
 def chosen_layers(found: Mapping[int, T], layers: Sequence[int] | None) -> dict[int, T]:
     """What was found of these layers, of all if None; raises AlignkitError if there is no such layer."""
-    for layer in layers or ():
-        if layer not in found:
-            known = ", ".join(map(str, found))
-            raise AlignkitError(f"there is no layer {layer} with attention; there are {known}, counted from 0")
-    return {layer: found[layer] for layer in (found if layers is None else layers)}
+    chosen = found if layers is None else layers
+    if unknown := [layer for layer in chosen if layer not in found]:
+        raise AlignkitError(f"there is no layer {unknown[0]} with attention, but {[*found]}, counted from 0")
+    return {layer: found[layer] for layer in chosen}
 
 
 def pairs_of_cross_attentions(
@@ -303,8 +300,7 @@ def pairs_of_cross_attentions(
             raise AlignkitError(f"attention of {have} for {len(y)} target and {len(x)} source tokens")
         pairs.append(array[:, :, : len(y), : len(x)].copy())  # not the padding
         if not (pairs[-1] >= 0).all():
-            problem = "the model's attention has values that are no weights (NaN, or below 0)"
-            raise AlignkitError(f"{problem}; if it is in half precision, load it as float32")
+            raise AlignkitError("the model's attention is no weights, but NaN (load it as float32) or below 0")
     return pairs
 
 
