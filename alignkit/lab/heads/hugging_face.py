@@ -661,7 +661,7 @@ def _probabilities(model: Any, targets: torch.Tensor, added: torch.Tensor, weigh
         return weights  # of an encoder, where nothing is predicted
     from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
 
-    decoder = getattr(model.base_model, "decoder", model.base_model)
+    decoder = model.get_decoder()
     kind = type(decoder).__name__
     norms = [part for name, part in decoder.named_children() if _LAST_NORM.fullmatch(f"{kind}.{name}")]
     vectors = norms[-1](added) if norms else added

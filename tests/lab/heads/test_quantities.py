@@ -147,6 +147,18 @@ def test_ov_is_the_probability_of_the_target_token(loaded):
             assert np.allclose(found[t], chances[:, token].numpy(), rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.parametrize("quantity", ["norms", "ov"])
+def test_a_model_that_also_sees_gives_what_its_text_part_gives(tmp_path, quantity):
+    from transformers import Gemma3Config, Gemma3ForConditionalGeneration
+
+    text, tokenizer = load_pretrained(make_language_model("Gemma3", tmp_path))
+    sight = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 28}
+    model = Gemma3ForConditionalGeneration(Gemma3Config(text_config=text.config, vision_config=sight))
+    model.model.language_model, model.lm_head = text.model, text.lm_head
+    wanted = read((text, tokenizer), quantity).values
+    assert np.array_equal(read((model.eval(), tokenizer), quantity).values, wanted)
+
+
 def test_heads_that_are_changed_before_the_output_matrix_are_refused(loaded):
     """As by a gate (Qwen3-Next) or a norm (BitNet): what a column adds is then not its value times the matrix."""
     matrix = output_matrix(attending(loaded[0])[0])
