@@ -19,7 +19,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from alignkit.errors import AlignkitError
 from alignkit.neural.devices import one_thread
-from alignkit.neural.networks.attention import Attention, UniformAttention, new_attention
+from alignkit.neural.networks.attention import Attention, MultiHeadAttention, UniformAttention, new_attention
 from alignkit.neural.settings import LstmSettings, NetworkSettings, Reading
 
 #: The state of a decoder between two tokens; dimension 1 of every tensor is that of the sentences.
@@ -232,7 +232,8 @@ class EncoderDecoder(TranslationNetwork):
         The two halves of the hidden layer, which depend on t or l alone, are computed once per token.
         """
         s, _ = self.states(previous, encoding.start)
-        by_s, by_h = s.flatten(0, 1), self.context(encoding.h).flatten(0, 1)
+        seen = self.attention.value(encoding.h) if isinstance(self.attention, MultiHeadAttention) else encoding.h
+        by_s, by_h = s.flatten(0, 1), self.context(seen).flatten(0, 1)
         if self.settings.output == "sum":
             return lambda rows, columns: by_s[rows] + by_h[columns]
         hidden = self.settings.hidden

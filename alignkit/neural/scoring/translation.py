@@ -38,7 +38,8 @@ def network_scores(
 
     ``alpha``: the attention weights at the prediction of y_t. Rows sum to 1, except with normalizers whose rows do
     not (:data:`alignkit.neural.settings.NORMALIZERS`). ``beta``: N([h_l, s_t])[y_t], the probability of y_t if the
-    network sees only h_l (section 2.2), which takes the context's place, through the same projection. ``ov``:
+    network sees only h_l (section 2.2), which takes the context's place, through the same projection, and those of
+    the heads if there are several. ``ov``:
     softmax(U norm(sum of W_O W_V h_l))[y_t], what attention heads that see h_l alone say of y_t. ``delta``: d log
     p(y_t | y_<t, x) / d omega_l at omega = 1, where omega_l scales the embedding of x_l; it is total, through the
     attention, the encoder's states and the decoder's initial state, and may be negative (Snell et al. 2021,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import cycle
 
 import numpy as np
@@ -17,6 +18,7 @@ from alignkit.neural.networks.attention import (
     new_attention,
     score_and_normalizer,
 )
+from alignkit.neural.networks.encoder_decoder import TranslationNetwork
 from alignkit.neural.scoring.saliency import autograd_saliency, has_derivatives
 from alignkit.neural.scoring.translation import network_scores
 from alignkit.neural.settings import NORMALIZERS, SCORE_FUNCTIONS, Mechanism
@@ -121,6 +123,14 @@ def test_saliency_is_autograds(name, heads, bitext):
         plain = autograd_saliency(network, batch, batch_sizes("saliency", CPU))[0].numpy()
     np.testing.assert_allclose(network_scores(network, pair, "delta")[0], plain, rtol=1e-4, atol=1e-6)
     assert has_derivatives(network) == (heads == 1 and name.startswith(("general", "dot", "scaled-dot")))
+
+
+@pytest.mark.parametrize("heads", [1, 2])
+def test_the_lexical_probe_is_attention_to_one_state_alone(heads, bitext):
+    network = small_network(heads=heads)
+    found = network_scores(network, bitext, "beta").values
+    network.lexical_features = partial(TranslationNetwork.lexical_features, network)
+    assert found == pytest.approx(network_scores(network, bitext, "beta").values, abs=1e-5)
 
 
 def test_heads_have_maps_of_their_own():
