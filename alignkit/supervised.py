@@ -30,7 +30,8 @@ from alignkit.support.files import loaded
 from alignkit.support.packages import loaded_package
 from alignkit.support.threads import thread_count
 from alignkit.text.bitext import Bitext, Corpus
-from alignkit.text.units import lowercase_counts
+from alignkit.text.spellings import base_letters, folded
+from alignkit.text.units import folded_counts
 from alignkit.text.vocabulary import Vocabulary, unpack_vocabulary, vocabulary_arrays
 from alignkit.types import PathLike
 
@@ -81,7 +82,7 @@ SETTINGS = {
 
 @dataclass(frozen=True, eq=False)
 class Frequencies:
-    """How often the words of one side occur in a text, in lower case.
+    """How often the words of one side occur in a text, case and marks folded.
 
     Attributes:
         vocabulary: V words that occur more than once, the most frequent first.
@@ -94,18 +95,18 @@ class Frequencies:
     @classmethod
     def of(cls, corpus: Corpus) -> Self:
         """Those of a corpus."""
-        counts = lowercase_counts(corpus).items()
+        counts = folded_counts(corpus).items()
         kept = sorted((pair for pair in counts if pair[1] > 1), key=lambda pair: (-pair[1], pair[0]))
         return cls(Vocabulary.from_tokens(word for word, _ in kept), np.array([n for _, n in kept], np.int64))
 
     def features(self, corpus: Corpus) -> list[np.ndarray]:
         """Of each token (N,): the rank of a frequent word, log frequency, length, whether it is punctuation."""
-        words = [word.lower() for word in corpus.vocabulary]
+        words = [*map(folded, corpus.vocabulary)]
         ranks = np.array([self.vocabulary.ids.get(word, len(self.counts)) for word in words], np.int64)
         known = [
             np.minimum(ranks, FREQUENT),
             np.log(np.append(self.counts, 1)[ranks]),
-            np.array([len(word) for word in words]),
+            np.array([len(base_letters(word)) for word in words]),
             np.array([not any(letter.isalnum() for letter in word) for word in words]),
         ]
         return [values[corpus.tokens].astype(np.float32) for values in known]
@@ -156,8 +157,8 @@ class Cells:
             (source, words[0], self.s, self.L, source.offsets[self.pair] + self.s),
             (target, words[1], self.t, self.T, target.offsets[self.pair] + self.t),
         )
-        folded = [np.array([word.lower() for word in side.vocabulary], object) for side in (source, target)]
-        x, y = (each[side.tokens[token]] for each, (side, *_, token) in zip(folded, sides, strict=True))
+        words_of = [np.array([*map(folded, side.vocabulary)], object) for side in (source, target)]
+        x, y = (each[side.tokens[token]] for each, (side, *_, token) in zip(words_of, sides, strict=True))
         columns: list[np.ndarray] = [self.s / self.L - self.t / self.T, np.log(self.T), self.T / self.L, x == y]
         ranks = []
         for corpus, frequencies, position, length, token in sides:

@@ -20,6 +20,7 @@ from alignkit.links.links import Links
 from alignkit.support.arrays import brief_repr
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.pairs import read_bitext
+from alignkit.text.spellings import folded
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike
 
@@ -72,7 +73,7 @@ def reverse_lexicon_of(aligner: Aligner) -> LexicalModel:
 def translations(aligner: Aligner, word: str, best: int | None = None) -> list[tuple[str, float]]:
     """As :meth:`alignkit.aligner.Aligner.translations` has them."""
     model = lexicon_of(aligner)
-    if (i := model.source.id(word)) < 0 and (i := model.source.id(word.lower())) < 0:
+    if (i := model.source.id(word)) < 0 and (i := model.source.id(folded(word))) < 0:
         return []
     columns, values = model.table.row(i)
     found = zip((model.target[o] for o in columns.tolist()), values.tolist(), strict=True)

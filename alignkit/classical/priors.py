@@ -20,7 +20,7 @@ from alignkit.support.arrays import brief_repr
 from alignkit.support.files import read_header
 from alignkit.text.bitext import Bitext
 from alignkit.text.reading import read_lines
-from alignkit.text.units import lowercase
+from alignkit.text.units import folded_words
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike
 
@@ -81,9 +81,9 @@ class LexiconPrior:
         return LexiconPrior(self.target, self.source, self.pairs[:, ::-1], self.values[:, ::-1], self.weight)
 
     @property
-    def lowercased(self) -> LexiconPrior:
-        """The prior for texts in lower case."""
-        (source, source_ids), (target, target_ids) = lowercase(self.source), lowercase(self.target)
+    def folded(self) -> LexiconPrior:
+        """The prior for texts of folded words."""
+        (source, source_ids), (target, target_ids) = folded_words(self.source), folded_words(self.target)
         pairs = np.stack([source_ids[self.pairs[:, 0]], target_ids[self.pairs[:, 1]]], axis=1)
         return LexiconPrior(source, target, pairs, self.values, self.weight)
 

@@ -22,6 +22,7 @@ from alignkit.support.stages import no_progress
 from alignkit.support.threads import blocks_of_size, run_blocks
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.pair_formats import split_fields
+from alignkit.text.spellings import spellings
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import Progress
 
@@ -63,7 +64,8 @@ class ContextualEmbeddings:
     @property
     def about(self) -> str:
         """All that the levels depend on beside the text."""
-        return f"{__version__} {self.encoder.about} {(BATCH, BLOCK, SAMPLE, EVEN, LEVELS, TEMPERATURE, STEP)}"
+        rules = "fewest pieces", BATCH, BLOCK, SAMPLE, EVEN, LEVELS, TEMPERATURE, STEP
+        return f"{__version__} {self.encoder.about} {rules}"
 
     def levels(self, bitext: Bitext, threads: int, progress: Progress | None = None) -> np.ndarray:
         """See :class:`alignkit.embeddings.levels.Embeddings`."""
@@ -100,8 +102,18 @@ class ContextualEmbeddings:
         return levels
 
     def word_pieces(self, vocabulary: Vocabulary) -> WordPieces:
-        """The pieces of each word, as many as one sequence can have."""
-        pieces = [self.encoder.pieces(word)[: self._most] for word in vocabulary]
+        """The pieces of each word, as many as one sequence can have.
+
+        Of its spellings, that which the encoder knows best counts: with the fewest unknown pieces, and then with
+        the fewest. Encoders have read Hebrew without vowels and Greek without breathings; with them, they spell.
+        """
+        unknown = self.encoder.unknown
+        pieces = [
+            min(map(self.encoder.pieces, spellings(word)), key=lambda ids: (ids.count(unknown), len(ids)))[
+                : self._most
+            ]
+            for word in vocabulary
+        ]
         ids = np.array([piece for each in pieces for piece in each], np.int32)
         return WordPieces(ids, offsets_of([len(each) for each in pieces]))
 

@@ -54,12 +54,14 @@ class PieceEncoder(Protocol):
     Attributes:
         width: H, features of a state.
         most_pieces: the longest sequence, symbols included.
+        unknown: the id of a piece that stands for what is in no piece.
         symbols: of source and of target, the symbols that it expects before and after a sentence.
         about: what its states depend on, in words: its weights and the layer.
     """
 
     width: int
     most_pieces: int
+    unknown: int
     symbols: list[Symbols]
     about: str
 
@@ -83,7 +85,8 @@ class SmallE5:
         need(*E5_PACKAGES)
         model = PackedModel()
         tokenizer = PieceTokenizer(model)
-        self.width, self.most_pieces, self.pieces = model.width, model.most_pieces, tokenizer.encode
+        self.width, self.most_pieces, self.unknown = model.width, model.most_pieces, model.unknown
+        self.pieces = tokenizer.encode
         prefix = [piece for word in PREFIX.split() for piece in tokenizer.encode(word)]
         self.symbols = [Symbols(np.array([model.begin, *prefix], np.int32), np.array([model.end], np.int32))] * 2
         status = model.path.stat()
@@ -369,7 +372,7 @@ class HuggingFaceEncoder:
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         encoder = model.get_encoder() if config.is_encoder_decoder else model
         self._model, self._tokenizer = encoder.to(self.device).eval(), tokenizer
-        self.width = int(config.hidden_size)
+        self.width, self.unknown = int(config.hidden_size), tokenizer.unk_token_id or 0
         self.most_pieces = min(int(tokenizer.model_max_length), LONGEST)
         files = sorted(path for path in Path(folder).iterdir() if path.is_file())
         sizes = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
@@ -379,7 +382,7 @@ class HuggingFaceEncoder:
     def pieces(self, word: str) -> list[int]:
         """The ids of a word's pieces; that of an unknown one if there are none."""
         found = self._tokenizer([word], is_split_into_words=True, add_special_tokens=False)["input_ids"]
-        return list(found) or [self._tokenizer.unk_token_id or 0]
+        return list(found) or [self.unknown]
 
     def states(self, pieces: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """float32 (N, H): the states of N pieces after the last layer that is run."""

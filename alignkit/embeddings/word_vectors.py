@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from alignkit.scores import flat_offsets
 from alignkit.support.stages import no_progress
 from alignkit.text.bitext import Bitext
 from alignkit.text.reading import read_raw_lines
+from alignkit.text.spellings import spellings
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike, Progress
 
@@ -20,7 +22,8 @@ from alignkit.types import PathLike, Progress
 class WordVectors:
     """Vectors of both sides' words in one space, from one file for both or from one for each.
 
-    A word that a file does not have gets the vector of its lower-case form; without that, nothing is known of it.
+    A word that a file does not have gets the vector of its lower-case form, or of that without its marks
+    (:func:`alignkit.text.spellings.spellings`); without these, nothing is known of it.
 
     Args:
         source, target: the files, which may be compressed; without ``target``, one file has both languages' words.
@@ -69,11 +72,11 @@ def vectors_of(path: PathLike, vocabulary: Vocabulary) -> np.ndarray:
     Raises:
         InputError: as :func:`read_word_vectors`.
     """
-    forms = [tuple(form.encode() for form in (word, word.lower())) for word in vocabulary]
-    found = read_word_vectors(path, {form for both in forms for form in both})
+    forms = [[form.encode() for form in (word, *spellings(word.lower()))] for word in vocabulary]
+    found = read_word_vectors(path, set(chain.from_iterable(forms)))
     vectors = np.zeros((len(vocabulary), len(next(iter(found.values())))), np.float32)
-    for i, (word, lower) in enumerate(forms):
-        vectors[i] = found.get(word, found.get(lower, np.float32(0)))
+    for i, own in enumerate(forms):
+        vectors[i] = next((found[form] for form in own if form in found), 0)
     return vectors
 
 

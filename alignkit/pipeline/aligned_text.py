@@ -24,6 +24,7 @@ from alignkit.scores import Scores, first_pairs
 from alignkit.support.files import atomic_write
 from alignkit.support.stages import Stage
 from alignkit.text.bitext import Bitext
+from alignkit.text.spellings import folded
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike
 
@@ -283,7 +284,7 @@ def _seem_exchanged(text: AlignedText) -> bool:
     model, side = text.aligner, text.bitext.source
     known = getattr(model, "source", None), getattr(model, "target", None)
     frequent = np.argsort(-np.bincount(side.tokens), kind="stable")[:FREQUENT]
-    words = {form for i in frequent.tolist() for form in (side.vocabulary[i], side.vocabulary[i].lower())}
+    words = {form for i in frequent.tolist() for form in (side.vocabulary[i], folded(side.vocabulary[i]))}
     source, target = (sum(w in each for w in words) if isinstance(each, Vocabulary) else 0 for each in known)
     return target > source
 

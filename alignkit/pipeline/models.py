@@ -35,6 +35,7 @@ from alignkit.support.threads import run_side_by_side
 from alignkit.text import bitext as bitext_files
 from alignkit.text.bitext import Bitext
 from alignkit.text.blocks import element_bounds
+from alignkit.text.spellings import folded
 from alignkit.types import PathLike, Progress
 
 log = logging.getLogger("alignkit.pipeline")
@@ -173,7 +174,7 @@ class Fit:
             sides = ("source", start.source, text.source), ("target", start.target, text.target)
             for name, known, side in sides:
                 words = side.vocabulary
-                if len(words) and not any((w.lower() if fitting.folds_case else w) in known for w in words):
+                if len(words) and not any((folded(w) if fitting.folds_case else w) in known for w in words):
                     # To start from it would do nothing.
                     remedy = "is it of the other direction, or of text in another case?"
                     raise InputError(_shown(fitting.start), f"knows no {name} word of this text", remedy=remedy)

@@ -1,4 +1,4 @@
-"""A text in other units than its words: lower-case forms, first letters, subwords, and collocations.
+"""A text in other units than its words: folded words, first letters, subwords, and collocations.
 
 Collocations are words that stand together so often that they are one unit, as "New York" and "in order to" are.
 """
@@ -14,6 +14,7 @@ import numpy as np
 
 from alignkit.support.arrays import in_runs, offsets_of
 from alignkit.text.bitext import Bitext, Corpus
+from alignkit.text.spellings import folded
 from alignkit.text.vocabulary import UNKNOWN, ExtendedVocabulary, Vocabulary
 
 #: Neighbours are joined in so many rounds, so that a unit has at most 2 ** ROUNDS words: where they stand together
@@ -89,30 +90,30 @@ class UnitIds(dict[str, tuple[int, ...]]):
         return ids, sizes, ExtendedVocabulary(self.vocabulary, new)
 
 
-def lowercase(vocabulary: Vocabulary) -> tuple[Vocabulary, np.ndarray]:
-    """The words in lower case; and int32 (V,), which of them each word is."""
+def folded_words(vocabulary: Vocabulary) -> tuple[Vocabulary, np.ndarray]:
+    """The words as :func:`.spellings.folded` gives them; and int32 (V,), which of them each word is."""
     ids: dict[str, int] = {}
-    numbers = np.array([ids.setdefault(word.lower(), len(ids)) for word in vocabulary.tokens], np.int32)
+    numbers = np.array([ids.setdefault(folded(word), len(ids)) for word in vocabulary.tokens], np.int32)
     return Vocabulary.from_tokens(ids), numbers
 
 
-def lowercase_counts(corpus: Corpus) -> Counter[str]:
-    """How often each word occurs, in lower case, without those of the vocabulary that do not."""
+def folded_counts(corpus: Corpus) -> Counter[str]:
+    """How often each folded word occurs, without those of the vocabulary that do not."""
     counts = np.bincount(corpus.tokens, minlength=len(corpus.vocabulary))
     words: Counter[str] = Counter()
     for word, count in zip(corpus.vocabulary.tokens, counts.tolist(), strict=True):
         if count:
-            words[word.lower()] += count
+            words[folded(word)] += count
     return words
 
 
-def lowercased(bitext: Bitext) -> Bitext:
-    """A bitext in lower case; a side that is in lower case is taken as it is."""
+def folded_text(bitext: Bitext) -> Bitext:
+    """A bitext of folded words; a side whose words are folded is taken as it is."""
     sides = []
     for side in (bitext.source, bitext.target):
         text = side.vocabulary.text.tobytes().decode("utf-8", "replace")
-        if text != text.lower():
-            vocabulary, ids = lowercase(side.vocabulary)
+        if text != folded(text):
+            vocabulary, ids = folded_words(side.vocabulary)
             side = Corpus(ids[side.tokens], side.offsets, vocabulary)
         sides.append(side)
     return Bitext(*sides)

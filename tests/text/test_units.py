@@ -15,9 +15,9 @@ from alignkit.text.units import (
     LEAST_DICE,
     ROUNDS,
     find_collocations,
+    folded_counts,
+    folded_text,
     joined,
-    lowercase_counts,
-    lowercased,
     units_of,
 )
 from alignkit.text.vocabulary import Vocabulary
@@ -101,10 +101,10 @@ def test_units_of_a_text_are_those_of_its_words(split):
 def test_lower_case():
     source, target = [["Das", "das", "Ä"], [], ["DAS"]], [["the"], ["a"], ["the", "a"]]
     bitext = Bitext.from_sentences(source, target)
-    found = lowercased(bitext)
+    found = folded_text(bitext)
     assert [found.source.words(m) for m in range(3)] == [["das", "das", "ä"], [], ["das"]]
     assert [*found.source.vocabulary] == ["das", "ä"]
     assert found.target is bitext.target
-    assert lowercase_counts(bitext.source) == {"das": 3, "ä": 1}
-    assert lowercase_counts(bitext.source.block(0, 1)) == {"das": 2, "ä": 1}
-    assert "das" not in lowercase_counts(bitext.source.block(1, 2))
+    assert folded_counts(bitext.source) == {"das": 3, "ä": 1}
+    assert folded_counts(bitext.source.block(0, 1)) == {"das": 2, "ä": 1}
+    assert "das" not in folded_counts(bitext.source.block(1, 2))

@@ -53,7 +53,7 @@ from alignkit.support.settings import with_options
 from alignkit.support.stages import Stage
 from alignkit.support.threads import blocks, blocks_of_size, run_blocks, run_evenly, thread_count
 from alignkit.text.bitext import Bitext
-from alignkit.text.units import lowercased
+from alignkit.text.units import folded_text
 from alignkit.types import PathLike, Progress
 
 KIND, VERSION = "alignkit.hmm", 4
@@ -481,7 +481,7 @@ class HMM(FittedHMM, Aligner):
     """A fitted hidden Markov aligner; it has no reverse direction.
 
     Attributes:
-        fold_case: treat words that differ only in case as one word; the vocabularies are then in lower case.
+        fold_case: treat words that differ only in case, or in marks of sentences, as one; so do the vocabularies.
     """
 
     name = "hmm"
@@ -517,7 +517,7 @@ class HMM(FittedHMM, Aligner):
         return linked_in_blocks(self._text(bitext), self._linked)[0]
 
     def _text(self, bitext: Bitext) -> Bitext:
-        return lowercased(bitext) if self.fold_case else bitext
+        return folded_text(bitext) if self.fold_case else bitext
 
     def _posteriors(self, bitext: Bitext) -> Scores:
         return posteriors(bitext, self, FORWARD, self.threads)[0]
@@ -566,7 +566,7 @@ def fit_hmm(
             memory.
     """
     settings = with_options(settings or HMMSettings(), options)
-    text, _ = training_pairs(lowercased(bitext) if settings.fold_case else bitext)
+    text, _ = training_pairs(folded_text(bitext) if settings.fold_case else bitext)
     model = HMMEstimation(text, settings, FORWARD, thread_count(threads), prior, start)
     likelihoods = estimate(model, progress)
     table, _, (forward,) = model.release(0)

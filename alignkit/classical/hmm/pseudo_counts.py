@@ -90,7 +90,7 @@ class PairCounts:
             self.counts[:, 0] = np.where(fit, ONE, factor)
 
         if prior is not None and settings.fold_case:
-            prior = prior.lowercased
+            prior = prior.folded
         self.lexicon = None if prior is None else prior.pseudo_counts(bitext, self.rows)
         self.transliteration: Transliteration | None = None
         self.spelled = np.empty(0, np.int64), np.empty((0, 1), np.float32)

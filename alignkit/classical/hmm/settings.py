@@ -52,7 +52,7 @@ class HMMSettings:
             (:func:`alignkit.classical.hmm.spelling.spelling_counts`). 0: none.
         punctuation: factor of the evidence for each pair of a word that has a letter or digit with one that has
             none; 1: such pairs are like any other.
-        fold_case: take words that differ in case only as one word.
+        fold_case: take words that differ in case only, or in marks of sentences, as one word.
         ends: weigh last positions by their distance from the end, as first ones from the start. The likelihood,
             which leaves that out, need not rise.
         likeness: exponent of the evidence from embeddings, if there is any, where they know all words

@@ -21,15 +21,16 @@ from alignkit.support.arrays import in_runs, offsets_of
 from alignkit.support.files import Fields, Record
 from alignkit.support.threads import blocks_of_size, run_evenly
 from alignkit.text.bitext import Bitext, Corpus, check_bitext
+from alignkit.text.spellings import base_letters, folded
 from alignkit.text.tokenization import SubwordTokenizer, train_word_pieces
 from alignkit.text.units import (
     UnitIds,
     find_collocations,
+    folded_counts,
+    folded_text,
     in_units,
     joined,
     joined_words,
-    lowercase_counts,
-    lowercased,
     units_of,
 )
 from alignkit.text.vocabulary import Vocabulary, unpack_vocabulary, vocabulary_arrays
@@ -66,7 +67,7 @@ class View:
         joined: words that often stand together are one unit; goes with whole words whose case is folded.
         tokenizers: of the source and the target words, if there are subwords.
         collocations: of the source and the target words, if they are joined (:mod:`alignkit.text.units`).
-        fold_case: take words that differ in case only as one; False goes with whole words only.
+        fold_case: take words that differ only in case, or in marks of sentences, as one; False goes with words.
     """
 
     letters: int = 0
@@ -86,8 +87,9 @@ class View:
     def pieces(self, side: int, word: str) -> tuple[str, ...]:
         """The units of a source (0) or target (1) word."""
         if self.tokenizers is None:
-            return (word.lower()[: self.letters or None] if self.fold_case else word,)
-        return tuple(self.tokenizers[side].pieces(word.lower())[:MOST_UNITS])
+            word = folded(word) if self.fold_case else word
+            return (base_letters(word)[: self.letters] if self.letters else word,)
+        return tuple(self.tokenizers[side].pieces(folded(word))[:MOST_UNITS])
 
     def header(self) -> dict[str, int]:
         """The numbers of a saved file."""
@@ -154,7 +156,7 @@ def trained_views(views: tuple[View, ...], bitext: Bitext) -> tuple[View, ...]:
     """
     if all(view.has_words and not view.joined for view in views):
         return views
-    sides = [lowercase_counts(side) for side in (bitext.source, bitext.target)]
+    sides = [folded_counts(side) for side in (bitext.source, bitext.target)]
     # A side has at least as many subwords as letters.
     letters = [
         len({letter for word in counts for letter in unicodedata.normalize("NFKC", word)}) for counts in sides
@@ -162,7 +164,7 @@ def trained_views(views: tuple[View, ...], bitext: Bitext) -> tuple[View, ...]:
     trained, sizes = [], set()
     for view in views:
         if view.joined and view.collocations is None:
-            text = lowercased(bitext)
+            text = folded_text(bitext)
             of_source, of_target = (find_collocations(side, is_word) for side in (text.source, text.target))
             if len(of_source) + len(of_target) >= LEAST_JOINED * sum(map(len, sides)) > 0:
                 trained.append(replace(view, collocations=(of_source, of_target)))
@@ -209,7 +211,7 @@ class UnitReader:
             return Corpus.unchecked(tokens, offsets, vocabulary), sizes[corpus.tokens]
         units, widths, numbers = list[str](), list[int](), list[int]()
         for m in range(len(corpus)):
-            own, own_widths = joined_words([word.lower() for word in corpus.words(m)], self.collocations)
+            own, own_widths = joined_words([*map(folded, corpus.words(m))], self.collocations)
             units += own
             widths += own_widths
             numbers += [len(own)]
@@ -233,10 +235,10 @@ class ViewedText:
         if readers is not None:
             source, target = readers[0].read(bitext.source), readers[1].read(bitext.target)
         elif self._is_one_to_one:
-            self.bitext = lowercased(bitext) if view.fold_case else bitext
+            self.bitext = folded_text(bitext) if view.fold_case else bitext
             return
         elif view.collocations is not None:
-            text, names = lowercased(bitext), view.collocations
+            text, names = folded_text(bitext), view.collocations
             source, target = joined(text.source, names[0].ids), joined(text.target, names[1].ids)
         else:
             source, target = (

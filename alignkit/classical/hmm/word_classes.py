@@ -15,6 +15,7 @@ from alignkit.kernels.hmm_m_step import NO_BACKGROUND, BackgroundClasses, BackOf
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.support.arrays import offsets_of, values_of
 from alignkit.support.threads import run_evenly
+from alignkit.text.spellings import base_letters
 from alignkit.text.vocabulary import Vocabulary
 
 #: Added to what the other words of a class sum to, in divisors: classes that have hardly been seen say little.
@@ -32,7 +33,7 @@ class Classes(NamedTuple):
 def affix_classes(vocabulary: Vocabulary, affix: slice) -> Classes:
     """Classes of words that share the letters at this place; a shorter word is its own affix."""
     ids: dict[str, int] = {}
-    of = np.array([ids.setdefault(word[affix], len(ids)) for word in vocabulary], np.int32)
+    of = np.array([ids.setdefault(base_letters(word)[affix], len(ids)) for word in vocabulary], np.int32)
     first = offsets_of(np.bincount(of, minlength=len(ids)))
     return Classes(of, first, np.argsort(of, kind="stable").astype(np.int32))
 
@@ -118,7 +119,9 @@ class ClassCounts:
         self.affix, self.word_totals = affix, totals
         self.ids: tuple[dict[str, int], dict[str, int]] = {}, {}
         source, target = self.of = tuple(
-            np.fromiter((ids.setdefault(word[affix], len(ids)) for word in words), np.int64, len(words))
+            np.fromiter(
+                (ids.setdefault(base_letters(word)[affix], len(ids)) for word in words), np.int64, len(words)
+            )
             for ids, words in zip(self.ids, vocabularies, strict=True)
         )
         self.totals = tuple(
@@ -134,7 +137,7 @@ class ClassCounts:
     def classes_of(self, side: int, words: Iterable[str]) -> np.ndarray:
         """int32 (V,): the classes of source (0) or target (1) words, -1 if the model has none such."""
         ids, affix = self.ids[side], self.affix
-        return np.array([ids.get(word[affix], -1) for word in words], np.int32)
+        return np.array([ids.get(base_letters(word)[affix], -1) for word in words], np.int32)
 
     def of_text(
         self, classes: tuple[Classes, Classes], words: list[Vocabulary], ids: Ids, pairs: np.ndarray

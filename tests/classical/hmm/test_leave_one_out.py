@@ -11,7 +11,7 @@ from alignkit.links.from_scores import links_above
 from alignkit.links.links import GoldLinks
 from alignkit.metrics.aer import evaluate
 from alignkit.text.pairs import read_bitext
-from alignkit.text.units import lowercased
+from alignkit.text.units import folded_text
 from alignkit_data import path
 
 
@@ -43,7 +43,7 @@ def test_a_saved_model_links_its_own_text_nearly_as_the_fit_did(model, text, tmp
 def test_own_links_are_taken_out_of_the_counts(model, text):
     """For each pair by itself: (count - own + pseudo-count) / (total - own)."""
     words = [(text.source.words(m), text.target.words(m)) for m in range(20)] + [(["Haus", "."], ["house", "."])]
-    model, pairs = model.words, lowercased(bitext_of(words))
+    model, pairs = model.words, folded_text(bitext_of(words))
     inference = model.inference_with_counts
     assert inference.own == pytest.approx(1, abs=0.2)
     ids, sizes = model.ids(pairs), pairs.source.lengths * pairs.target.lengths
@@ -67,7 +67,7 @@ def test_own_links_are_taken_out_of_the_counts(model, text):
 
 def test_pairs_of_other_texts_keep_all_counts(model, text):
     pairs = [([*text.source.words(m), "neu"], text.target.words(m)) for m in range(30)]
-    bitext, inference = lowercased(bitext_of(pairs)), model.words.inference_with_counts
+    bitext, inference = folded_text(bitext_of(pairs)), model.words.inference_with_counts
     emissions = [emissions_of(inference, bitext, without_own=own) for own in (False, True)]
     assert (emissions[0] == emissions[1]).all()
 

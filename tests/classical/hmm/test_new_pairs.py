@@ -9,7 +9,7 @@ from alignkit.classical.hmm.inference import inference_of
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.hmm.views import View
-from alignkit.text.units import lowercased
+from alignkit.text.units import folded_text
 
 TEXT = [
     (["walking", "dogs"], ["gehende", "hunde"]),
@@ -50,7 +50,7 @@ def naive(model, x, y, alike):
 
 
 def test_probabilities_of_new_pairs_are_the_formula():
-    model, bitext = fit_joint(bitext_of(TEXT)).words, lowercased(bitext_of(NEW))
+    model, bitext = fit_joint(bitext_of(TEXT)).words, folded_text(bitext_of(NEW))
     known = model.lookup(bitext).scores().values
     emissions, place = emissions_of(model.inference_with_counts, bitext), 0
     for x, y in NEW:
