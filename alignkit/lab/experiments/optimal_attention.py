@@ -244,8 +244,9 @@ def search_attention(
         AlignkitError: the network's logits are not linear in its context.
     """
     network = aligner.network
-    if not isinstance(network, EncoderDecoder) or network.settings.output != "sum":
-        raise AlignkitError("the best attention is a convex problem only for a network with output = sum")
+    if not isinstance(network, EncoderDecoder) or (network.settings.output, network.settings.heads) != ("sum", 1):
+        problem = "the best attention is a convex problem only for a network with output = sum and one head"
+        raise AlignkitError(problem)
     own = aligner.score(bitext, "alpha")
     offsets = flat_offsets(bitext.shapes)
     values: dict[str, np.ndarray] = defaultdict(lambda: np.zeros(offsets[-1], np.float32))

@@ -196,8 +196,9 @@ def test_ascents_start_from_the_trained_and_from_uniform_attention(trained):
             assert scores[f"from {name}, {steps} steps"][m] == pytest.approx(expected.numpy(), abs=1e-4)
 
 
-def test_a_network_that_does_not_add_is_refused(trained):
-    hidden = EncoderDecoder(replace(trained[0].network.settings, output="hidden"))
+@pytest.mark.parametrize("changes", [{"output": "hidden"}, {"heads": 2}])
+def test_a_network_that_does_not_add_states_is_refused(changes, trained):
+    hidden = EncoderDecoder(replace(trained[0].network.settings, **changes))
     with pytest.raises(AlignkitError, match="output = sum"):
         experiment.search_attention(
             SimpleNamespace(network=hidden), trained[1], experiment.OptimalAttentionSettings()
