@@ -13,6 +13,7 @@ from alignkit.kernels.hmm_rows import FERTILITIES
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.support.arrays import values_of
 from alignkit.support.threads import run_blocks
+from alignkit.text.spellings import base_letters
 
 #: Pairs with fewer expected links than this say nothing of classes of words; nearly all pairs are such.
 LEAST_COUNT = 0.05
@@ -50,9 +51,10 @@ class BackgroundModel:
             for direction, totals in zip(model.directions, self.totals, strict=True)
         )
         some = np.flatnonzero(counts.pairs >= LEAST_COUNT)
-        counted, words = (rows[some], table.columns[some], counts.pairs[some]), (model.source, model.target)
+        counted = rows[some], table.columns[some], counts.pairs[some]
         affixes = settings.affix_slices if settings.back_off > 0 else ()
-        self.classes = [ClassCounts(words, counted, self.totals, affix) for affix in affixes]
+        letters = [[*map(base_letters, side)] for side in (model.source, model.target)] if affixes else []
+        self.classes = [ClassCounts(letters, counted, self.totals, affix) for affix in affixes]
 
 
 def fertility_counts(fertility: np.ndarray, links: np.ndarray, exponent: float) -> np.ndarray:

@@ -22,6 +22,7 @@ from alignkit.kernels.inverted_index import TableRows
 from alignkit.support.arrays import offsets_of
 from alignkit.support.threads import run_blocks, run_evenly
 from alignkit.text.bitext import Bitext
+from alignkit.text.spellings import base_letters
 
 NO_COUNTS = np.empty(0, np.float32)
 #: A word pair's count, and the sum of its expected links in the place of its two pseudo-counts.
@@ -108,8 +109,9 @@ class PairCounts:
 
         affixes, vocabularies = settings.affix_slices, [side.vocabulary for side in sides]
         self.back_off = list[BackOff]()
-        for n, affix in enumerate(affixes if settings.back_off > 0 else ()):
-            source, target = (affix_classes(words, affix) for words in vocabularies)
+        bases = [[*map(base_letters, words)] for words in vocabularies] if settings.back_off > 0 else []
+        for n, affix in enumerate(affixes if bases else ()):
+            source, target = (affix_classes(words, affix) for words in bases)
             in_classes = None
             if background is not None and in_model is not None:
                 known, ids = background

@@ -3,7 +3,7 @@ other pairs of their classes, and a fitted model's counts between classes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -30,10 +30,10 @@ class Classes(NamedTuple):
     members: np.ndarray  # int32 (V,), the words in order of their class
 
 
-def affix_classes(vocabulary: Vocabulary, affix: slice) -> Classes:
-    """Classes of words that share the letters at this place; a shorter word is its own affix."""
+def affix_classes(words: Iterable[str], affix: slice) -> Classes:
+    """Classes of words, given by their letters, that share those at a place; a shorter word is its own affix."""
     ids: dict[str, int] = {}
-    of = np.array([ids.setdefault(base_letters(word)[affix], len(ids)) for word in vocabulary], np.int32)
+    of = np.array([ids.setdefault(word[affix], len(ids)) for word in words], np.int32)
     first = offsets_of(np.bincount(of, minlength=len(ids)))
     return Classes(of, first, np.argsort(of, kind="stable").astype(np.int32))
 
@@ -103,7 +103,7 @@ class ClassCounts:
     """A model's expected counts between classes of words with the same first or last letters.
 
     Args:
-        vocabularies: source and target words of the model.
+        letters: of the source and target words of the model.
         counted: int32 (N,) source words, int32 (N,) target words, float32 (N,) counts of pairs.
         totals: of each word's counts.
         affix: the place of the letters of a word that its class shares.
@@ -111,7 +111,7 @@ class ClassCounts:
 
     def __init__(
         self,
-        vocabularies: tuple[Vocabulary, Vocabulary],
+        letters: Sequence[Sequence[str]],
         counted: tuple[np.ndarray, np.ndarray, np.ndarray],
         totals: tuple[np.ndarray, ...],
         affix: slice,
@@ -119,10 +119,8 @@ class ClassCounts:
         self.affix, self.word_totals = affix, totals
         self.ids: tuple[dict[str, int], dict[str, int]] = {}, {}
         source, target = self.of = tuple(
-            np.fromiter(
-                (ids.setdefault(base_letters(word)[affix], len(ids)) for word in words), np.int64, len(words)
-            )
-            for ids, words in zip(self.ids, vocabularies, strict=True)
+            np.fromiter((ids.setdefault(word[affix], len(ids)) for word in words), np.int64, len(words))
+            for ids, words in zip(self.ids, letters, strict=True)
         )
         self.totals = tuple(
             np.bincount(of, each, minlength=len(ids))
