@@ -12,7 +12,17 @@ import numpy as np
 
 from alignkit.embeddings.encoders import HuggingFaceEncoder, PieceEncoder, SmallE5, Symbols
 from alignkit.embeddings.kept import KeptLevels
-from alignkit.embeddings.levels import LEVELS, STEP, TEMPERATURE, Embeddings, centred, fill_levels
+from alignkit.embeddings.levels import (
+    LEAST_GAIN,
+    LEVELS,
+    STEP,
+    TEMPERATURE,
+    UNKNOWN,
+    Embeddings,
+    centred,
+    fill_levels,
+    tell_translations,
+)
 from alignkit.embeddings.word_vectors import WordVectors
 from alignkit.errors import AlignkitError
 from alignkit.scores import flat_offsets
@@ -64,7 +74,7 @@ class ContextualEmbeddings:
     @property
     def about(self) -> str:
         """All that the levels depend on beside the text."""
-        rules = "fewest pieces", BATCH, BLOCK, SAMPLE, EVEN, LEVELS, TEMPERATURE, STEP
+        rules = "fewest pieces", LEAST_GAIN, BATCH, BLOCK, SAMPLE, EVEN, LEVELS, TEMPERATURE, STEP
         return f"{__version__} {self.encoder.about} {rules}"
 
     def levels(self, bitext: Bitext, threads: int, progress: Progress | None = None) -> np.ndarray:
@@ -98,7 +108,11 @@ class ContextualEmbeddings:
                 centres, spread = scale or _scale(*both)
                 own = levels[offsets[low] : offsets[high]]
                 source_vectors, target_vectors = map(centred, both, centres, [spread] * 2)
-                fill_levels(bitext.block(low, high), source_vectors, target_vectors, own, threads)
+                block = bitext.block(low, high)
+                if low == 0 and not tell_translations(block, source_vectors, target_vectors):
+                    levels[:] = UNKNOWN
+                    break
+                fill_levels(block, source_vectors, target_vectors, own, threads)
         return levels
 
     def word_pieces(self, vocabulary: Vocabulary) -> WordPieces:
@@ -107,13 +121,12 @@ class ContextualEmbeddings:
         Of its spellings, that which the encoder knows best counts: with the fewest unknown pieces, and then with
         the fewest. Encoders have read Hebrew without vowels and Greek without breathings; with them, they spell.
         """
-        unknown = self.encoder.unknown
-        pieces = [
-            min(map(self.encoder.pieces, spellings(word)), key=lambda ids: (ids.count(unknown), len(ids)))[
-                : self._most
-            ]
-            for word in vocabulary
-        ]
+
+        def ignorance(pieces: list[int]) -> tuple[int, int]:
+            return pieces.count(self.encoder.unknown), len(pieces)
+
+        known = (min(map(self.encoder.pieces, spellings(word)), key=ignorance) for word in vocabulary)
+        pieces = [each[: self._most] for each in known]
         ids = np.array([piece for each in pieces for piece in each], np.int32)
         return WordPieces(ids, offsets_of([len(each) for each in pieces]))
 

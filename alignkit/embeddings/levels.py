@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -16,6 +17,12 @@ LEVELS = 32
 UNKNOWN = LEVELS
 #: Of the softmax of cosines; and the width of a level, in natural logarithms.
 TEMPERATURE, STEP = 0.1, 0.25
+#: Embeddings know a text if this share of its target words has a source word below this level, or so many times as
+#: many as beside other pairs: those up to so many places before, of some pairs of so many words on each side.
+CLOSE, LEAST_SHARE, LEAST_GAIN = 4, 0.3, 2.2
+LEAST_PAIRS, MOST_PAIRS, LEAST_WORDS, PLACES = 20, 200, 6, 3
+
+log = logging.getLogger(__name__)
 
 
 @runtime_checkable
@@ -31,6 +38,40 @@ class Embeddings(Protocol):
             progress: called with (pairs done, M, message).
         """
         ...
+
+
+def known_levels(
+    embeddings: Embeddings | None, bitext: Bitext, threads: int, progress: Progress | None = None
+) -> np.ndarray | None:
+    """The levels of embeddings (:meth:`Embeddings.levels`); None if there are none, or they know nothing."""
+    levels = None if embeddings is None else embeddings.levels(bitext, threads, progress)
+    if levels is None or (levels != UNKNOWN).any():
+        return levels
+    log.info("the embeddings hardly know these languages: links are found without them")
+    return None
+
+
+def tell_translations(bitext: Bitext, source: np.ndarray, target: np.ndarray) -> bool:
+    """False if few target words have a source word close to them, and hardly more than beside another source.
+
+    So it is where an encoder has not learned a language: less than a quarter of the words have one below the level
+    :data:`CLOSE`, 1.6 to 1.9 times as many as beside another pair's source. Where it has learned both languages, a
+    third and more have, or 2.6 to 5 times as many. True if there are few different pairs of several words.
+
+    Args:
+        source, target: as of :func:`fill_levels`.
+    """
+    rows = [np.split(side, own.offsets[1:-1]) for side, own in ((source, bitext.source), (target, bitext.target))]
+    long = np.flatnonzero(bitext.shapes.min(axis=1) >= LEAST_WORDS).tolist()
+    chosen = [*{rows[0][m].tobytes(): m for m in long}.values()][:MOST_PAIRS]  # each source sentence once
+    if len(chosen) < LEAST_PAIRS:
+        return True
+    close = []
+    for step in range(PLACES + 1):
+        both = [(rows[1][m], rows[0][n]) for m, n in zip(chosen, np.roll(chosen, step).tolist(), strict=True)]
+        close.append(np.concatenate([likeness_levels(*each).min(axis=1) < CLOSE for each in both]))
+    share, of_others = close[0].mean(), np.mean(close[1:])
+    return bool(share >= LEAST_SHARE or share > LEAST_GAIN * of_others)
 
 
 def likeness_levels(target: np.ndarray, source: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ from alignkit.embeddings.encoders import (
     Symbols,
     layers_graph,
 )
-from alignkit.embeddings.levels import LEVELS
+from alignkit.embeddings.levels import LEVELS, centred, tell_translations
 from alignkit.embeddings.word_vectors import WordVectors
 from alignkit.errors import AlignkitError, InputError
 from alignkit.support.packages import with_extra
@@ -200,6 +200,21 @@ def test_no_feature_outweighs_the_others(block, monkeypatch):
         for letter, j in zip(target, matrix.argmin(axis=1), strict=True)
     ]
     assert np.mean(right) > 0.95
+
+
+@pytest.mark.parametrize(
+    ("target", "pairs", "tells"),
+    [("copied", 30, True), ("other", 30, False), ("other", 19, True), ("alike", 30, True), ("repeated", 30, True)],
+)
+def test_an_encoder_that_does_not_know_a_language_is_found_out(target, pairs, tells):
+    rng, words = np.random.default_rng(1), [[f"{m}.{n}" for n in range(8)] for m in range(pairs)]
+    source, other = centred(rng.normal(size=(2, pairs * 8, 64)).astype(np.float32), np.float32(0))
+    if target == "repeated":  # one sentence again and again is no evidence
+        source, other = (np.tile(side[:8], (pairs, 1)) for side in (source, other))
+    elif target == "alike":  # the same words in any order: their own are no nearer than others'
+        source = other = np.concatenate([rng.permutation(source[:8]) for _ in range(pairs)])
+    bitext = bitext_of([(each, each) for each in words])
+    assert tell_translations(bitext, source, source if target == "copied" else other) == tells
 
 
 def test_words_are_read_in_the_spelling_that_the_encoder_knows():

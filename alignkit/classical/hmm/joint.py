@@ -88,7 +88,7 @@ from alignkit.classical.hmm.views import (
 )
 from alignkit.classical.lexical_model import Lookup
 from alignkit.classical.priors import LexiconPrior
-from alignkit.embeddings.levels import Embeddings
+from alignkit.embeddings.levels import Embeddings, known_levels
 from alignkit.errors import AlignkitError, check_known, counted
 from alignkit.kernels.hmm_e_step import BOTH, FORWARD, REVERSE, OpinionPool
 from alignkit.kernels.link_probabilities import NO_LINK
@@ -550,7 +550,7 @@ def fit_joint(
     share_of_text *= matrix_elements(text) / max(matrix_elements(bitext), 1)
     plans = plan_views(text, settings, quality, views, start, prior is not None, share_of_text, options)
     views, count = tuple(view for view, _ in plans), thread_count(threads)
-    levels = None if embeddings is None else embeddings.levels(text, count, progress)
+    levels = known_levels(embeddings, text, count, progress)
 
     # Each view is fitted once, words last; views that learn from each other begin with a rough model of words.
     fits = [(n, plans[n][1], f"view {n + 1}") for n in (*range(1, len(views)), 0)]

@@ -34,7 +34,7 @@ from alignkit.classical.hmm.joint import BidirectionalHMM, fit_view, progress_of
 from alignkit.classical.hmm.link_probabilities import Attachment, PhraseEdges, chances, into_probabilities, raised
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
 from alignkit.classical.hmm.views import VIEWS, View, ViewedText, trained_views, training_pairs
-from alignkit.embeddings.levels import Embeddings
+from alignkit.embeddings.levels import Embeddings, known_levels
 from alignkit.errors import AlignkitError
 from alignkit.kernels.hmm_e_step import FORWARD, REVERSE
 from alignkit.links.from_scores import link_places
@@ -141,7 +141,7 @@ def vote(
     # The same settings whatever the size of the text: the estimates' numbers were chosen with them.
     settings = replace(JOINT_SETTINGS, least_own=0.0)
     plans = [settings_of_view(settings, view) for view in views]
-    levels = None if embeddings is None else embeddings.levels(text, thread_count(threads), progress)
+    levels = known_levels(embeddings, text, thread_count(threads), progress)
     kinds = [bool(view.subwords) for view in views]
     attachment = cohesion = None
     for n, view in enumerate(views):

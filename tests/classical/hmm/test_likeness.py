@@ -74,7 +74,7 @@ def test_a_ratio_multiplies_the_probability_of_its_link(forward):
 def test_unknown_levels_change_nothing():
     bitext = bitext_of(random_pairs(4, pairs=40))
     size = int((bitext.source.lengths * bitext.target.lengths).sum())
-    plain = fit_joint(bitext, threads=1, co_training=0.0)
+    plain = fit_joint(bitext, threads=1)
     unknown = fit_joint(bitext, threads=1, embeddings=Given(np.full(size, UNKNOWN, np.uint8)))
     assert unknown.fitted_probabilities.values.tobytes() == plain.fitted_probabilities.values.tobytes()
 
