@@ -30,7 +30,7 @@ def folded(text: str) -> str:
     """Text as words are compared: in lower case, each letter with its marks as one (NFC), and without marks that
     depend on the sentence. Greek grave accents are acute ones, as which they stand before other words."""
     text = text.lower()
-    return text if text.isascii() else _OF_SENTENCES.sub(_of_word, normalize("NFC", text))
+    return text if text.isascii() else _OF_SENTENCES.sub(_of_word, normalize("NFC", text)) or text
 
 
 def _of_word(found: re.Match[str]) -> str:
@@ -44,8 +44,8 @@ def base_letters(word: str) -> str:
 
 
 def bare(word: str) -> str:
-    """A word without marks."""
-    return normalize("NFC", "".join(c for c in normalize("NFD", word) if not combining(c)))
+    """A word without marks, if it has more than these."""
+    return normalize("NFC", "".join(c for c in normalize("NFD", word) if not combining(c))) or word
 
 
 def spellings(word: str) -> list[str]:
@@ -59,4 +59,4 @@ def spellings(word: str) -> list[str]:
 _OF_WORDS = _Table(
     lambda mark: normalize("NFC", normalize("NFD", mark).replace(_GRAVE, _ACUTE)) if GREEK.match(mark) else ""
 )
-_BASES = _Table(lambda letter: bare(letter) if GREEK.match(letter) or combining(letter) else letter)
+_BASES = _Table(lambda letter: "" if combining(letter) else bare(letter) if GREEK.match(letter) else letter)

@@ -21,6 +21,7 @@ VERSE = "וַיֹּ֥אמֶר אֶל בְּנֹתָ֖יו וְאַיּ֑וֹ"  #
         (normalize("NFD", "Καὶ θεὸς"), "καί θεός"),
         ("où é è", "où é è"),  # a grave accent of other scripts tells words apart
         ("ٱلْعَٰلَمِينَۖ", "ٱلْعَٰلَمِينَ"),
+        ("ۖ", "ۖ"),  # a word of its own
     ],
 )
 def test_words_are_compared_without_case_and_marks_of_sentences(text, as_compared):
@@ -53,6 +54,7 @@ def test_letters_of_a_word(word, those):
         ("ἀρχῇ", ["ἀρχῇ", "αρχή", "αρχη"]),
         ("שָׁמַיִם", [normalize("NFC", "שָׁמַיִם"), "שמים"]),
         ("слово", ["слово"]),
+        ("ۖ", ["ۖ"]),
     ],
 )
 def test_spellings_of_other_texts(word, found):
