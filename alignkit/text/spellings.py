@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from functools import cache
 from unicodedata import combining, normalize
 
 GREEK = re.compile("[\u0370-\u03ff\u1f00-\u1fff]")
@@ -14,33 +14,33 @@ _GRAVE, _ACUTE = "\u0300", "\u0301"
 _MODERN = {0x300: 0x301, 0x342: 0x301, 0x313: None, 0x314: None, 0x345: None}
 
 
-class _Table(dict[int, str]):
-    """What letters become; each is asked for once."""
-
-    def __init__(self, letter: Callable[[str], str]) -> None:
-        super().__init__()
-        self.letter = letter
-
-    def __missing__(self, code: int) -> str:
-        found = self[code] = self.letter(chr(code))
-        return found
-
-
 def folded(text: str) -> str:
     """Text as words are compared: in lower case, each letter with its marks as one (NFC), and without marks that
     depend on the sentence. Greek grave accents are acute ones, as which they stand before other words."""
     text = text.lower()
-    return text if text.isascii() else _OF_SENTENCES.sub(_of_word, normalize("NFC", text)) or text
+    if text.isascii():
+        return text
+    return _OF_SENTENCES.sub(lambda found: _of_word(found[0]), normalize("NFC", text)) or text
 
 
-def _of_word(found: re.Match[str]) -> str:
-    return found[0].translate(_OF_WORDS)
+@cache
+def _of_word(mark: str) -> str:
+    if GREEK.match(mark):
+        return normalize("NFC", normalize("NFD", mark).replace(_GRAVE, _ACUTE))
+    return ""
 
 
 def base_letters(word: str) -> str:
     """A word's letters without marks that are characters of their own, such as vowels of Hebrew and Arabic, and
     Greek ones without accents, which move within the forms of a word."""
-    return word if word.isascii() else normalize("NFC", word).translate(_BASES) or word
+    return word if word.isascii() else "".join(map(_base, normalize("NFC", word))) or word
+
+
+@cache
+def _base(letter: str) -> str:
+    if combining(letter):
+        return ""
+    return bare(letter) if GREEK.match(letter) else letter
 
 
 def bare(word: str) -> str:
@@ -54,9 +54,3 @@ def spellings(word: str) -> list[str]:
         return [word]
     modern = [normalize("NFC", normalize("NFD", word).translate(_MODERN))] if GREEK.search(word) else []
     return [*dict.fromkeys([normalize("NFC", word), *modern, bare(word)])]
-
-
-_OF_WORDS = _Table(
-    lambda mark: normalize("NFC", normalize("NFD", mark).replace(_GRAVE, _ACUTE)) if GREEK.match(mark) else ""
-)
-_BASES = _Table(lambda letter: "" if combining(letter) else bare(letter) if GREEK.match(letter) else letter)

@@ -18,7 +18,7 @@ from alignkit.embeddings.encoders import (
     Symbols,
     layers_graph,
 )
-from alignkit.embeddings.levels import LEVELS, centred, tell_translations
+from alignkit.embeddings.levels import LEVELS, UNKNOWN, centred, tell_translations
 from alignkit.embeddings.word_vectors import WordVectors
 from alignkit.errors import AlignkitError, InputError
 from alignkit.support.packages import with_extra
@@ -215,6 +215,21 @@ def test_an_encoder_that_does_not_know_a_language_is_found_out(target, pairs, te
         source = other = np.concatenate([rng.permutation(source[:8]) for _ in range(pairs)])
     bitext = bitext_of([(each, each) for each in words])
     assert tell_translations(bitext, source, source if target == "copied" else other) == tells
+
+
+def test_nothing_is_known_of_a_language_that_the_encoder_does_not_know():
+    class Guessing(LoudFeature):
+        width = 64
+
+        def states(self, pieces, lengths):
+            return np.random.default_rng(pieces).normal(size=(len(pieces), 64)).astype(np.float32)
+
+    rng = np.random.default_rng(2)
+    pairs = [
+        [list("".join(rng.permutation([*"abcdefghijklmnopqrstuvwxyz"]))) for _ in range(2)] for _ in range(30)
+    ]
+    assert (ContextualEmbeddings(Guessing()).levels(bitext_of(pairs), 1) == UNKNOWN).all()
+    assert (ContextualEmbeddings(Guessing()).levels(bitext_of(pairs[:19]), 1) < UNKNOWN).all()
 
 
 def test_words_are_read_in_the_spelling_that_the_encoder_knows():
