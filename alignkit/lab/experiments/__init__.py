@@ -335,39 +335,29 @@ SHARED_MODULES = {
     "ktiw": ("ktiw-drives-attention", "ktiw-per-head"),
 }
 _SNELL = "Snell et al. 2021"
-_THESIS, _OWN = f"{_SNELL}, the thesis", f"ours; the thesis of {_SNELL}"
+_THESIS, _OWN, _AFTER = f"{_SNELL}, the thesis", f"ours; the thesis of {_SNELL}", f"ours; after {_SNELL}, 4.1"
 _BLOG = "Understanding Attention Training via Output Relevance"
 _POST = "Approximating How Single Head Attention Learns (post)"
-#: in the order of `alignkit experiment --list`
+#: (name, summary, source), in the order of `alignkit experiment --list`
 _LISTED = (
-    Experiment("copying", "copying fails if all words co-occur equally often", f"{_SNELL}, 3.3"),
-    Experiment(
-        "copying-mechanisms", "sparse and hard attention on permutations, against softmax", f"after {_SNELL}, 3.3"
-    ),
-    Experiment("permutation-function", "a fixed reordering is not learned though the words are", f"{_SNELL}, 6.2"),
-    Experiment("multihead", "one head with a good start among bad ones", f"{_SNELL}, 5.2"),
-    Experiment("locality", "what a state reveals of a keyword elsewhere", f"{_SNELL}, 6.1"),
-    Experiment("optimal-attention", "the best attention against the lexical probe", f"{_SNELL}, A.1"),
-    Experiment("initial-gradient", "the proxy's first gradient against co-occurrence", f"{_SNELL}, 4.1, A.2"),
-    Experiment("ktiw-drives-attention", "lexical knowledge before attention in training", _THESIS),
-    Experiment(
-        "ktiw-per-head", "lexical knowledge before attention in each head of a transformer", f"after {_THESIS}"
-    ),
-    Experiment("written-lexicon", "lexical knowledge written, erased, frozen and graded", _OWN),
-    Experiment(
-        "attention-without-lexicon", "what flat training leaves behind, by transplants and by decoded places", _OWN
-    ),
-    Experiment(
-        "emergence-law",
-        "the step at which attention emerges, predicted from the initial gradient",
-        f"ours; after {_SNELL}, 4.1",
-    ),
-    Experiment("word-order-of-learning", "when attention finds each word, predicted from the text", "ours"),
-    Experiment("gold-links", "error rates of attention and lexical probe while they learn", "ours"),
-    Experiment("toy-classifier", "gradient flow of the two-token classifier from several starts", _POST),
-    Experiment("gated-classifier", "relevance before attention in an LSTM with linear attention", _POST),
-    Experiment("output-relevance", "relevance under uniform attention against attention and influence", _BLOG),
-    Experiment("deceptive-attention", "the same predictions with attention that explains nothing", _BLOG),
-    Experiment("topic-words", "score against embedding norm of topic words", "Lu, Mao and Nayak 2021"),
+    ("copying", "copying fails if all words co-occur equally often", f"{_SNELL}, 3.3"),
+    ("copying-mechanisms", "sparse and hard attention on permutations, against softmax", f"after {_SNELL}, 3.3"),
+    ("permutation-function", "a fixed reordering is not learned though the words are", f"{_SNELL}, 6.2"),
+    ("multihead", "one head with a good start among bad ones", f"{_SNELL}, 5.2"),
+    ("locality", "what a state reveals of a keyword elsewhere", f"{_SNELL}, 6.1"),
+    ("optimal-attention", "the best attention against the lexical probe", f"{_SNELL}, A.1"),
+    ("initial-gradient", "the proxy's first gradient against co-occurrence", f"{_SNELL}, 4.1, A.2"),
+    ("ktiw-drives-attention", "lexical knowledge before attention in training", _THESIS),
+    ("ktiw-per-head", "lexical knowledge before attention in each head of a transformer", f"after {_THESIS}"),
+    ("written-lexicon", "lexical knowledge written, erased, frozen and graded", _OWN),
+    ("attention-without-lexicon", "what flat training leaves behind, by transplants and by decoded places", _OWN),
+    ("emergence-law", "the step at which attention emerges, predicted from the initial gradient", _AFTER),
+    ("word-order-of-learning", "when attention finds each word, predicted from the text", "ours"),
+    ("gold-links", "error rates of attention and lexical probe while they learn", "ours"),
+    ("toy-classifier", "gradient flow of the two-token classifier from several starts", _POST),
+    ("gated-classifier", "relevance before attention in an LSTM with linear attention", _POST),
+    ("output-relevance", "relevance under uniform attention against attention and influence", _BLOG),
+    ("deceptive-attention", "the same predictions with attention that explains nothing", _BLOG),
+    ("topic-words", "score against embedding norm of topic words", "Lu, Mao and Nayak 2021"),
 )
-EXPERIMENTS = {experiment.name: experiment for experiment in _LISTED}
+EXPERIMENTS = {name: Experiment(name, summary, source) for name, summary, source in _LISTED}

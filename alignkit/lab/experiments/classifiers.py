@@ -51,7 +51,7 @@ from scipy.special import expit
 from alignkit.classical.cooccurrence import cooccurrence
 from alignkit.errors import AlignkitError
 from alignkit.lab.experiments import Claim, ExperimentSettings, Figure, Result, averaged, claim
-from alignkit.lab.experiments.networks import EncodedText, bitext_lines, follow, half_way_rows
+from alignkit.lab.experiments.networks import EncodedText, bitext_lines, half_way_rows
 from alignkit.lab.explain.subject import jensen_shannon
 from alignkit.metrics.agreement import agreement
 from alignkit.metrics.intervals import ratio
@@ -185,7 +185,7 @@ def train_in_memory(
         progress: of the steps.
         prepare, loss: as ``prepare`` and ``criterion`` of
             :class:`alignkit.neural.training.classification.ClassificationTask`.
-        look: as in :func:`follow`.
+        look: as in :meth:`alignkit.neural.training.trainer.Trainer.run`.
 
     Returns:
         the classifier after the last step, which does not depend on held-out text.
@@ -194,7 +194,7 @@ def train_in_memory(
         split.training, split.valid, settings, split.tokenizer, prepare=prepare, criterion=loss, device="cpu"
     )
     trainer = Trainer(task)
-    follow(trainer, look, progress)
+    trainer.run(progress, look)
     return trainer.network.eval()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ from alignkit.errors import AlignkitError, find_known
 from alignkit.lab.experiments import ExperimentSettings
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.settings import PRESETS, RunSettings
-from alignkit.neural.training.trainer import AlignerT, Trainer, learn_tokenizer
+from alignkit.neural.training.trainer import Trainer, learn_tokenizer
 from alignkit.neural.training.translation import TranslationTask
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs, read_line_pairs
@@ -23,24 +23,6 @@ from alignkit.types import Progress
 Text = TypeVar("Text")
 
 LEARNED = 0.05  #: a curve that never exceeds its start by this has no half-way step
-
-
-def follow(
-    trainer: Trainer[Any, AlignerT], look: Callable[[AlignerT], None] | None, progress: Progress
-) -> AlignerT:
-    """Train to the end, and return the best network.
-
-    Args:
-        trainer: before its first step.
-        look: called with the network as it is at every logged step, if it is given.
-        progress: of the steps.
-    """
-
-    for _ in trainer.measured_steps(progress):
-        if look is not None and trainer.step in trainer.task.logged_steps:
-            look(trainer.snapshot())
-    assert trainer.best is not None
-    return trainer.best
 
 
 def bitext_lines(source: str, target: str, part: str = "train") -> LinePairs:
@@ -147,11 +129,11 @@ def train_network(
 
     Args:
         settings, text: what to train.
-        progress, look: as in :func:`follow`.
+        progress, look: as in :meth:`alignkit.neural.training.trainer.Trainer.run`.
         device: as :func:`alignkit.neural.devices.pick_device`.
     """
-    trainer = Trainer(TranslationTask(text.training, text.valid, settings, text.tokenizer, device=device))
-    return follow(trainer, look, progress)
+    task = TranslationTask(text.training, text.valid, settings, text.tokenizer, device=device)
+    return Trainer(task).run(progress, look)
 
 
 def take_pairs(bitext: Bitext, number: int) -> Bitext:

@@ -11,9 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from alignkit.errors import AlignkitError
 from alignkit.lab.explain.subject import (
@@ -27,9 +25,9 @@ from alignkit.lab.explain.subject import (
     mean_row,
     network_probabilities,
 )
-from alignkit.neural.devices import device_of, evaluation_mode, one_thread, text_batches
+from alignkit.neural.devices import device_of, evaluation_mode, text_batches
 from alignkit.neural.networks.classifier import Classifier
-from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores, judge_logits
+from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores, imposed, judge_logits
 from alignkit.neural.settings import UNIFORM
 from alignkit.neural.training.classification import (
     ClassificationTask,
@@ -96,30 +94,12 @@ class GuidedTask(ClassificationTask):
     guides: tuple[Scores, Scores] = field(kw_only=True)
 
     def judge(self, network: Classifier, h: Tensor, mask: Tensor, batch: np.ndarray) -> tuple[Tensor, Tensor]:
-        alpha = imposed(self.guides[0], batch, h)
+        alpha = imposed(self.guides[0], batch, h.device)
         return network.judge_with(h, alpha), alpha
 
     def measure(self, network: Classifier, step: int) -> list[tuple[str, float]]:
-        loss, accuracy = judge_logits(guided_logits(network, self.valid, self.guides[1]), self.valid.labels)
+        loss, accuracy = judge_logits(classifier_logits(network, self.valid, self.guides[1]), self.valid.labels)
         return [("valid.loss", loss), ("valid.accuracy", accuracy)]
-
-
-def imposed(guide: Scores, texts: np.ndarray, h: Tensor) -> Tensor:
-    """The guide's attention of texts as (B, L), 0 at padding, for the states h (B, L, D)."""
-    rows = [torch.from_numpy(guide[m][0].astype(np.float32)) for m in texts]
-    return pad_sequence(rows, batch_first=True).to(h)
-
-
-def guided_logits(network: Classifier, text: LabelledText, guide: Scores) -> np.ndarray:
-    """float64 (M,): log p(y = 1) - log p(y = 0) with given attention; NaN for a text without words."""
-    out = np.full(len(text), np.nan)
-    device = device_of(network)
-    with evaluation_mode(network):
-        for texts, words, lengths in text_batches(text, device):
-            h, _ = network.encode(words, lengths)
-            with one_thread(device):
-                out[texts] = network.judge_with(h, imposed(guide, texts, h)).double().cpu().numpy()
-    return out
 
 
 def guides_rows(subject: Subject) -> list[Row]:
@@ -157,7 +137,7 @@ def guides_rows(subject: Subject) -> list[Row]:
     for number, (name, (meaning, guide)) in enumerate(guides.items(), len(free)):
         pair = classifier_scores(guide, training, "alpha"), classifier_scores(guide, text, "alpha")
         network = train_guided(subject, name, number, pair)
-        right[name] = meaning, right_by(guided_logits(network, text, pair[1]))
+        right[name] = meaning, right_by(classifier_logits(network, text, pair[1]))
     for name, (meaning, each) in right.items():
         rows.append(mean_row(f"{name}, accuracy", each, f"accuracy without recurrence: {meaning}"))
         if name != "uniform":

@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import torch
 
 from alignkit.errors import AlignkitError, check_known
+from alignkit.lab.experiments import Figure
 from alignkit.lab.heads import hugging_face
 from alignkit.lab.heads.ranking import BestLinkCounter, heads_of_text, links_to_rank_by
 from alignkit.lab.interop.heads import AttentionHeads
@@ -29,11 +31,6 @@ from alignkit.support.stages import no_progress
 from alignkit.text.bitext import Bitext, lines_of
 from alignkit.text.pairs import read_text
 from alignkit.types import PathLike, Progress
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from alignkit.lab.experiments import Figure
 
 Head = tuple[int, int]  #: layer and head, counted from 0
 WHOLE, NO_SOURCE = "whole model", "without the source"
@@ -324,8 +321,6 @@ def ablation_table(
         nats a target token; hits and aer of the best head that is left (:func:`best_left`), and gained, those hits
         less the hits of the best of the same heads in the whole model. Each has ``_low`` and ``_high``.
     """
-    import pandas as pd
-
     losses = resampled_losses(readings, seed, resamples)
     sets, results = list(readings), list(readings.values())
     whole = readings[HeadSet(WHOLE)].counts

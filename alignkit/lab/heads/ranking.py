@@ -11,9 +11,10 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 import numpy as np
+import pandas as pd
 
 from alignkit.errors import AlignkitError, InputError, counted, of_file
 from alignkit.lab.heads.combination import HeadCombination, fit_combination
@@ -35,9 +36,6 @@ from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import read_text
 from alignkit.text.vocabulary import punctuation_types
 from alignkit.types import PathLike, Progress
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 #: The most heads whose mean is tried for the list of heads.
 MOST_AVERAGED = 8
@@ -183,8 +181,6 @@ def rank_heads(
     Raises:
         AlignkitError: the heads or the links are not of this text.
     """
-    import pandas as pd
-
     if len(gold) != len(bitext):
         raise AlignkitError(f"the links are of {counted(len(gold), 'pair')}, the text has {len(bitext):,}")
     settings = with_options(settings or MetricSettings(), options)
@@ -363,7 +359,6 @@ def compare_rankings(
     Raises:
         InputError: a text has fewer than two heads in common with those before it.
     """
-    import pandas as pd
     from scipy.stats import hypergeom, rankdata
 
     found: dict[str, dict[tuple[int, int], float]] = {}
@@ -402,8 +397,6 @@ def compare_rankings(
 
 def _rank_correlation(first: np.ndarray, second: np.ndarray) -> float:
     """Spearman's; NaN of values that are all alike."""
-    import pandas as pd
-
     return float(pd.DataFrame({"first": first, "second": second}).rank().corr().iloc[0, 1])
 
 

@@ -10,9 +10,10 @@ import json
 import os
 import wave
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from scipy.ndimage import median_filter
 
@@ -24,9 +25,6 @@ from alignkit.neural.devices import pick_device
 from alignkit.support.stages import no_progress
 from alignkit.text.reading import read_lines
 from alignkit.types import PathLike, Progress
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 RATE = 16_000  #: samples a second that Whisper reads
 FRAME = 0.02  #: seconds of audio in a column
@@ -207,8 +205,6 @@ def rank_speech_heads(
     Raises:
         AlignkitError: the times are not of these words.
     """
-    import pandas as pd
-
     if heads.words is None or len(heads) != len(times):
         raise AlignkitError(f"there are {len(heads)} recordings with words, and times of {len(times)}")
     for m, ((_, count), one) in enumerate(zip(heads.words[1], times, strict=True)):

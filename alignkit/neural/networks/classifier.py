@@ -150,8 +150,8 @@ class Classifier(nn.Module):
         """(B, L): the logit of each text if the classifier saw h_l alone, W · h_l + b."""
         return self.output(h).squeeze(2)
 
-    def forward(self, words: Tensor, lengths: np.ndarray) -> Tensor:
-        """(B,) logits of B texts; arguments as :meth:`encode`."""
+    def forward(self, words: Tensor, lengths: np.ndarray, alpha: Tensor | None = None) -> Tensor:
+        """(B,) logits of B texts; arguments as :meth:`encode`, and another attention as :meth:`judge_with`."""
         h, mask = self.encode(words, lengths)
         with one_thread(h.device):
-            return self.judge(h, mask)[0]
+            return self.judge(h, mask)[0] if alpha is None else self.judge_with(h, alpha)

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
+from torch.nn.utils.rnn import pad_sequence
 
 from alignkit.neural.devices import batch_sizes, device_of, evaluation_mode, one_thread, text_batches, to_device
 from alignkit.neural.networks.classifier import Classifier
@@ -73,13 +74,23 @@ def _leave_one_out(network: Classifier, words: Tensor, lengths: np.ndarray, sign
     return out
 
 
-def classifier_logits(network: Classifier, text: LabelledText) -> np.ndarray:
-    """float64 (M,): log p(y = 1) - log p(y = 0) of each text; NaN for a text without words."""
+def classifier_logits(network: Classifier, text: LabelledText, guide: Scores | None = None) -> np.ndarray:
+    """float64 (M,): log p(y = 1) - log p(y = 0) of each text; NaN for a text without words.
+
+    If a ``guide`` is given, its attention is imposed on the network.
+    """
     out = np.full(len(text), np.nan)
     with evaluation_mode(network):
         for texts, words, lengths in text_batches(text, device_of(network)):
-            out[texts] = network(words, lengths).double().cpu().numpy()
+            alpha = None if guide is None else imposed(guide, texts, words.device)
+            out[texts] = network(words, lengths, alpha).double().cpu().numpy()
     return out
+
+
+def imposed(guide: Scores, texts: np.ndarray, device: torch.device) -> Tensor:
+    """The guide's attention of texts as (B, L), 0 at padding."""
+    rows = [torch.from_numpy(guide[m][0].astype(np.float32)) for m in texts]
+    return pad_sequence(rows, batch_first=True).to(device)
 
 
 def judge_logits(logits: np.ndarray, labels: np.ndarray) -> tuple[float, float]:

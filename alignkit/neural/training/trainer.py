@@ -6,7 +6,7 @@ import copy
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
@@ -180,10 +180,14 @@ class Trainer(Generic[Network, AlignerT]):
         self.best: AlignerT | None = None
         self._metrics: dict[str, float] = {}  # of this step
 
-    def run(self, progress: Progress | None = None) -> AlignerT:
-        """Train to the end as :meth:`measured_steps` does, and return the best network."""
+    def run(self, progress: Progress | None = None, look: Callable[[AlignerT], None] | None = None) -> AlignerT:
+        """Train to the end as :meth:`measured_steps` does, and return the best network.
+
+        ``look`` is called with the network as it is at every logged step, if it is given.
+        """
         for _ in self.measured_steps(progress):
-            pass
+            if look is not None and self.step in self.task.logged_steps:
+                look(self.snapshot())
         assert self.best is not None
         return self.best
 

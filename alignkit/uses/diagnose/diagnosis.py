@@ -12,9 +12,10 @@ import logging
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 import numpy as np
+import pandas as pd
 
 from alignkit.classical.hmm.settings import JOINT_THRESHOLD
 from alignkit.embeddings.contextual import find_embeddings
@@ -57,9 +58,6 @@ from alignkit.uses.diagnose.evidence import (
     expected_link_counts,
     vote,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 log = logging.getLogger(__name__)
 
@@ -127,8 +125,6 @@ def diagnose_links(
     Raises:
         AlignkitError: a text or file is not valid, or the links are not of the text.
     """
-    import pandas as pd
-
     chosen, count = with_options(settings or ReadSettings(), options), thread_count(threads)
     vectors = find_embeddings(embeddings) if isinstance(embeddings, str) else embeddings
     bitext = read_text(source, target, **vars(chosen), threads=count)
@@ -278,8 +274,6 @@ def _class_rows(
     text: LinkedText, known: WordFacts, probabilities: np.ndarray | None, calibration: Calibration
 ) -> pd.DataFrame:
     """Expected measures in each class of links."""
-    import pandas as pd
-
     # Links proposed, and links that may be gold, side by side: each class counts both.
     proposed = text.evidence.places(text.links)
     right = calibration.right(text.evidence.probabilities.values[proposed])

@@ -230,7 +230,7 @@ def test_guides_are_compared_with_uniform_attention(subject, made):
         assert made[k][2] is trained.GuidedTask
         for given, each in zip(made[k][4]["guides"], guides, strict=True):
             np.testing.assert_array_equal(given.values, each.values)
-        right[name] = right_by(trained.guided_logits(networks[k], text, guides[1]), text)
+        right[name] = right_by(classifier_logits(networks[k], text, guides[1]), text)
     recurrent = [right_by(classifier_logits(network, text), text) for network in (subject.network, networks[0])]
     wanted = {"recurrent, accuracy": recurrent[0], "recurrent, uniform": recurrent[1]}
     wanted["recurrent, gain"] = recurrent[0] - recurrent[1]

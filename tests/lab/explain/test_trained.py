@@ -8,11 +8,8 @@ import numpy as np
 import pytest
 
 from alignkit.errors import AlignkitError
-from alignkit.lab.explain.trained import (
-    guided_logits,
-    telling_words,
-    train_guided,
-)
+from alignkit.lab.explain.trained import telling_words, train_guided
+from alignkit.neural.scoring.classifier import classifier_logits
 from alignkit.scores import Scores
 from alignkit.text.labelled import LabelledLines
 from alignkit.text.tokenization import learn_words
@@ -41,7 +38,7 @@ def test_a_guide_helps_by_what_it_points_to(subject_of):
     for right in (True, False):
         pair = one_hot(subject.training, right), one_hot(subject.text, right)
         network = train_guided(subject, "planted", int(right), pair)
-        logits = guided_logits(network, subject.text, pair[1])
+        logits = classifier_logits(network, subject.text, pair[1])
         accuracy[right] = np.mean((logits > 0) == (subject.text.labels == 1))
         for m in (0, 7):  # the logit is that of the one state
             place = int(pair[1][m][0].argmax())
