@@ -54,7 +54,6 @@ from alignkit.uses.diagnose.evidence import (
     Evidence,
     ExpectedCounts,
     ExpectedEvaluation,
-    ViewVotes,
     expected_link_counts,
     vote,
 )
@@ -167,9 +166,40 @@ def diagnose_links(
         "length_deviation": length_deviations(votes.bitext),
         **{check.name.replace(" ", "_"): check.counts for check in checks},
     }
+
+    # What is so of the text and of all links.
+    tokens = [len(side.tokens) for side in text.sides]
+    facts: dict[str, Any] = {
+        "pairs": len(text.bitext),
+        "blank_pairs": int((text.bitext.shapes == 0).any(axis=1).sum()),
+        "source_tokens": tokens[0],
+        "target_tokens": tokens[1],
+        "links": len(text.links.pairs),
+        "links_per_token": 2 * len(text.links.pairs) / max(sum(tokens), 1),
+    }
+    sides = zip(("source", "target"), text.degrees, text.words, text.evidence.unlinked, strict=True)
+    for name, degrees, are_words, chances in sides:
+        marks = ~are_words
+        facts[f"unlinked_{name}_words"] = _mean(degrees[are_words] == 0)
+        facts[f"unlinked_{name}_words_of_views"] = _mean(chances[are_words])
+        facts[f"unlinked_{name}_punctuation"] = _mean(degrees[marks] == 0)
+        facts[f"{name}_tokens_with_several_links"] = _mean(degrees[degrees > 0] > 1)
+    expected, likely = counts.total(), links_above(votes.probabilities, JOINT_THRESHOLD)
+    for name, aer in (("aer", expected.aer), ("aer_with_possible", expected.aer_with_possible)):
+        facts[f"{name}_low"], facts[f"{name}_high"] = calibration.interval(aer)
+    facts |= {
+        "views": votes.views,
+        "agreement_of_views": votes.agreement_of_views,
+        "agreement_of_directions": votes.agreement_of_directions,
+        "agreement_with_views": evaluate(GoldLinks(likely, likely), text.links).f1,  # NaN without links
+    }
+    if probabilities is not None:
+        right = calibration.right(votes.support.values[text.evidence.places(text.links)])
+        facts["mean_probability"] = _mean(probabilities[~np.isnan(probabilities)])
+        facts["calibration_error"] = calibration_error(probabilities, right)
     return LinkDiagnosis(
-        expected=counts.total(),
-        facts=_facts(text, votes, counts, probabilities, calibration),
+        expected=expected,
+        facts=facts,
         classes=_class_rows(text, known, probabilities, calibration),
         findings=pd.DataFrame(findings),
         pairs=pd.DataFrame(pairs),
@@ -203,50 +233,6 @@ def _read_links(links: Links | PathLike | Iterable[str], bitext: Bitext) -> tupl
         log.warning(warning)
     note_first(path, found, bitext.shapes)
     return found, probabilities
-
-
-def _facts(
-    text: LinkedText,
-    votes: ViewVotes,
-    counts: ExpectedCounts,
-    probabilities: np.ndarray | None,
-    calibration: Calibration,
-) -> dict[str, Any]:
-    tokens = [len(side.tokens) for side in text.sides]
-    found: dict[str, Any] = {
-        "pairs": len(text.bitext),
-        "blank_pairs": int((text.bitext.shapes == 0).any(axis=1).sum()),
-        "source_tokens": tokens[0],
-        "target_tokens": tokens[1],
-        "links": len(text.links.pairs),
-        "links_per_token": 2 * len(text.links.pairs) / max(sum(tokens), 1),
-    }
-    sides = zip(("source", "target"), text.degrees, text.words, text.evidence.unlinked, strict=True)
-    for name, degrees, are_words, chances in sides:
-        marks = ~are_words
-        found[f"unlinked_{name}_words"] = _mean(degrees[are_words] == 0)
-        found[f"unlinked_{name}_words_of_views"] = _mean(chances[are_words])
-        found[f"unlinked_{name}_punctuation"] = _mean(degrees[marks] == 0)
-        found[f"{name}_tokens_with_several_links"] = _mean(degrees[degrees > 0] > 1)
-    expected, likely = counts.total(), links_above(votes.probabilities, JOINT_THRESHOLD)
-    for name, aer in (("aer", expected.aer), ("aer_with_possible", expected.aer_with_possible)):
-        found[f"{name}_low"], found[f"{name}_high"] = calibration.interval(aer)
-    found |= {
-        "views": votes.views,
-        "agreement_of_views": votes.agreement_of_views,
-        "agreement_of_directions": votes.agreement_of_directions,
-        "agreement_with_views": f1_of_links(text.links, likely),
-    }
-    if probabilities is not None:
-        right = calibration.right(votes.support.values[text.evidence.places(text.links)])
-        found["mean_probability"] = _mean(probabilities[~np.isnan(probabilities)])
-        found["calibration_error"] = calibration_error(probabilities, right)
-    return found
-
-
-def f1_of_links(links: Links, others: Links) -> float:
-    """Twice the number of links that both have, divided by the number of all: F1; NaN without links."""
-    return evaluate(GoldLinks(others, others), links).f1
 
 
 def calibration_error(probabilities: np.ndarray, right: np.ndarray, bins: int = 10) -> float:
