@@ -7,7 +7,7 @@ for a run.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import permutations
@@ -293,14 +293,29 @@ def build_report(
 
     named = compared({each.name: each.order for each in sets})
     sets = [replace(each, scores=crop(each.scores), order=named[each.name]) for each in sets]
+
+    # The time courses of the runs with attention, whose alpha and beta are held against IBM 1; the attention of
+    # every other seed is also followed towards that of the first network.
+    import pandas as pd
+
     followed = [each for each in runs if each.network.name != "uniform"]
+    how: dict[str, Any] = {"device": inputs.device, "progress": progress}
+    how["score"] = lambda network, pairs, kind: compared({"": network.score(pairs, kind)})[""]
+    course = TimeCourseSettings(percent=inputs.percent, resamples=0, metrics=(MAIN,))
+    both = replace(course, kinds=("alpha", "beta"), order="step")
+    courses = [time_course(run, scored, {"ibm1.beta": named["ibm1.beta"]}, both, **how) for _, run, _ in followed]
+    towards = replace(course, kinds=("alpha",), order="fixed")
+    for _, run, _ in followed[1:]:
+        main = f"{followed[0].name}.alpha"
+        table = time_course(run, scored, {main: named[main]}, towards, **how)
+        courses.append(table[table["name"].str.startswith(f"{MAIN.symbol}(")])
     return Report(
         title="What attention learned" if runs else "How aligners see this text",
         bitext=bitext,
         sets=tuple(sets),
         tables={metric.name: compare(named, metric, inputs) for metric in SCORE_METRICS},
         counts=occurrences(training.source, bitext.source),
-        time_course=_time_courses(followed, scored, named, compared, inputs, progress),
+        time_course=pd.concat(courses, ignore_index=True) if courses else None,
         gold=read_gold(inputs.gold, shapes=shapes) if inputs.gold is not None else None,
         heads=ranked,
         words=WordFacts.of(*(word_bitext(text, bool(runs)) for text in (scored, training)))
@@ -414,39 +429,6 @@ def _other_sets(
         label, note = full.removesuffix(".alpha"), f"Scores read from {Path(path).name}."
         sets.append(ScoreSet(full, label, note, scores, order, null=False))
     return sets, on_words
-
-
-def _time_courses(
-    runs: Sequence[NamedRun],
-    scored: Bitext,
-    named: Mapping[str, Scores],
-    compared: Callable[[Mapping[str, Scores]], dict[str, Scores]],
-    inputs: ReportInputs,
-    progress: Progress | None,
-) -> pd.DataFrame | None:
-    """The time courses of the runs, one after another; None if there are none.
-
-    Args:
-        runs: with attention.
-        scored: the text.
-        named: the final scores by name, as they are compared.
-        compared: takes from scores of the text what is compared.
-        inputs, progress: of :func:`build_report`.
-    """
-    import pandas as pd
-
-    how: dict[str, Any] = {"device": inputs.device, "progress": progress}
-    how["score"] = lambda network, pairs, kind: compared({"": network.score(pairs, kind)})[""]
-    settings = TimeCourseSettings(percent=inputs.percent, resamples=0, metrics=(MAIN,))
-    both = replace(settings, kinds=("alpha", "beta"), order="step")
-    parts = [time_course(run, scored, {"ibm1.beta": named["ibm1.beta"]}, both, **how) for _, run, _ in runs]
-    # The attention of every other seed is followed towards that of the first network.
-    towards = replace(settings, kinds=("alpha",), order="fixed")
-    for _, run, _ in runs[1:]:
-        main = f"{runs[0].name}.alpha"
-        table = time_course(run, scored, {main: named[main]}, towards, **how)
-        parts.append(table[table["name"].str.startswith(f"{MAIN.symbol}(")])
-    return pd.concat(parts, ignore_index=True) if parts else None
 
 
 def frequency_bands(report: Report, rows: AgreementRows) -> tuple[np.ndarray, list[str]]:
