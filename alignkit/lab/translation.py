@@ -185,7 +185,13 @@ def lab(
     # The runs whose beta is compared, while they learn; and from the second, what xi is read from.
     moving = {name: run for name, run in ((OTHER, runs.other), (UNIFORM, runs.uniform)) if run is not None}
     courses = {name: follow(run, name.partition(".")[0]) for name, run in moving.items()}
-    second = _second_run(courses[OTHER][0], alpha) if courses.get(OTHER) else None
+    # Its likeness to the first run's attention by every metric, and its performance; NaN where not measured.
+    second = None
+    if courses.get(OTHER):
+        names = {metric.name: row_name(metric.symbol, alpha, at_step("alpha")) for metric in SCORE_METRICS}
+        found = {name: series(courses[OTHER][0], each) for name, each in {**names, **PERFORMANCES}.items()}
+        columns = {name: pd.Series(values, steps) for name, (steps, values) in found.items()}
+        second = pd.DataFrame(columns).loc[columns[MAIN.name].index].rename_axis("step").reset_index()
     # The rows; those with a moving beta at the step where they are largest, if that is asked for. A(alpha,
     # beta_uf) is the largest in any case (appendix A.7). Without logged steps, beta is the best network's.
     quantities = []
@@ -199,8 +205,8 @@ def lab(
         chosen, beta_step = scores, math.nan
         own = next((name for name in moving if name in (u, v)), None)
         if own is not None and courses[own] and (settings.largest or (u, v) == (alpha, UNIFORM)):
-            names = (at_step("beta") if each == own else each for each in (u, v))
-            steps, values = series(courses[own][0], row_name(MAIN.symbol, *names))
+            both = (at_step("beta") if each == own else each for each in (u, v))
+            steps, values = series(courses[own][0], row_name(MAIN.symbol, *both))
             if not np.isnan(values).all():
                 beta_step = int(steps[np.nanargmax(values)])
                 if not settings.largest:
@@ -255,35 +261,23 @@ def _fixed_scores(
     return scores
 
 
-def _second_run(course: pd.DataFrame, alpha: str) -> pd.DataFrame:
-    """What a time course of the second run says of its logged steps: step, by every metric its likeness to the
-    first run's attention, and performance by the names in ``PERFORMANCES``, NaN where it was not measured."""
-    import pandas as pd
-
-    names = {metric.name: row_name(metric.symbol, alpha, at_step("alpha")) for metric in SCORE_METRICS}
-    columns = {}
-    for column, name in {**names, **PERFORMANCES}.items():
-        steps, values = series(course, name)
-        columns[column] = pd.Series(values, steps)
-    return pd.DataFrame(columns).loc[columns[MAIN.name].index].rename_axis("step").reset_index()
-
-
 def _row(
     u: str, v: str, scores: Mapping[str, Scores], settings: LabSettings, second: pd.DataFrame | None
 ) -> dict[str, Any]:
-    """Every metric, and xi by it, of one pair of scores; ``second`` is what :func:`_second_run` gives."""
+    """Every metric, and xi by it, of one pair of scores.
+
+    ``second`` has the logged steps of the second run, its likeness to the first by every metric, and performance.
+    """
     row: dict[str, Any] = {"u": u, "v": v}
     never = []
     for metric in SCORE_METRICS:
         found = metric.measure(scores[u], scores[v], settings)
-        if metric is MAIN:
-            row |= found
-        else:  # its name in front, and no chance level
-            row[metric.name] = found[metric.name]
-            others = {name: value for name, value in found.items() if name not in (metric.name, "chance")}
-            row |= {f"{metric.name}_{name}": value for name, value in others.items()}
+        # Columns of others have the metric's name in front, and there is none of their chance level.
+        front = "" if metric is MAIN else f"{metric.name}_"
+        shown = {name: value for name, value in found.items() if metric is MAIN or name != "chance"}
+        row |= {name if name == metric.name else front + name: value for name, value in shown.items()}
         for name in PERFORMANCES:
-            column = f"xi_{name}" if metric is MAIN else f"{metric.name}_xi_{name}"
+            column = f"{front}xi_{name}"
             row[column] = math.nan
             # Where a step was not measured, it might be the one.
             if second is not None and second[name].notna().all() and not math.isnan(found[metric.name]):

@@ -28,24 +28,17 @@ class ExplanationTest(NamedTuple):
 
 
 _JAIN, _WIEGREFFE, _SERRANO = "Jain and Wallace 2019", "Wiegreffe and Pinter 2019", "Serrano and Smith 2019"
-EXPLANATION_TESTS: dict[str, ExplanationTest] = {
-    "order": ExplanationTest("does attention order words as gradients and leave-one-out do?", _JAIN),
-    "uniform": ExplanationTest("what does uniform or permuted attention change?", _JAIN),
-    "erasure": ExplanationTest(
-        "how many words are erased, by attention and other orders, until a decision flips?", _SERRANO
-    ),
-    "adversary": ExplanationTest("how far from it is an attention with the same output?", _JAIN),
-    "seeds": ExplanationTest("how far is the attention of another seed?", _WIEGREFFE),
-    "trained-adversary": ExplanationTest(
-        "can a network be trained to the same outputs with other attention?", _WIEGREFFE, trains=True
-    ),
-    "guides": ExplanationTest(
-        "is attention needed, and does it help a network without recurrence?", _WIEGREFFE, trains=True
-    ),
-    "inattention": ExplanationTest(
-        "can a network use words without attending to them?", "Pruthi et al. 2020", trains=True
-    ),
-}
+_LISTED = (
+    ("order", "does attention order words as gradients and leave-one-out do?", _JAIN),
+    ("uniform", "what does uniform or permuted attention change?", _JAIN),
+    ("erasure", "how many words are erased, by attention and other orders, until a decision flips?", _SERRANO),
+    ("adversary", "how far from it is an attention with the same output?", _JAIN),
+    ("seeds", "how far is the attention of another seed?", _WIEGREFFE),
+    ("trained-adversary", "can a network be trained to the same outputs with other attention?", _WIEGREFFE, True),
+    ("guides", "is attention needed, and does it help a network without recurrence?", _WIEGREFFE, True),
+    ("inattention", "can a network use words without attending to them?", "Pruthi et al. 2020", True),
+)
+EXPLANATION_TESTS = {name: ExplanationTest(*facts) for name, *facts in _LISTED}
 #: the tests that train no network, which are run if none are named
 UNTRAINED = tuple(name for name, test in EXPLANATION_TESTS.items() if not test.trains)
 

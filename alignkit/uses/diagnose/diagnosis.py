@@ -24,14 +24,7 @@ from alignkit.errors import AlignkitError, counted
 from alignkit.links.from_scores import links_above
 from alignkit.links.gold import is_naacl, note_first, parse_gold
 from alignkit.links.links import GoldLinks, Links, check_range, parse_probabilities
-from alignkit.metrics.aer import (
-    Partition,
-    WordFacts,
-    class_rows,
-    evaluate,
-    probability_partition,
-    text_partitions,
-)
+from alignkit.metrics.aer import Partition, WordFacts, class_rows, evaluate, probability_partition, text_partitions
 from alignkit.pipeline.settings import ReadOptions, ReadSettings
 from alignkit.support.arrays import brief_repr, places_of
 from alignkit.support.settings import with_options

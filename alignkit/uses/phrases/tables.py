@@ -91,10 +91,7 @@ def gzipped(parts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def find_terms(
-    text: PhraseText,
-    least: int = LEAST_COUNT,
-    function_words: float = FUNCTION_WORDS,
-    best: int | None = None,
+    text: PhraseText, least: int = LEAST_COUNT, function_words: float = FUNCTION_WORDS, best: int | None = None
 ) -> pd.DataFrame:
     """The terms of a text, ranked by log-likelihood ratio, times the mean probability of their links if known.
 
