@@ -210,18 +210,10 @@ def classify(
     if logistic is not None:
         measured = [MAIN.measure(beta_uf, word_scores(weights, scored), settings) for weights in logistic.tried]
         penalties = logistic.sweep.join(pd.DataFrame(measured))
-    return Classification(
-        _row(scores, second, settings),
-        accuracies(best, proxy, logistic, held, settings.seed),
-        courses,
-        scores,
-        scored,
-        strongest["uniform"],
-        strongest["frozen"],
-        rise_and_fall(runs["uniform"], scores["alpha"], "beta", scored, device, settings.percent),
-        logistic,
-        penalties,
-    )
+    row, accuracy = _row(scores, second, settings), accuracies(best, proxy, logistic, held, settings.seed)
+    fall = rise_and_fall(runs["uniform"], scores["alpha"], "beta", scored, device, settings.percent)
+    steps = strongest["uniform"], strongest["frozen"]
+    return Classification(row, accuracy, courses, scores, scored, *steps, fall, logistic, penalties)
 
 
 def _row(scores: Mapping[str, Scores], second: pd.DataFrame, settings: ClassifySettings) -> pd.DataFrame:

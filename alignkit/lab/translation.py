@@ -226,14 +226,10 @@ def lab(
         "network": {"name": network.name, "step": network.step, "seed": network.settings.training.seed},
         "fingerprint": network.fingerprint,
     }
-    return Lab(
-        pd.DataFrame(rows),
-        None if second is None else second[["step", MAIN.name, *PERFORMANCES]],
-        {name: log.best(key, largest=True)[1] for name, key in PERFORMANCES.items() if log.series(key)},
-        pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=list(COLUMNS)),
-        tuple(notes),
-        facts,
-    )
+    seeds = None if second is None else second[["step", MAIN.name, *PERFORMANCES]]
+    stars = {name: log.best(key, largest=True)[1] for name, key in PERFORMANCES.items() if log.series(key)}
+    course = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=list(COLUMNS))
+    return Lab(pd.DataFrame(rows), seeds, stars, course, tuple(notes), facts)
 
 
 def _fixed_scores(

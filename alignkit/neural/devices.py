@@ -246,17 +246,10 @@ class Batcher:
     def __call__(self, pairs: np.ndarray) -> Batch:
         source, source_lengths = self.source.gather(pairs)
         target, target_lengths = self.target.gather(pairs)
-        first = torch.full_like(target[:1], BOS)
+        previous = torch.cat([torch.full_like(target[:1], BOS), target[:-1]])
         real = np.arange(target.shape[0]) < target_lengths[:, None]
-        return Batch(
-            pairs,
-            source,
-            source_lengths,
-            target,
-            torch.cat([first, target[:-1]]),
-            target_lengths,
-            to_device(np.flatnonzero(real), self.device),
-        )
+        places = to_device(np.flatnonzero(real), self.device)
+        return Batch(pairs, source, source_lengths, target, previous, target_lengths, places)
 
 
 def usable(bitext: Bitext) -> np.ndarray:

@@ -110,6 +110,10 @@ class Tag:
     is_placed: bool = False
 
 
+#: The text of a target sentence with what is projected, and what has no place in the links.
+Projected = tuple[str, list[dict[str, Any]]]
+
+
 @dataclass(frozen=True)
 class TaggedLine:
     """A line of text whose tags are taken out.
@@ -134,9 +138,7 @@ class TaggedLine:
         """The words of the text."""
         return words_at(self.text, self.places)
 
-    def onto(
-        self, path: PathLike, target: str, places: Sequence[Span], pair: LinkedPair
-    ) -> tuple[str, list[dict[str, Any]]]:
+    def onto(self, path: PathLike, target: str, places: Sequence[Span], pair: LinkedPair) -> Projected:
         """The target with the tags, and those for which its links name no place.
 
         Every tag is put into the target once, and nothing else of the target changes. Elements keep their nesting;
@@ -338,9 +340,7 @@ class LabelledSentence:
     labels: Sequence[str]
     of_words: bool
 
-    def onto(
-        self, path: PathLike, target: str, places: Sequence[Span], pair: LinkedPair
-    ) -> tuple[str, list[dict[str, Any]]]:
+    def onto(self, path: PathLike, target: str, places: Sequence[Span], pair: LinkedPair) -> Projected:
         """The target's words in columns with their labels, a blank line at the end; and labels without a place.
 
         Where spans would overlap, each keeps the words with the more probable links. A word with a label of its
@@ -435,9 +435,7 @@ class JsonSentence:
     in_text: bool
     spans: Sequence[Span]
 
-    def onto(
-        self, path: PathLike, target: str, places: Sequence[Span], pair: LinkedPair
-    ) -> tuple[str, list[dict[str, Any]]]:
+    def onto(self, path: PathLike, target: str, places: Sequence[Span], pair: LinkedPair) -> Projected:
         """The object with the target instead of the source, and ``unplaced``: the spans without a place there."""
         target = target.removesuffix("\r")
         text = self.record.get("text", "").translate(_BREAKS)
@@ -640,15 +638,8 @@ def project_files(
         given, lines = split_lines(text), read_utf8(target).decode().split("\n")  # \r stays
         if lines[-1] == "":
             lines.pop()
-    parts, unplaced = project_lines(
-        (source, given),
-        (target or source, lines),
-        link,
-        parse=parse,
-        rule=rule,
-        least=least,
-        tokenize=bool(tokenize),
-    )
+    how: dict[str, Any] = {"parse": parse, "rule": rule, "least": least, "tokenize": bool(tokenize)}
+    parts, unplaced = project_lines((source, given), (target or source, lines), link, **how)
     for item in unplaced:
         log.warning("no place in the links: %s", json.dumps(item, ensure_ascii=False))
     missing = len(unplaced)

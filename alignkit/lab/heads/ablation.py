@@ -332,13 +332,9 @@ def ablation_table(
         if kind in (SAME_LAYERS, ANY) and best is not None:
             row |= _measured("best_more", best - loss)
         if kind != NO_SOURCE:
-            now, before = np.mean(
-                [
-                    [best_left(counter, each, heads, sets[k].heads) for each in (results[k].counts, whole)]
-                    for k in places
-                ],
-                axis=0,
-            )
+            kept = [(results[k].counts, sets[k].heads) for k in places]
+            now = np.mean([best_left(counter, counts, heads, off) for counts, off in kept], axis=0)
+            before = np.mean([best_left(counter, whole, heads, off) for _, off in kept], axis=0)
             columns = np.concatenate([counter.totals, now, before], axis=1)
             sums = np.concatenate([columns.sum(axis=0)[None], resampled_sums(columns, seed, resamples)])
             hits, aer = counter.hits_and_aer(sums)
@@ -418,13 +414,9 @@ def ablate_heads_of_file(
     if not counter.totals[odd, 0].sum() or len(even) < 2:
         raise AlignkitError("heads are ranked by links of the odd lines, and judged on two even lines or more")
     ranked = rank_by_hits(heads.heads, counter, head_counts(heads, counter), odd)
-    reader = AblatedReader(
-        *hugging_face.load_pretrained(heads.made["model"]),
-        bitext.take(even),
-        links.take(even),
-        template=heads.made["template"],
-        device=device,
-    )
+    pretrained = hugging_face.load_pretrained(heads.made["model"])
+    judged, template = (bitext.take(even), links.take(even)), heads.made["template"]
+    reader = AblatedReader(*pretrained, *judged, template=template, device=device)
     if not set(heads.heads) <= set(reader.heads):
         raise AlignkitError(f"the attention file has heads that its model has not: {heads.described}")
     sets = [HeadSet(WHOLE), HeadSet(NO_SOURCE), *plan_sets(ranked, sizes, draws, fill=fill, seed=settings.seed)]

@@ -519,8 +519,9 @@ class MultiHeadAttention(Attention):
         self.score = None if parts is None else parts[0]
         self.normalizer = None if parts is None else parts[1]
 
-    def head_weights(self, s: Tensor, h: Tensor, mask: Tensor | None) -> Tensor:
-        if self.score is None or self.normalizer is None:
+    def head_weights(self, s: Tensor, h: Tensor, mask: Tensor | None, uniform: bool = False) -> Tensor:
+        """As :meth:`Attention.head_weights`; if ``uniform``, 1/L in place of the learned weights."""
+        if uniform or self.score is None or self.normalizer is None:
             return uniform_weights(h, mask).unsqueeze(1).expand(-1, self.heads, s.shape[1], -1)
         queries, keys = (of_heads(x, self.heads).flatten(0, 1) for x in (self.query(s), self.key(h)))
         repeated = None if mask is None else mask.repeat_interleave(self.heads, 0)

@@ -18,7 +18,7 @@ from torch.nn.functional import linear
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from alignkit.errors import AlignkitError
-from alignkit.neural.devices import one_thread
+from alignkit.neural.devices import one_thread, to_device
 from alignkit.neural.networks.attention import Attention, MultiHeadAttention, UniformAttention, new_attention
 from alignkit.neural.settings import LstmSettings, NetworkSettings, Reading
 
@@ -184,9 +184,7 @@ class EncoderDecoder(TranslationNetwork):
             packed = pack_padded_sequence(x, torch.from_numpy(lengths), enforce_sorted=False)
             out, (h, c) = self.encoder(packed)
             out, _ = pad_packed_sequence(out, total_length=len(source))
-            places = torch.arange(len(source), device=source.device)
-            bounds = torch.from_numpy(lengths).to(source.device, non_blocking=True)
-            mask = places.unsqueeze(0) < bounds.unsqueeze(1)
+            mask = to_device(np.arange(len(source)) < lengths[:, None], source.device)
         if self.settings.bidirectional:  # the last states (layers * 2, B, H) of the two directions are averaged
             h, c = (last.view(self.settings.layers, 2, *last.shape[1:]).mean(1) for last in (h, c))
         return Encoding(out.transpose(0, 1), (h, c), mask)

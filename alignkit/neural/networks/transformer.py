@@ -12,13 +12,7 @@ from torch import Tensor, nn
 
 from alignkit.errors import AlignkitError
 from alignkit.neural.devices import to_device
-from alignkit.neural.networks.attention import (
-    MultiHeadAttention,
-    contexts_of_heads,
-    of_heads,
-    samplers,
-    uniform_weights,
-)
+from alignkit.neural.networks.attention import MultiHeadAttention, contexts_of_heads, of_heads, samplers
 from alignkit.neural.networks.encoder_decoder import Decoded, Encoding, State, TranslationNetwork
 from alignkit.neural.settings import Reading, TransformerSettings, parse_attention
 
@@ -122,10 +116,7 @@ class TransformerDecoderLayer(nn.Module):
         x = x + to_itself["dropout"](added)
         # The hypotheses of a sentence share its encoder states, like as many more target tokens.
         h, mask, s = encoding.h, encoding.mask, to_source["norm"](x).reshape(len(encoding.h), -1, size)
-        if uniform:
-            weights = uniform_weights(h, mask).unsqueeze(1).expand(-1, self.cross.heads, s.shape[1], -1)
-        else:
-            weights = self.cross.head_weights(s, h, mask)
+        weights = self.cross.head_weights(s, h, mask, uniform)
         context = contexts_of_heads(weights, self.cross.value(h)).reshape_as(x)
         x = x + to_source["dropout"](self.out(context))
         x = x + feed_forward["dropout"](self.feed_forward(feed_forward["norm"](x)))

@@ -190,13 +190,8 @@ def diagnose_links(
         right = calibration.right(votes.support.values[text.evidence.places(text.links)])
         facts["mean_probability"] = _mean(probabilities[~np.isnan(probabilities)])
         facts["calibration_error"] = calibration_error(probabilities, right)
-    return LinkDiagnosis(
-        expected=expected,
-        facts=facts,
-        classes=_class_rows(text, known, probabilities, calibration),
-        findings=pd.DataFrame(findings),
-        pairs=pd.DataFrame(pairs),
-    )
+    classes = _class_rows(text, known, probabilities, calibration)
+    return LinkDiagnosis(expected, facts, classes, pd.DataFrame(findings), pd.DataFrame(pairs))
 
 
 def mean_log_count(known: WordFacts) -> float:
