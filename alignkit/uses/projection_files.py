@@ -168,10 +168,8 @@ class TaggedLine:
         for offset, tag in placing.out:
             parts += [*written[at:offset], tag]
             at = offset
-        unplaced = [
-            {"line": self.line, "tag": tag.opening, "text": self.text[tag.start : tag.end]}
-            for tag in placing.unplaced
-        ]
+        names = [(tag.opening, self.text[tag.start : tag.end]) for tag in placing.unplaced]
+        unplaced = [{"line": self.line, "tag": opening, "text": text} for opening, text in names]
         return "".join([*parts, *written[at:], "\n"]), unplaced
 
 

@@ -209,11 +209,8 @@ def decisions(network: Classifier, text: LabelledText) -> list[Decision]:
     alpha = classifier_scores(network, text, "alpha")
     towards = classifier_scores(network, text, "relevance")
     bias = float(network.output.bias.detach())
-    signs = 2.0 * text.labels - 1
-    return [
-        Decision(a[0].astype(np.float64), sign * r[0].astype(np.float64), bias)
-        for a, r, sign in zip(alpha, towards, signs, strict=True)
-    ]
+    rows = zip(alpha, towards, 2.0 * text.labels - 1, strict=True)
+    return [Decision(a[0].astype(np.float64), sign * r[0].astype(np.float64), bias) for a, r, sign in rows]
 
 
 def network_probabilities(network: Classifier, text: LabelledText) -> np.ndarray:

@@ -202,10 +202,8 @@ def _leaks(name: str, network: Classifier, text: LabelledText, marks: list[np.nd
     mass = [one.alpha @ mark / one.alpha.sum() for one, mark in zip(decided, marks, strict=True)]
     weighted = [one.alpha * norm for one, norm in zip(decided, norms, strict=True)]
     by_norm = [each @ mark / each.sum() for each, mark in zip(weighted, marks, strict=True)]
-    size = [
-        norm[mark].mean() / norm[~mark].mean() if known else np.nan
-        for norm, mark, known in zip(norms, marks, has, strict=True)
-    ]
+    sizes = zip(norms, marks, has, strict=True)
+    size = [norm[mark].mean() / norm[~mark].mean() if known else np.nan for norm, mark, known in sizes]
     right = (np.array([one.logit for one in decided]) > 0) == wanted
     logits = []  # if the attention on marked words were 0 and the rest divided by its sum
     for one, mark in zip(decided, marks, strict=True):

@@ -364,19 +364,11 @@ def compare_rankings(
         x, y = (rankdata(values[name]) - (count + 1) / 2 for name in (one, other))
         drawn = np.random.default_rng(seed).permuted(np.tile(y, (RESAMPLES, 1)), axis=1) @ x
         shared = len(best[one] & best[other])
-        rows.append(
-            {
-                "text": one,
-                "other": other,
-                "correlation": _rank_correlation(x, y),
-                "p": (1 + int((drawn >= x @ y).sum())) / (1 + RESAMPLES),
-                "shared": shared,
-                "expected": top**2 / count,
-                "p_shared": float(hypergeom.sf(shared - 1, count, top, top)),
-                "here": float(values[one][values[other].argmax()]),
-                "there": float(values[other][values[one].argmax()]),
-            }
-        )
+        row = {"text": one, "other": other, "correlation": _rank_correlation(x, y)}
+        row |= {"p": (1 + int((drawn >= x @ y).sum())) / (1 + RESAMPLES), "shared": shared}
+        row |= {"expected": top**2 / count, "p_shared": float(hypergeom.sf(shared - 1, count, top, top))}
+        here, there = values[one][values[other].argmax()], values[other][values[one].argmax()]
+        rows.append(row | {"here": float(here), "there": float(there)})
     common = set.intersection(*best.values())
     return pd.DataFrame(rows), [heads[k] for k in sorted(common)]
 

@@ -104,10 +104,8 @@ class PhraseSide:
 
     def phrases(self, pairs: np.ndarray) -> list[str]:
         """The words of each phrase, with spaces between them."""
-        words, spans = (
-            self.corpus.vocabulary.tokens,
-            zip(*(each.tolist() for each in self.spans(pairs)), strict=True),
-        )
+        words = self.corpus.vocabulary.tokens
+        spans = zip(*(each.tolist() for each in self.spans(pairs)), strict=True)
         return [" ".join([words[i] for i in self.corpus.tokens[start : start + size]]) for start, size in spans]
 
 
