@@ -105,9 +105,8 @@ def parse_attention(owner: str, name: str) -> Mechanism | None:
         parameter = math.nan
     if not entry.lowest <= parameter <= entry.highest or math.isinf(parameter):
         most = "" if math.isinf(entry.highest) else f" and at most {entry.highest:g}"
-        raise AlignkitError(
-            f"{owner}: the number of {normalizer} must be at least {entry.lowest:g}{most}, not {number!r}"
-        )
+        wanted = f"at least {entry.lowest:g}{most}"
+        raise AlignkitError(f"{owner}: the number of {normalizer} must be {wanted}, not {number!r}")
     return Mechanism(score, normalizer, parameter)
 
 
@@ -467,9 +466,8 @@ class TransformerSettings(NetworkSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.embedding % self.heads:
-            raise AlignkitError(
-                f"network: {self.heads} heads cannot share an embedding of {self.embedding}; choose a multiple"
-            )
+            problem = f"{self.heads} heads cannot share an embedding of {self.embedding}"
+            raise AlignkitError(f"network: {problem}; choose a multiple")
 
 
 Trained = Literal["all", "attention"]

@@ -50,9 +50,8 @@ def atools(command: str, first: PathLike, second: PathLike | None = None) -> Ite
     if command != "fmeasure":
         yield symmetrize(links.reversed, other.reversed, Heuristic(FAST_ALIGN[command])).reversed.to_pharaoh()
         return
-    right, predicted, wanted = (
-        len(each.pairs) for each in (symmetrize(links, other, "intersection"), links, other)
-    )
+    shared = symmetrize(links, other, "intersection")
+    right, predicted, wanted = (len(each.pairs) for each in (shared, links, other))
     if not right:
         raise AlignkitError(f"{os.fspath(first)} has no link of {second}: there is no F-measure")
     shares = {"P": right / predicted, "R": right / wanted, "F": 2 * right / (predicted + wanted)}

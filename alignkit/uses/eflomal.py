@@ -135,10 +135,8 @@ class Aligner:
                 (folder / kind).touch()
             texts: Iterable[AlignedText] = ()
             if count:
-                quality = QUALITIES[self.model]
-                texts = align_blocks(
-                    source, target, fit_on=FITTED, prior=prior, quality=quality, lowercase=True
-                ).texts
+                fitting: dict[str, Any] = {"prior": prior, "quality": QUALITIES[self.model], "lowercase": True}
+                texts = align_blocks(source, target, fit_on=FITTED, **fitting).texts
             for text in texts:
                 words = LinkedWords(text.bitext, text.links)
                 for kind in wanted:

@@ -65,9 +65,8 @@ class SilAligner(Ibm1WordAlignmentModel):
     def aligner(self) -> Aligner:
         """The aligner, of words; raises AlignkitError if it is not trained yet."""
         if self._aligner is None:
-            raise AlignkitError(
-                "this model is not trained yet: call create_trainer(corpus), its train() and save()"
-            )
+            remedy = "call create_trainer(corpus), its train() and save()"
+            raise AlignkitError(f"this model is not trained yet: {remedy}")
         return self._aligner
 
     def create_trainer(self, corpus: corpora.ParallelTextCorpus) -> Trainer:

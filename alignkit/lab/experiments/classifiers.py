@@ -321,14 +321,10 @@ def count_tables() -> pd.DataFrame:
 
 def held_out_scores(usual: Classifier, uniform: Classifier, split: Split) -> dict[str, Scores]:
     """Scores of the words of the held-out text, from the usual network and from that with uniform attention."""
+    alpha, r, influence = (classifier_scores(usual, split.valid, kind) for kind in ("alpha", "relevance", "loo"))
     plain = classifier_scores(uniform, split.valid, "relevance")
-    return {
-        "alpha": classifier_scores(usual, split.valid, "alpha"),
-        "r": classifier_scores(usual, split.valid, "relevance"),
-        "r uniform": plain,
-        "|r| uniform": Scores(np.abs(plain.values), plain.offsets, plain.shapes),
-        "influence": classifier_scores(usual, split.valid, "loo"),
-    }
+    sizes = Scores(np.abs(plain.values), plain.offsets, plain.shapes)
+    return {"alpha": alpha, "r": r, "r uniform": plain, "|r| uniform": sizes, "influence": influence}
 
 
 def per_sentence(raw: pd.DataFrame, u: str, v: str) -> np.ndarray:

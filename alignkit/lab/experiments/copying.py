@@ -46,7 +46,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import permutations, product
 from typing import Any, ClassVar, get_args
 
@@ -485,10 +485,8 @@ def run_copying(settings: CopyingSettings, progress: Progress = no_progress) -> 
         source, target = np.triu_indices(len(C))  # C is symmetric
         columns = {"source": source, "target": target, "count": C[source, target].round(5)}
         counts.append(pd.DataFrame({"kind": kind, **columns}))
-    rows = {
-        "accuracy": pd.concat([curves(group, kind=kind) for kind, group in runs.items()], ignore_index=True),
-        "counts": pd.concat(counts, ignore_index=True),
-    }
+    accuracy = pd.concat([curves(group, kind=kind) for kind, group in runs.items()], ignore_index=True)
+    rows = {"accuracy": accuracy, "counts": pd.concat(counts, ignore_index=True)}
 
     def draw(figure: Figure) -> None:
         """Accuracy of every seed above, C below, and the smallest example at the bottom."""
@@ -572,10 +570,8 @@ QUICK_PERMUTATION_FUNCTION = PermutationFunctionSettings(
 def tasks(settings: PermutationFunctionSettings) -> dict[str, Sequences]:
     """Copying, and reordering of the same sequences."""
     order = np.random.default_rng(settings.order_seed).permutation(settings.length)
-    return {
-        "copy": Sequences("subset", settings.types, settings.length),
-        "reorder": Sequences("subset", settings.types, settings.length, order),
-    }
+    copied = Sequences("subset", settings.types, settings.length)
+    return {"copy": copied, "reorder": replace(copied, order=order)}
 
 
 def count_difference(distributions: dict[str, Sequences], settings: PermutationFunctionSettings) -> float:

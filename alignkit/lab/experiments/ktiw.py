@@ -244,10 +244,8 @@ class KtiwPerHeadSettings(networks.NetworkPlan):
 
     def settings(self) -> RunSettings:
         """As :meth:`NetworkPlan.settings`, of a transformer."""
-        network = {
-            "architecture": "transformer",
-            **{name: getattr(self, name) for name in ("layers", "heads", "embedding", "hidden", "dropout")},
-        }
+        network = {name: getattr(self, name) for name in ("layers", "heads", "embedding", "hidden", "dropout")}
+        network["architecture"] = "transformer"
         training = {"rate_warmup": self.rate_warmup, "steps": self.steps, "word_dropout": 0.0}
         return super().settings().change(network=network, training=training)
 

@@ -121,12 +121,8 @@ def gammas(log_odds: np.ndarray, place: np.ndarray) -> dict[str, float]:
     """
     rows = np.arange(len(log_odds))
     inner = place + 1 < log_odds.shape[1]
-    return {
-        "keyword": float(log_odds[rows, place].mean()),
-        "after": float(log_odds[rows[inner], place[inner] + 1].mean()),
-        "mean": float(log_odds.mean()),
-        "last": float(log_odds[:, -1].mean()),
-    }
+    parts = log_odds[rows, place], log_odds[rows[inner], place[inner] + 1], log_odds, log_odds[:, -1]
+    return {name: float(part.mean()) for name, part in zip(PLACES, parts, strict=True)}
 
 
 def train_keyword_network(

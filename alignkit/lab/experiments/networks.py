@@ -89,14 +89,8 @@ class NetworkPlan(ExperimentSettings):
     def settings(self) -> RunSettings:
         """The settings of text, network and training; raises AlignkitError if there is no such preset."""
         preset = find_known(self.preset, PRESETS, "preset")
-        training = {
-            "epochs": self.epochs or None,
-            "warmup": None if self.warmup < 0 else self.warmup,
-            "batch": self.batch or None,
-            "learning_rate": self.learning_rate or None,
-            "seed": self.seed,
-            "bleu": "never",
-        }
+        training = {name: getattr(self, name) or None for name in ("epochs", "batch", "learning_rate")}
+        training |= {"warmup": None if self.warmup < 0 else self.warmup, "seed": self.seed, "bleu": "never"}
         text = {"pieces": self.pieces or None}
         return preset.change(text=text, network={"output": self.output}, training=training)
 

@@ -372,8 +372,7 @@ def _encode(tokenizer: Any, words: list[str], is_target: bool) -> tuple[list[int
     starts = np.cumsum([0, *(len(word) + 1 for word in words)])
     groups = []
     for (low, high), special in zip(encoded["offset_mapping"], encoded["special_tokens_mask"], strict=True):
-        while low < high and line[low] == " ":
-            low += 1
+        low = high - len(line[low:high].lstrip(" "))
         word = int(np.searchsorted(starts, low, side="right")) - 1
         groups.append(-1 if special else min(word, len(words) - 1))
     return list(encoded["input_ids"]), groups
@@ -444,10 +443,8 @@ def translation_attention(
     check_lengths(model, "prompt", {m: one.ids for m, one in prompts.items()})
     place = pick_device(device)
     model = model.to(place).eval()
-    shapes = [
-        (len(prompts[m].rows), len(prompts[m].columns)) if m in prompts else (0, 0) for m in range(len(source))
-    ]
-    collector, numbers = HeadCollector(shapes, folder), layers
+    shapes = {m: (len(one.rows), len(one.columns)) for m, one in prompts.items()}
+    collector, numbers = HeadCollector([shapes.get(m, (0, 0)) for m in range(len(source))], folder), layers
     for batch in batches({m: len(one.ids) for m, one in prompts.items()}, batch_size, progress):
         found, _ = read_prompts(model, tokenizer, [prompts[m] for m in batch], place, quantity)
         if not found:
@@ -495,8 +492,7 @@ def prompt(
     for side in (0, 1):
         places = starts[side] + np.cumsum([0, *(len(word) + 1 for word in sides[side])])
         for k, (low, high) in enumerate(encoded["offset_mapping"]):
-            while low < high and text[low] == " ":
-                low += 1
+            low = high - len(text[low:high].lstrip(" "))
             if low < high and places[0] <= low < places[-1] - 1:
                 words[side, k] = np.searchsorted(places, low, side="right") - 1
     of_source, of_target = (np.flatnonzero(each >= 0) for each in words)

@@ -509,9 +509,8 @@ class MultiHeadAttention(Attention):
     def __init__(self, mechanism: Mechanism | None, state: int, encoding: int, heads: int) -> None:
         super().__init__()
         if encoding % heads:
-            raise AlignkitError(
-                f"network: encoder states of {encoding} numbers cannot be divided among {heads} heads"
-            )
+            problem = f"encoder states of {encoding} numbers cannot be divided among {heads} heads"
+            raise AlignkitError(f"network: {problem}")
         own = encoding // heads
         parts = None if mechanism is None else score_and_normalizer(mechanism, own, own, own, heads)
         self.heads = heads

@@ -210,9 +210,8 @@ class Transformer(TranslationNetwork):
     def lexical_features(self, encoding: Encoding, previous: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
         """As :meth:`TranslationNetwork.lexical_features`, of all encoder states at once."""
         size, length, width = encoding.h.shape
-        one = Encoding(
-            encoding.h.reshape(-1, 1, width), tuple(s.repeat_interleave(length, 1) for s in encoding.start), None
-        )
+        start = tuple(state.repeat_interleave(length, 1) for state in encoding.start)
+        one = Encoding(encoding.h.reshape(-1, 1, width), start, None)
         x = self.decode(previous.repeat_interleave(length, 1), one, one.start).features
         table = x.view(size, length, len(previous), -1).transpose(1, 2).flatten(0, 2)
         return lambda rows, columns: table[rows * length + columns % length]

@@ -137,10 +137,8 @@ def lstm_saliency(network: TranslationNetwork, batch: Batch, sizes: BatchSizes) 
                 terms.append(_products(by.transpose(0, 1), torch.stack([way.last[part] for way in below]).mean(0)))
         total = sum(terms[1:], terms[0])
         for shares, directions in by_encoding:
-            along = [
-                _products(part, way.dh.flatten(0, 1))
-                for part, way in zip(directions.split(hidden, 2), below, strict=True)
-            ]
+            pairs = zip(directions.split(hidden, 2), below, strict=True)
+            along = [_products(part, way.dh.flatten(0, 1)) for part, way in pairs]
             moved = torch.stack(along).sum(0).view(*shares.shape[:2], length, high - low)
             total += (shares.unsqueeze(3) * moved).sum(2)
         delta[:, :, low:high] = total

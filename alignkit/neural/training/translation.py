@@ -230,9 +230,8 @@ def word_guide(links: Links, text: LinePairs, bitext: Bitext, tokenizer: Tokeniz
         AlignkitError: the numbers of pairs differ, or a link is outside of its pair.
     """
     if len(links) != len(bitext):
-        raise AlignkitError(
-            f"the guide has links of {len(links)} sentence pairs, the training text has {len(bitext)}"
-        )
+        problem = f"the guide has links of {len(links)} sentence pairs"
+        raise AlignkitError(f"{problem}, the training text has {len(bitext)}")
     rows, columns, weights, sizes = [], [], [], [0]
     for m, pairs in enumerate(links):
         of_source = _tokens_by_word(tokenizer, text.source[m], bitext.source[m])
@@ -311,9 +310,8 @@ def train_translation(
         for side in part:
             check_list(side, f"the {name} text must have a list of lines on each side")
         if len(part.source) != len(part.target):
-            raise AlignkitError(
-                f"the {name} text has {len(part.source)} source and {len(part.target)} target lines"
-            )
+            lines = f"{len(part.source)} source and {len(part.target)} target lines"
+            raise AlignkitError(f"the {name} text has {lines}")
     run = TranslationRun(run_dir)
     described = {name: {"pairs": len(p.source), "sha256": fingerprint(*p)} for name, p in parts.items()}
     if guide is not None:

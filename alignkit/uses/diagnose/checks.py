@@ -71,10 +71,8 @@ class LinkedText(LinkedWords):
     @cached_property
     def degrees(self) -> tuple[np.ndarray, np.ndarray]:
         """int64 (N_src,) and (N_tgt,): the number of links of each token."""
-        source, target = (
-            np.bincount(places, minlength=len(side.tokens))
-            for side, places in zip(self.sides, self.places, strict=True)
-        )
+        sides = zip(self.sides, self.places, strict=True)
+        source, target = (np.bincount(places, minlength=len(side.tokens)) for side, places in sides)
         return source, target
 
     def per_pair(self, sentences: np.ndarray) -> np.ndarray:
