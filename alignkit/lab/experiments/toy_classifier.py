@@ -78,6 +78,12 @@ def linear_flow(state: np.ndarray) -> np.ndarray:
     return np.stack([-p, p, beta1 - beta0])
 
 
+def linear_loss(state: np.ndarray) -> np.ndarray:
+    """p (beta0 - beta1), (K,)."""
+    beta0, beta1, p = state
+    return p * (beta0 - beta1)
+
+
 def solve_linear(start: np.ndarray, time: np.ndarray) -> np.ndarray:
     """(beta0, beta1, p) at these times (N,) from a start (3,), in closed form: (N, 3)."""
     beta0, beta1, p = start
@@ -175,7 +181,7 @@ def source_flow(settings: ToyClassifierSettings) -> tuple[pd.DataFrame, pd.DataF
         start = read_start(name)
         solved = solve_linear(start, time)
         beta0, beta1, p = solved.T
-        columns = {"beta0": beta0, "beta1": beta1, "p": p, "loss": p * (beta0 - beta1)}
+        columns = {"beta0": beta0, "beta1": beta1, "p": p, "loss": linear_loss(solved.T)}
         courses.append(pd.DataFrame({"start": name, "time": time, **columns}))
         numeric = integrate(start[:, None], settings.source_time, (KEPT - 1) * every, linear_flow)[::every, :, 0]
         drift = np.abs(numeric - solved).max() / np.abs(solved).max()
