@@ -179,8 +179,8 @@ def compare_networks(
     if heads is not None:
         more: dict[str, Any] = {"beta": beta, "taken": read, "settings": settings, "progress": progress}
         found = head_scores(heads, word_bitext(text), word_bitext(scored), **more)
-        files = {name: ExternalScores(name, s) for name, s in found.items()}
-        of_heads = {name: project_scores(s, scored, divided=False) for name, s in files.items()}
+        for name, each in found.items():
+            of_heads[name] = project_scores(ExternalScores(name, each), scored, divided=False)
         on_words = True
     place = run.path if run is not None and training is None else None
     held = scored if valid is None else valid
@@ -242,8 +242,8 @@ def compare_classical(
     settings = with_options(settings or CompareSettings(), options)
     bitext = read_text(pairs.source, pairs.target)
     text = bitext if training is None else read_text(training.source, training.target)
-    names = ["ibm1.beta", *(["ibm1.alpha"] if "ibm1.alpha" in settings.also else []), ALIGN]
-    read, _ = read_others(others or {}, names, bitext, specials=False)
+    kinds = ["beta", *(["alpha"] if "ibm1.alpha" in settings.also else [])]
+    read, _ = read_others(others or {}, [*(f"ibm1.{kind}" for kind in kinds), ALIGN], bitext, specials=False)
     if heads is not None:
         more: dict[str, Any] = {"beta": beta, "taken": read, "settings": settings, "progress": progress}
         aligned = head_scores(heads, text, bitext, **more)
@@ -251,7 +251,6 @@ def compare_classical(
         aligner = align(text, threads=settings.threads, progress=progress).aligner
         aligned = {ALIGN: aligner.score(bitext, "alpha")}
     ibm1 = fit_ibm1(text, iterations=settings.iterations, null=False, threads=settings.threads)
-    kinds = ("beta", *(["alpha"] if "ibm1.alpha" in settings.also else []))
     scores = {f"ibm1.{kind}": ibm1.score(bitext, kind) for kind in kinds} | aligned | read
     table = compare(scores, settings.metric, settings)
     differences = head_differences(scores, [*aligned], settings) if heads is not None else None

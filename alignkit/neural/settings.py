@@ -86,14 +86,12 @@ def parse_attention(owner: str, name: str) -> Mechanism | None:
     if name == UNIFORM:
         return None
     score, plus, rest = name.partition("+") if isinstance(name, str) else ("", "", "")
-    normalizer, colon, number = rest.partition(":")
-    if score not in SCORE_FUNCTIONS or (plus and normalizer not in NORMALIZERS):
+    normalizer, colon, number = (rest if plus else SOFTMAX).partition(":")
+    if score not in SCORE_FUNCTIONS or normalizer not in NORMALIZERS:
         raise AlignkitError(
             f"{owner}: attention must be {UNIFORM}, or a score function ({', '.join(SCORE_FUNCTIONS)}), alone or "
             f"with a normalizer ({', '.join(NORMALIZERS)}), such as additive+sparsemax, not {shown(name)}"
         )
-    if not plus:
-        return Mechanism(score)
     entry = NORMALIZERS[normalizer]
     if not colon:
         return Mechanism(score, normalizer, entry.parameter)

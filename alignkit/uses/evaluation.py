@@ -14,7 +14,7 @@ from alignkit.lab.interop.other_systems import read_heads
 from alignkit.links.from_scores import best_links
 from alignkit.links.gold import GoldFile, is_naacl, parse_gold
 from alignkit.links.links import GoldLinks, Links, check_range, parse_probabilities
-from alignkit.metrics.aer import LinkCounts, count_links
+from alignkit.metrics.aer import LinkCounts, WordFacts, count_links, error_table
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import read_bitext
 from alignkit.text.reading import read_lines
@@ -48,8 +48,6 @@ class EvaluatedLinks:
 
     def errors(self) -> pd.DataFrame:
         """The table of :func:`alignkit.metrics.aer.error_table`."""
-        from alignkit.metrics.aer import WordFacts, error_table
-
         facts = WordFacts.of(self.bitext) if self.bitext is not None else None
         return error_table(self.gold, self.links, facts, self.probabilities)
 

@@ -228,9 +228,7 @@ def distance_from_uniform(alpha: Scores) -> float:
     return float(np.mean([np.abs(row - 1 / len(row)).sum() / 2 for row in rows]))
 
 
-def relevance_and_attention(
-    split: Split, settings: GatedClassifierSettings, seed: int, progress: Progress
-) -> pd.DataFrame:
+def relevance_and_attention(split: Split, settings: ClassifierPlan, seed: int, progress: Progress) -> pd.DataFrame:
     """A row per logged step of one network: accuracy, distance from uniform, and both curves."""
     plan = classifier_settings(settings, split, seed, settings.epochs, LINEAR)
     plan = plan.change(training={"schedule": "classification"})

@@ -386,9 +386,10 @@ class Attention(nn.Module, ABC):
         return self(s, h, mask)[1].unsqueeze(1)
 
 
-#: The terms of the gradients of outputs in the encoder's states: that of output t in h_l is the sum of
-#: weights[t, l] · directions[t] over pairs of weights (B, T, L) and directions (B, T, D).
-EncodingGradient = list[tuple[Tensor, Tensor]]
+#: The derivatives of T outputs: in s_t, (B, T, H), or None if they are 0; and the terms of those in the encoder's
+#: states: that of output t in h_l is the sum of weights[t, l] · directions[t] over pairs of weights (B, T, L) and
+#: directions (B, T, D).
+Derivatives = tuple[Tensor | None, list[tuple[Tensor, Tensor]]]
 
 
 class ComposedAttention(Attention):
@@ -413,9 +414,7 @@ class ComposedAttention(Attention):
         weights = self.normalizer(score(s, h, mask).unsqueeze(1), mask).squeeze(1)
         return torch.bmm(weights, h), weights
 
-    def derivatives(
-        self, s: Tensor, h: Tensor, weights: Tensor, by_context: Tensor
-    ) -> tuple[Tensor | None, EncodingGradient]:
+    def derivatives(self, s: Tensor, h: Tensor, weights: Tensor, by_context: Tensor) -> Derivatives:
         """The derivatives of T outputs in the states, given those in their contexts; the score is a query's.
 
         They are written out, for saliency to use in place of autograd.
@@ -478,9 +477,7 @@ class UniformAttention(Attention):
         weights = uniform_weights(h, mask)
         return torch.bmm(weights, h), weights.expand(-1, s.shape[1], -1)
 
-    def derivatives(
-        self, s: Tensor, h: Tensor, weights: Tensor, by_context: Tensor
-    ) -> tuple[Tensor | None, EncodingGradient]:
+    def derivatives(self, s: Tensor, h: Tensor, weights: Tensor, by_context: Tensor) -> Derivatives:
         """As :meth:`ComposedAttention.derivatives`."""
         return None, [(weights, by_context)]
 
