@@ -131,11 +131,8 @@ class LinkedPair:
         """The place between target tokens of the place before source token ``place``; None without links."""
         if not self.links:
             return None
-        after = min((s for s, _, _ in self.links if s >= place), default=None)
-        if after is not None:
-            return min(t for s, t, _ in self.links if s == after)
-        last = max(s for s, _, _ in self.links)
-        return max(t for s, t, _ in self.links if s == last) + 1
+        after = min(((s, t) for s, t, _ in self.links if s >= place), default=None)
+        return max((s, t) for s, t, _ in self.links)[1] + 1 if after is None else after[1]
 
     def apart(self, spans: Sequence[Span], region: Span) -> list[Span | None]:
         """The projections of several spans within a range of target tokens, shortened so that they do not overlap.

@@ -636,10 +636,8 @@ def permutation_function_claims(
     runs: Runs, known: dict[str, np.ndarray], difference: float, settings: PermutationFunctionSettings
 ) -> Iterator[Claim]:
     """The claims, from the runs, the share of known words per task, and the difference of the tables C."""
-    text = (
-        f"a fixed reordering of {settings.length} of {settings.types} is never learned (section 6.2); judged "
-        "as: fails for more than four fifths of the seeds"
-    )
+    never = f"a fixed reordering of {settings.length} of {settings.types} is never learned (section 6.2)"
+    text = f"{never}; judged as: fails for more than four fifths of the seeds"
     yield failure_claim(text, runs["reorder", "general"], settings, above=0.8)
     text = "copying the same sequences is learned; judged as: fails for less than a third of the seeds"
     yield failure_claim(text, runs["copy", "general"], settings, below=1 / 3)

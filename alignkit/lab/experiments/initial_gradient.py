@@ -166,9 +166,8 @@ def run_initial_gradient(settings: InitialGradientSettings, progress: Progress =
             axes.set_xscale("log", base=2)
             axes.set_xlabel("width d")
         right.plot(groups["predicted error"].mean(), "k--", lw=1, label="predicted")
-        right.set_yscale("log")
         left.set(ylim=(0, 1.02), ylabel="correlation with 2 (C - row mean)")
-        right.set_ylabel("relative error of d logit")
+        right.set(yscale="log", ylabel="relative error of d logit")
         for axes in (left, right):
             axes.legend()
 
