@@ -41,7 +41,7 @@ _IGNORED = -100  # a label that transformers leaves out
 _NAME = "alignkit"  # of the attention function that transformers is given
 #: By class and name; BigBird's last norm has the name of BART's first one.
 _LAST_NORM = re.compile(
-    r"\w+\.((final_|embedding_)?(layer_?)?norm|ln_f)|BigBirdPegasusDecoder\.layernorm_embedding"
+    r"\w+\.((final_|embedding_)?(layer_?)?norm(_f)?|ln_f)|BigBirdPegasusDecoder\.layernorm_embedding"
 )
 _FREQUENCIES = ("inv_freq", "full_attention_inv_freq")  # of positions; Gemma's local ones are never scaled
 _OUTPUT_MATRICES = ("o_proj", "out_proj", "dense", "o", "c_proj")
@@ -572,7 +572,7 @@ def read_prompts(
         for layer, module in attention_layers(model):
             hooks.callback(module.register_forward_hook(partial(keep, layer)).remove)
         # All logits of a batch would take more memory than all its maps.
-        run = model.base_model
+        run = getattr(model.base_model, "model", model.base_model)  # Llama 4 without sight names itself
         if with_logits:
             run = model
             hooks.callback(model.get_output_embeddings().register_forward_pre_hook(predicting).remove)
@@ -658,6 +658,7 @@ def _probabilities(model: Any, targets: torch.Tensor, added: torch.Tensor, weigh
     from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
 
     decoder = model.get_decoder()
+    decoder = getattr(decoder, "model", decoder)  # as Llama 4's
     kind = type(decoder).__name__
     norms = [part for name, part in decoder.named_children() if _LAST_NORM.fullmatch(f"{kind}.{name}")]
     vectors = norms[-1](added) if norms else added

@@ -29,6 +29,8 @@ FAMILIES = {
     "Gemma": GEMMA,
     "Gemma3": {**GEMMA, "sliding_window": 8, "layer_types": ["sliding_attention", "full_attention"]},
     "GPTNeoX": {"rotary_pct": 0.5},
+    "Llama4": {"num_key_value_heads": 2, "head_dim": 8, "num_local_experts": 2, "intermediate_size_mlp": 32},
+    "NemotronH": {"num_key_value_heads": 2, "head_dim": 8, "layers_block_type": ["attention"] * LAYERS},
     "Phi": {},  # its last norm has a name of its own
     "GPT2": {"n_inner": 32},  # its matrices are transposed
     "GPTNeo": {"attention_types": [[["global", "local"], 1]], "window_size": 8},  # an attention within another
@@ -47,7 +49,7 @@ def make_language_model(family, place):
 
     logging.disable_progress_bar()
     _, tokenizer = make_bart(place)
-    kind = "Gemma3Text" if family == "Gemma3" else family
+    kind = f"{family}Text" if family in ("Gemma3", "Llama4") else family
     config = getattr(transformers, f"{kind}Config")(**SHAPE, **FAMILIES[family])
     torch.manual_seed(3)
     model = getattr(transformers, f"{family}{'LMHeadModel' if family == 'GPT2' else 'ForCausalLM'}")(config)

@@ -60,7 +60,7 @@ def read(loaded, quantity):
 
 def attending(model):
     """The attention modules between target and source, from the first layer on."""
-    names = ("encoder_attn", "EncDecAttention", "self_attn", "attention", "attn")
+    names = ("encoder_attn", "EncDecAttention", "self_attn", "attention", "attn", "mixer")
     if model.config.is_encoder_decoder:
         names = names[:2]
     return [part for name, part in model.named_modules() if name.rpartition(".")[2] in names]
@@ -132,6 +132,7 @@ def test_ov_is_the_probability_of_the_target_token(loaded):
     norm = {
         "gpt_neox": lambda x: model.gpt_neox.final_layer_norm(x),
         "gpt2": lambda x: model.transformer.ln_f(x),
+        "nemotron_h": lambda x: model.model.norm_f(x),
         "phi": lambda x: model.model.final_layernorm(x),
         "t5": lambda x: model.decoder.final_layer_norm(x) * model.config.d_model**-0.5,  # as its weights are tied
         "marian": lambda x: x,
