@@ -20,6 +20,7 @@ from alignkit.links.links import AlignedPair, Links
 from alignkit.pipeline.align import AlignedText, align
 from alignkit.support.packages import MissingPackageError, is_here
 from alignkit.text.bitext import Bitext
+from alignkit.text.spellings import folded
 from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike
 
@@ -207,7 +208,7 @@ class _Trainer(Trainer):
 
 
 class _Vocabulary(WordVocabulary):
-    """NULL, unknown words, and then the words of a vocabulary, which may be those in lower case."""
+    """NULL, unknown words, and then the words of a vocabulary, which may be those that the joint model folds."""
 
     def __init__(self, words: Vocabulary) -> None:
         self._words = words
@@ -226,7 +227,7 @@ class _Vocabulary(WordVocabulary):
         if word is None:
             return NULL
         # The number of a word that the vocabulary does not know is -1, and here UNKNOWN.
-        return len(SPECIAL) + self._words.id(word if word in self._words else word.lower())
+        return len(SPECIAL) + self._words.id(word if word in self._words else folded(word))
 
 
 def _bitext(segments: Sequence[Sequence[Words]]) -> Bitext:

@@ -159,8 +159,9 @@ def test_links_of_a_joint_fit_are_its_own(machine):
     pairs = [pair for row in machine.word_align_corpus(corpus, aligner) for pair in row.aligned_word_pairs]
     assert [pair.alignment_score for pair in pairs] == probabilities.tolist()
     assert aligner.source_words.index("A") == aligner.source_words.index("a") == 2
-    trained(aligner, corpus_of([["x"]], [["y"]], "t"))
-    assert (aligner.source_words[2], aligner.training_alignment_count) == ("x", 1)
+    trained(aligner, corpus_of([["e\u0301"]], [["y"]], "t"))
+    assert (aligner.source_words[2], aligner.training_alignment_count) == ("\u00e9", 1)
+    assert aligner.source_words.index("E\u0301") == 2  # its accent a character of its own
 
 
 def test_a_corpus_that_is_not_tokenized_has_words_between_spaces(machine):
