@@ -191,9 +191,8 @@ def classify(
     against = {"uniform": "alpha", "proxy": "beta_px", "saliency": "delta", "logistic": "beta_log"}
     fixed = {name: scores[u] for name, u in against.items() if u in scores}
     uniform = classifier_time_courses(runs["uniform"], fixed, "beta", *rest)
-    second, frozen = (
-        classifier_time_courses(runs[name], alpha, "alpha", *rest)["alpha"] for name in ("second", "frozen")
-    )
+    learned = (classifier_time_courses(runs[name], alpha, "alpha", *rest) for name in ("second", "frozen"))
+    second, frozen = (each["alpha"] for each in learned)
     courses = {"second": second, **{name: uniform[name] for name in ("uniform", "proxy", "saliency")}}
     courses |= {"frozen": frozen, **{name: uniform[name] for name in uniform if name == "logistic"}}
     courses["seeds"] = same_attention_course(runs["standard"], runs["second"], *rest)

@@ -94,10 +94,8 @@ def read_evaluated(
         check_range(hypothesis, links, shapes)
     names = shown_path(gold), shown_path(hypothesis)
     if known.warning and known.base and warning:  # an error would be the only line
-        warning = (
-            f"{names[0]} and {names[1]}: index 0 never occurs: both are read as counting from 1 (if they count "
-            "from 0, give --gold-base 0 --hyp-base 0)"
-        )
+        remedy = "if they count from 0, give --gold-base 0 --hyp-base 0"
+        warning = f"{names[0]} and {names[1]}: index 0 never occurs: both are read as counting from 1 ({remedy})"
     elif known.warning:
         log.warning(known.warning)
     if warning:

@@ -59,9 +59,8 @@ def alignatt(found: HeadRanking, path: PathLike) -> str:
 def llama_cpp(found: HeadRanking, path: PathLike) -> str:
     """The arrays of layers and heads that llama.cpp's ``llama_set_attn_heads`` takes, in C."""
     columns = zip(("layers", "heads"), zip(*found.alignment_heads, strict=True), strict=True)
-    arrays = [
-        f"static const int32_t attn_{name}[] = {{{', '.join(map(str, values))}}};" for name, values in columns
-    ]
+    rows = ((name, ", ".join(map(str, values))) for name, values in columns)
+    arrays = [f"static const int32_t attn_{name}[] = {{{numbers}}};" for name, numbers in rows]
     return "\n".join([*arrays, f"static const size_t attn_n = {len(found.alignment_heads)};"]) + "\n"
 
 

@@ -63,10 +63,8 @@ def build_page(report: Report, limit: int = SHOWN_PAIRS) -> bytes:
     """
     data = page_data(report, limit)
     u, v = report.main_pair
-    tables = {
-        name: {(row["u"], row["v"]): row for row in table.to_dict("records")}
-        for name, table in report.tables.items()
-    }
+    records = {name: table.to_dict("records") for name, table in report.tables.items()}
+    tables = {name: {(row["u"], row["v"]): row for row in rows} for name, rows in records.items()}
     rates: list[tuple[Any, ...]] = []
     # partition -> class -> name of the scores -> measures
     error_classes: dict[str, dict[str, dict[str, Any]]] = {}

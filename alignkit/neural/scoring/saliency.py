@@ -43,9 +43,8 @@ def autograd_saliency(network: TranslationNetwork, batch: Batch, sizes: BatchSiz
     with torch.no_grad():
         by_feature = feature_gradients(network.output, x, batch, sizes)
     # Pairs are independent of each other, so one pass serves position t of all of them.
-    rows = [
-        torch.autograd.grad(x[:, t], omega, by_feature[:, t], retain_graph=True)[0].t() for t in range(x.shape[1])
-    ]
+    steps = range(x.shape[1])
+    rows = [torch.autograd.grad(x[:, t], omega, by_feature[:, t], retain_graph=True)[0].t() for t in steps]
     return torch.stack(rows, 1)
 
 

@@ -156,9 +156,8 @@ def equal_tokens(bitext: Bitext) -> Iterator[tuple[int, int, int, bool]]:
     for m in range(len(bitext)):
         places = []
         for side, form in zip((bitext.source, bitext.target), forms, strict=True):
-            found, first, counts = np.unique(
-                form[side.offsets[m] : side.offsets[m + 1]], return_index=True, return_counts=True
-            )
+            own = form[side.offsets[m] : side.offsets[m + 1]]
+            found, first, counts = np.unique(own, return_index=True, return_counts=True)
             alone = (counts == 1) & (found >= 0)
             places.append(dict(zip(found[alone].tolist(), first[alone].tolist(), strict=True)))
         for form_id in places[0].keys() & places[1].keys():
@@ -202,9 +201,8 @@ def linked_information(text: LinkedText) -> np.ndarray:
 
 def likeness_of_linked_words(bitext: Bitext, keys: np.ndarray) -> np.ndarray:
     """int64 (K,): 0 for links of two numbers, 1 of other equal words, 2 of others; keys as of ``link_keys``."""
-    words = [
-        np.array([word.casefold() for word in side.vocabulary], object) for side in (bitext.source, bitext.target)
-    ]
+    sides = bitext.source, bitext.target
+    words = [np.array([word.casefold() for word in side.vocabulary], object) for side in sides]
     digits = [np.array([any(letter.isdigit() for letter in word) for word in each], bool) for each in words]
     source, target = linked_words(bitext, keys)
     equal, numbers = words[0][source] == words[1][target], digits[0][source] & digits[1][target]

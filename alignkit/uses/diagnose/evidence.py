@@ -180,15 +180,14 @@ def agreement_of_directions(model: BidirectionalHMM, bitext: Bitext, threads: in
         bitext: M pairs of its units.
         threads: all there are by default.
     """
-    both, each = 0, 0
+    both, alone = 0, 0
     for low in range(0, len(bitext), _BLOCK):
         block = bitext.block(low, min(low + _BLOCK, len(bitext)))
-        forward, reverse = (
-            posteriors(block, model, direction, threads)[0].values >= LIKELY for direction in (FORWARD, REVERSE)
-        )
+        scores = (posteriors(block, model, direction, threads)[0] for direction in (FORWARD, REVERSE))
+        forward, reverse = (each.values >= LIKELY for each in scores)
         both += int((forward & reverse).sum())
-        each += int(forward.sum()) + int(reverse.sum())
-    return 2 * both / each if each else float("nan")
+        alone += int(forward.sum()) + int(reverse.sum())
+    return 2 * both / alone if alone else float("nan")
 
 
 @dataclass(frozen=True)

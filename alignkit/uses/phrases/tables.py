@@ -66,10 +66,8 @@ def lexical_weights(text: PhraseText, pairs: np.ndarray) -> tuple[np.ndarray, np
     x = text.words.bitext.source.tokens[pairs["source"][rows] + s]
     y = text.words.bitext.target.tokens[pairs["target"][rows] + t]
     weights = []
-    for words, given, word, place, name in (
-        (text.words.reversed, y, x, s, "source"),
-        (text.words, x, y, t, "target"),
-    ):
+    ways = (text.words.reversed, y, x, s, "source"), (text.words, x, y, t, "target")
+    for words, given, word, place, name in ways:
         table, null = words.lexicon.table, words.lexicon.null
         slots, starts, sizes = rows * LONGEST + place, pairs[name], pairs[f"{name}_size"]
         numbers = np.bincount(slots, minlength=len(pairs) * LONGEST)
@@ -199,10 +197,8 @@ def _not_contained(phrases: dict[str, list[str]], counts: np.ndarray) -> np.ndar
     places = {pair: k for k, pair in enumerate(pairs)}
     chosen = np.ones(len(pairs), bool)
     for k, pair in enumerate(pairs):
-        parts = [
-            [" ".join(words[low:high]) for low, high in combinations(range(len(words) + 1), 2)]
-            for words in (phrase.split(" ") for phrase in pair)
-        ]
+        sides = [phrase.split(" ") for phrase in pair]
+        parts = [[" ".join(x[low:high]) for low, high in combinations(range(len(x) + 1), 2)] for x in sides]
         for part in product(*parts):
             inner = places.get(part, k)
             chosen[inner] &= inner == k or counts[inner] > counts[k]
