@@ -45,15 +45,7 @@ from alignkit.pipeline.settings import (
 from alignkit.support.settings import SCORE_ENDINGS, assigned
 from alignkit.types import Progress
 from alignkit_cli import shared
-from alignkit_cli.parameter_types import (
-    PASSES,
-    SHARE,
-    Checked,
-    HeuristicName,
-    InputPath,
-    OutputPath,
-    Shard,
-)
+from alignkit_cli.parameter_types import PASSES, SHARE, Checked, HeuristicName, InputPath, OutputPath, Shard
 from alignkit_cli.progress import ProgressBar
 
 #: Settings of a model that have an option of their own.

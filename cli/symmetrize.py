@@ -16,12 +16,7 @@ ATOOLS = sorted(["convert", "display", "fmeasure", "invert", *FAST_ALIGN])
 @shared.command("symmetrize", "alignkit symmetrize forward.links reverse.links -m gdfa -o links")
 @shared.argument("forward", "FORWARD", type=TEXT)
 @shared.argument("reverse", "REVERSE", type=TEXT)
-@click.option(
-    "-m",
-    "--method",
-    type=HeuristicName(method_names(needs_scores=False)),
-    default=DEFAULT_METHOD,
-)
+@click.option("-m", "--method", type=HeuristicName(method_names(needs_scores=False)), default=DEFAULT_METHOD)
 @shared.output_option
 def symmetrize_command(forward: str, reverse: str, method: str, output: str | None) -> None:
     """Combine the alignments of both directions of a text.

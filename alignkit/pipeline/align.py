@@ -26,14 +26,7 @@ from alignkit.pipeline.models import ADAPTED_ELEMENTS, Fit, Linker, Model
 from alignkit.pipeline.settings import METHODS, AlignOptions, AlignSettings, LinkSettings, StreamOptions
 from alignkit.support.threads import thread_count
 from alignkit.text.bitext import Bitext
-from alignkit.text.blocks import (
-    block_bounds,
-    pair_batches,
-    read_blocks,
-    read_sample,
-    sampled_pairs,
-    shard_range,
-)
+from alignkit.text.blocks import block_bounds, pair_batches, read_blocks, read_sample, sampled_pairs, shard_range
 from alignkit.text.pairs import PairFiles, Side, read_text
 from alignkit.text.raw_text import warn_of_raw_text
 from alignkit.text.reading import read_chunks

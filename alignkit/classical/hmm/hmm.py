@@ -14,12 +14,7 @@ from alignkit.classical.cooccurrence import PairTable, check_memory, token_index
 from alignkit.classical.hmm.background import BackgroundModel
 from alignkit.classical.hmm.e_step import expect, text_arrays, uniform_direction
 from alignkit.classical.hmm.inference import log_likelihoods, posteriors, share_of_repetition
-from alignkit.classical.hmm.model import (
-    WIDTH,
-    FittedHMM,
-    HMMParameters,
-    unpack_hmm,
-)
+from alignkit.classical.hmm.model import WIDTH, FittedHMM, HMMParameters, unpack_hmm
 from alignkit.classical.hmm.pseudo_counts import LevelRatios, PairCounts
 from alignkit.classical.hmm.settings import HMMOptions, HMMSettings
 from alignkit.classical.hmm.views import (
@@ -32,13 +27,7 @@ from alignkit.classical.hmm.views import (
 from alignkit.classical.lexical_model import exact_sum
 from alignkit.classical.priors import LexiconPrior, start_null, start_values
 from alignkit.errors import AlignkitError
-from alignkit.kernels.expected_links import (
-    NO_PLACES,
-    SEGMENT_BITS,
-    PairPlaces,
-    clear_links,
-    fill_codes,
-)
+from alignkit.kernels.expected_links import NO_PLACES, SEGMENT_BITS, PairPlaces, clear_links, fill_codes
 from alignkit.kernels.forward_backward import TransitionCounts
 from alignkit.kernels.hmm_e_step import FORWARD, NO_LIKENESS, DirectionArrays, Likeness, LinkArrays, OpinionPool
 from alignkit.kernels.hmm_m_step import column_sums, count_fertilities
@@ -432,11 +421,7 @@ def leave_one_out_share(bitext: Bitext) -> float:
 
 
 def link_arrays(
-    bitext: Bitext,
-    rows: TableRows,
-    pair_counts: np.ndarray,
-    threads: int,
-    likeness: Likeness = NO_LIKENESS,
+    bitext: Bitext, rows: TableRows, pair_counts: np.ndarray, threads: int, likeness: Likeness = NO_LIKENESS
 ) -> LinkArrays:
     """Matrices without links.
 

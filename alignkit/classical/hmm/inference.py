@@ -9,12 +9,7 @@ from alignkit.classical.hmm.background import BackgroundModel
 from alignkit.classical.hmm.e_step import pair_blocks, text_arrays, uniform_direction
 from alignkit.classical.hmm.model import FittedHMM
 from alignkit.classical.hmm.settings import JOINT_SETTINGS
-from alignkit.classical.hmm.spelling import (
-    chances_of,
-    learned_edits,
-    letters_of,
-    plain_words,
-)
+from alignkit.classical.hmm.spelling import chances_of, learned_edits, letters_of, plain_words
 from alignkit.classical.hmm.word_classes import FEW
 from alignkit.kernels import inference as kernels
 from alignkit.kernels.hmm_e_step import DirectionArrays, OpinionPool, TextArrays

@@ -51,11 +51,7 @@ from alignkit.classical.hmm.link_probabilities import (
     trusted,
     unattached,
 )
-from alignkit.classical.hmm.model import (
-    FittedCounts,
-    FittedHMM,
-    unpack_hmm,
-)
+from alignkit.classical.hmm.model import FittedCounts, FittedHMM, unpack_hmm
 from alignkit.classical.hmm.settings import (
     FAST_SETTINGS,
     JOINT_SETTINGS,
