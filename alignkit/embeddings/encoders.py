@@ -372,6 +372,7 @@ class HuggingFaceEncoder:
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         encoder = model.get_encoder() if config.is_encoder_decoder else model
         self._model, self._tokenizer = encoder.to(self.device).eval(), tokenizer
+        config = getattr(encoder, "config", config).get_text_config()  # T5Gemma's encoder has sizes of its own
         self.width, self.unknown = int(config.hidden_size), tokenizer.unk_token_id or 0
         self.most_pieces = min(int(tokenizer.model_max_length), LONGEST)
         files = sorted(path for path in Path(folder).iterdir() if path.is_file())

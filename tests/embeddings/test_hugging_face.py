@@ -20,12 +20,16 @@ LAYERS, LIMIT = 3, 8
 
 WIDTHS = {"hidden_size": 16, "intermediate_size": 16}
 SIZES = {"d_model": 16, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16, "max_position_embeddings": 64}
+SMALL = WIDTHS | {"num_hidden_layers": LAYERS, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 8}
 MODELS = {
     "bert": lambda size: transformers.BertModel(
         transformers.BertConfig(vocab_size=size, num_hidden_layers=LAYERS, num_attention_heads=2, **WIDTHS)
     ),
     "mt5": lambda size: transformers.MT5ForConditionalGeneration(
         transformers.MT5Config(vocab_size=size, d_model=16, d_kv=8, d_ff=16, num_layers=LAYERS, num_heads=2)
+    ),
+    "t5gemma": lambda size: transformers.T5GemmaForConditionalGeneration(
+        transformers.T5GemmaConfig(encoder=SMALL, decoder=SMALL, vocab_size=size)
     ),
     "nllb": lambda size: transformers.M2M100ForConditionalGeneration(
         transformers.M2M100Config(vocab_size=size, encoder_layers=LAYERS, decoder_layers=2, **SIZES)
