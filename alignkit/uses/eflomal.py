@@ -135,8 +135,10 @@ class Aligner:
                 (folder / kind).touch()
             texts: Iterable[AlignedText] = ()
             if count:
-                fitting: dict[str, Any] = {"prior": prior, "quality": QUALITIES[self.model], "lowercase": True}
-                texts = align_blocks(source, target, fit_on=FITTED, **fitting).texts
+                quality = QUALITIES[self.model]
+                texts = align_blocks(
+                    source, target, fit_on=FITTED, prior=prior, quality=quality, lowercase=True
+                ).texts
             for text in texts:
                 words = LinkedWords(text.bitext, text.links)
                 for kind in wanted:

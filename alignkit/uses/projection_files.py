@@ -636,8 +636,8 @@ def project_files(
         given, lines = split_lines(text), read_utf8(target).decode().split("\n")  # \r stays
         if lines[-1] == "":
             lines.pop()
-    how: dict[str, Any] = {"parse": parse, "rule": rule, "least": least, "tokenize": bool(tokenize)}
-    parts, unplaced = project_lines((source, given), (target or source, lines), link, **how)
+    sides = (source, given), (target or source, lines)
+    parts, unplaced = project_lines(*sides, link, parse=parse, rule=rule, least=least, tokenize=bool(tokenize))
     for item in unplaced:
         log.warning("no place in the links: %s", json.dumps(item, ensure_ascii=False))
     missing = len(unplaced)

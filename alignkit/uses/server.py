@@ -146,8 +146,8 @@ class Served:
             return aligned.links, aligned.probabilities
 
         source, target = text.sides
-        how: dict[str, Any] = {"rule": text.rule, "least": text.least, "tokenize": self.aligner.raw_text}
-        lines, unplaced = project_lines(("source", source), ("target", target), link, **how)
+        sides, raw = (("source", source), ("target", target)), self.aligner.raw_text
+        lines, unplaced = project_lines(*sides, link, rule=text.rule, least=text.least, tokenize=raw)
         return {"target": [line.removesuffix("\n") for line in lines], "unplaced": unplaced}
 
     def omissions(self, text: Text) -> list[dict[str, Any]]:

@@ -42,7 +42,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import permutations
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -160,8 +160,9 @@ def classifier_settings(
     plan: ClassifierPlan, split: Split, seed: int, epochs: int, attention: str = "feed-forward"
 ) -> ClassifierRunSettings:
     """The settings of one classifier of a plan."""
-    sizes: dict[str, Any] = {"embedding": plan.embedding, "hidden": plan.hidden, "attention_hidden": plan.hidden}
-    network = ClassifierSettings(**sizes, attention=attention)
+    network = ClassifierSettings(
+        embedding=plan.embedding, hidden=plan.hidden, attention_hidden=plan.hidden, attention=attention
+    )
     steps = epochs * -(-len(split.training) // plan.batch)
     training = ClassifierTraining(batch=plan.batch, learning_rate=plan.rate, steps=steps, seed=seed, keep="best")
     return ClassifierRunSettings(network=network, training=training)
@@ -189,8 +190,10 @@ def train_in_memory(
     Returns:
         the classifier after the last step, which does not depend on held-out text.
     """
-    own: dict[str, Any] = {"prepare": prepare, "criterion": loss, "device": "cpu"}
-    trainer = Trainer(ClassificationTask(split.training, split.valid, settings, split.tokenizer, **own))
+    task = ClassificationTask(
+        split.training, split.valid, settings, split.tokenizer, prepare=prepare, criterion=loss, device="cpu"
+    )
+    trainer = Trainer(task)
     trainer.run(progress, look)
     return trainer.network.eval()
 
