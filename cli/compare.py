@@ -107,6 +107,8 @@ def compare_command(**options: Any) -> None:
             raise click.UsageError(f"--also {name} goes only with --neural.")
     elif neural is None and any(options[name] is not None for name in ("uniform", "training")):
         raise click.UsageError("Give --neural RUN, or SRC and TGT; or no arguments, for the embedded sample.")
+    given = options["source"] is not None or options["training"] is not None
+    shared.needs("lowercase", "SRC and TGT, or --train", given)
     shared.needs("beta", "--heads", there=options["heads"] is not None)
     if options["heads"] is not None and neural is None and options["source"] is None:
         raise click.UsageError("--heads needs the text that the heads are of: SRC and TGT, or --neural RUN.")

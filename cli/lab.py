@@ -80,7 +80,7 @@ def lab_command(**options: Any) -> None:
     if options["training"] is None:
         if any(options[name] is not None for name in ("valid", "folder")):
             raise click.UsageError("--valid and -o belong to --train SRC TGT.")
-        for name in ("preset", "assignments"):
+        for name in ("preset", "assignments", "lowercase"):
             shared.needs(name, "--train", False)
         if options["run_dir"] is None:
             raise click.UsageError("Give RUN, or --train SRC TGT -o FOLDER.")

@@ -59,6 +59,7 @@ def report_command(**options: Any) -> None:
             raise click.UsageError("Give --text SRC TGT or --sample, not both.")
         files["text"] = shared.sample_files("test")
         files["training"] = files["training"] if options["runs"] else shared.sample_files("train")
+    shared.needs("lowercase", "--text", any(files.values()))
     reading = shared.reading_of(options)
     texts = {name: read_line_pairs(*pair, **reading) if pair else None for name, pair in files.items()}
     inputs = shared.with_given(ReportInputs(), options, **texts)

@@ -62,6 +62,7 @@ def test_failures(alignkit, failure, text, write, tmp_path):
     out = ("-o", tmp_path / "a.html")
     failure(alignkit("report", "--text", *text), "--output")
     failure(alignkit("report", *out), "--text")
+    failure(alignkit("report", "--lowercase", *out), "--lowercase goes only with --text")
     failure(alignkit("report", "--text", *text, "--scores", "x", *out), "NAME=FILE")
     failure(
         alignkit("report", "--text", *text, "--scores", f"a={text[0]}", "--scores", f"a={text[1]}", *out), "twice"

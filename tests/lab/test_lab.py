@@ -308,6 +308,7 @@ def test_one_command_trains_and_measures(lines, capsys, tmp_path):
         ([".", "--train", "blank", "blank", "-o", "c"], "not both"),
         (["--train", "blank", "blank"], "-o FOLDER"),
         ([".", "--valid", "blank", "blank"], "belong to --train"),
+        ([".", "--lowercase"], "--lowercase goes only with --train"),
         (["none"], "No such file or directory"),
         (["--train", "none.de", "none.en", "-o", "folder"], "none.de"),
         (["--train", "blank", "blank", "-o", "folder"], "no pair with words on both sides to train on"),
