@@ -71,7 +71,8 @@ def load_pretrained(
             second is the language of the transcript, as ``de``.
 
     Raises:
-        AlignkitError: transformers is not installed, or gguf for such a file, or there is no such model.
+        AlignkitError: transformers is not installed, or gguf for such a file; there is no such model; or languages
+            are missing, or not those of its tokenizer.
     """
     remedy = "give a folder that save_pretrained wrote, a GGUF file, or the name of a model as org/name"
     name = os.fspath(model)  # that of a model has at most one slash; others can only be folders
@@ -101,6 +102,14 @@ def load_pretrained(
         with warnings.catch_warnings(action="ignore"):  # of packages that the tokenizer would like to have
             tokenizer = hf.AutoTokenizer.from_pretrained(place, **more, **where)
         config = hf.AutoConfig.from_pretrained(place, **where)
+        marks = hasattr(type(tokenizer), "src_lang")
+        if more and not marks and not is_speech(config):
+            raise ValueError("its tokenizer marks no languages")
+        if marks and (len(more) == 1 or tokenizer.tgt_lang is None):
+            raise ValueError("it marks sentences with their language: name those of source and target")
+        symbols = [tokenizer(**{side: ""})["input_ids"] for side in ("text", "text_target") if marks]
+        if any(tokenizer.unk_token_id in each for each in symbols):
+            raise ValueError(f"its tokenizer does not know the languages {source_language}, {target_language}")
         kind: Any = hf.AutoModelForSeq2SeqLM if config.is_encoder_decoder else hf.AutoModelForCausalLM
         if is_speech(config):
             kind = hf.AutoModelForSpeechSeq2Seq

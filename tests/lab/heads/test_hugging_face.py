@@ -338,10 +338,29 @@ def test_without_a_network_only_what_is_here_is_looked_for(monkeypatch, folder):
     )
     with pytest.raises(AlignkitError, match=problem):
         hugging_face.load_pretrained("org/no-such-model")
-    hugging_face.load_pretrained(folder, source_language="deu_Latn", target_language="eng_Latn")
+    hugging_face.load_pretrained(folder)
     monkeypatch.setattr(hugging_face, "getproxies", lambda: {"https": "a proxy"})
     assert hugging_face._answers("https://huggingface.co")  # as far as is known
-    assert asked == [{"local_files_only": True}, {"src_lang": "deu_Latn", "tgt_lang": "eng_Latn"}]
+    assert asked == [{"local_files_only": True}, {}]
+
+
+def test_languages_are_those_that_the_tokenizer_marks(folder, tmp_path):
+    from transformers import NllbTokenizer
+
+    pieces = {piece: n for n, piece in enumerate(("<s>", "<pad>", "</s>", "<unk>", "a", "\u2581"))}
+    NllbTokenizer(vocab=pieces, extra_special_tokens=["deu_Latn", "eng_Latn"]).save_pretrained(tmp_path)
+    make_m2m100(folder)[0].save_pretrained(tmp_path)
+    tokenizer = load_pretrained(tmp_path, source_language="deu_Latn", target_language="eng_Latn")[1]
+    sides = (encode_side(tokenizer, ["a"], is_target=is_target).ids[0][0] for is_target in (False, True))
+    assert tokenizer.convert_ids_to_tokens([*sides]) == ["deu_Latn", "eng_Latn"]
+    for place, codes, problem in (
+        (tmp_path, {"source": "deu_Latn", "target": "de"}, "does not know the languages deu_Latn, de"),
+        (tmp_path, {"source": "deu_Latn"}, "name those of source and target"),
+        (tmp_path, {}, "name those of source and target"),
+        (folder, {"source": "deu_Latn", "target": "eng_Latn"}, "its tokenizer marks no languages"),
+    ):
+        with pytest.raises(AlignkitError, match=problem):
+            load_pretrained(place, **{f"{side}_language": code for side, code in codes.items()})
 
 
 def test_without_transformers(monkeypatch, tmp_path):
