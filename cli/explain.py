@@ -64,6 +64,7 @@ def explain_command(**options: Any) -> None:
     named = options["tests"]
     tests = tuple(EXPLANATION_TESTS) if ALL in named else named or UNTRAINED
     shared.needs("avoid", "the test inattention", "inattention" in tests)
+    shared.needs("others", "the test seeds", "seeds" in tests)
     if "seeds" in named and not options["others"]:
         raise click.UsageError("--test seeds needs --other RUN, a run of another seed.")
     set_threads(options["threads"])

@@ -72,10 +72,12 @@ def test_the_command_prints_the_table(runs, capsys, tmp_path, monkeypatch):
     ("options", "message"),
     [
         (["--avoid", "good"], "--avoid goes only with the test inattention."),
+        (["--test", "order", "--other", "RUN"], "--other goes only with the test seeds."),
         (["--test", "seeds"], "--test seeds needs --other RUN"),
     ],
 )
 def test_an_option_that_no_test_reads(runs, capsys, options, message):
+    options = [str(runs / "0") if option == "RUN" else option for option in options]
     assert run(["explain", str(runs / "0"), *options]) == 2
     captured = capsys.readouterr()
     assert (captured.out, captured.err.count("\n")) == ("", 1)
