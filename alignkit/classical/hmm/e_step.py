@@ -34,12 +34,19 @@ def text_arrays(bitext: Bitext, copies: np.ndarray | None = None) -> TextArrays:
     return TextArrays(source.tokens, source.offsets, target.tokens, target.offsets, copies)
 
 
-def pair_blocks(bitext: Bitext) -> list[tuple[int, int]]:
-    """The blocks of pairs low <= m < high that an E-step takes, of about equal work; at least one."""
+def pair_blocks(bitext: Bitext, least: int = 0) -> list[tuple[int, int]]:
+    """The blocks of pairs low <= m < high that an E-step takes, of about equal work; at least one.
+
+    Args:
+        bitext: M pairs.
+        least: the work of a block, L T (L + T) summed over its pairs, of a text that has so much.
+    """
     if len(bitext) == 1:
         return [(0, 1)]
     source, target = bitext.source.lengths, bitext.target.lengths
-    return blocks(offsets_of(source * target * (source + target)), BLOCKS) or [(0, 0)]
+    work = offsets_of(source * target * (source + target))
+    count = min(BLOCKS, max(int(work[-1]) // least, 1)) if least else BLOCKS
+    return blocks(work, count) or [(0, 0)]
 
 
 def uniform_direction(states: int, emitted: int, tokens: int, null_probability: float) -> DirectionArrays:

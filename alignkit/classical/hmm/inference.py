@@ -24,6 +24,8 @@ from alignkit.text.vocabulary import ExtendedVocabulary
 
 # Fertility needs the links of the other words: they are found without it first, and then this many times with it.
 ROUNDS = 2
+#: L T (L + T) of a block of pairs, which takes some tenths of a millisecond, and a block without pairs nearly one.
+LEAST_WORK = 1 << 16
 #: A text with this share of types among its tokens, or a higher one, hardly repeats any word.
 UNREPEATED, STEEPNESS = 0.75, 4
 #: Models of more letters are those of Chinese and the like, whose words are short; pairs of letters would be many.
@@ -173,7 +175,7 @@ class Inference:
             lambda low, high: kernels.find_links(
                 low, high, text, offsets, model, new, letters, directions, rounds, pool, links, likelihood
             ),
-            pair_blocks(bitext),
+            pair_blocks(bitext, LEAST_WORK),
             threads,
         )
         return Scores.unchecked(links, offsets, shapes), likelihood
