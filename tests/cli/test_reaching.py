@@ -153,8 +153,9 @@ lab lab --authors
     largest=True both_directions=True alpha_by=accuracy proxy_bias=True
 lab --train s t --valid t s -o new --device cpu
     lab.translation:train_lab_runs folder=new training=((A,c),(D,e)) valid=((D,e),(A,c)) device=cpu
-explain cls --other cls --test inattention --limit 5 --avoid a --avoid b --device cpu
-    lab.explain.subject:subject_of_run run=cls others=(cls) tests=(inattention) limit=5 avoid=(a,b) device=cpu
+explain cls --other cls --test seeds --test inattention --limit 5 --avoid a --avoid b --device cpu
+    lab.explain.subject:subject_of_run run=cls others=(cls) tests=(seeds,inattention) limit=5 avoid=(a,b)
+    device=cpu
 explain cls
     lab.explain.subject:subject_of_run run=cls
 report --text s t --train t s --model m --scores a=links --gold links --heads h.json --device cpu -o page.html R
