@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from planted import bitext_of, hmm_of_one_pair, random_pairs
 
+from alignkit.classical.hmm.e_step import BLOCKS, pair_blocks
 from alignkit.classical.hmm.hmm import fit_hmm
 from alignkit.classical.hmm.inference import ROUNDS, posteriors
 from alignkit.classical.hmm.joint import fit_joint
@@ -54,6 +55,15 @@ def test_posteriors_are_those_of_matrices(T, L):
     likelihood, posteriors, _, _ = naive.posteriors_by_matrices(*numbers, 0.2)
     assert hmm.log_probabilities(bitext)[0] == pytest.approx(likelihood, abs=1e-3)
     assert np.allclose(hmm.score(bitext, "alpha")[0], posteriors, atol=1e-3)
+
+
+def test_blocks_of_a_small_text_are_as_large_as_asked_for():
+    bitext = bitext_of([(["a"] * 2, ["b"] * 3)] * 40)  # a pair is work of 2 * 3 * (2 + 3)
+    assert pair_blocks(bitext, 1201) == [(0, 40)]
+    assert pair_blocks(bitext, 300) == [(0, 10), (10, 20), (20, 30), (30, 40)]
+    assert pair_blocks(bitext) == [(m, m + 1) for m in range(40)]
+    assert len(pair_blocks(bitext.take(np.arange(40).repeat(50)), 1)) == BLOCKS
+    assert pair_blocks(bitext.take(np.arange(0)), 300) == [(0, 0)]
 
 
 def test_the_likelihood_of_both_directions_is_their_sum():
