@@ -225,6 +225,8 @@ def build_report(
     Raises:
         AlignkitError: there is nothing to score, or files do not fit each other; the message names file and line.
     """
+    import pandas as pd
+
     inputs = with_options(inputs or ReportInputs(), options)
 
     # The text that is scored and the one that was learned from; the scores of networks. With a run, the text has
@@ -296,8 +298,6 @@ def build_report(
 
     # The time courses of the runs with attention, whose alpha and beta are held against IBM 1; the attention of
     # every other seed is also followed towards that of the first network.
-    import pandas as pd
-
     followed = [each for each in runs if each.network.name != "uniform"]
     how: dict[str, Any] = {"device": inputs.device, "progress": progress}
     how["score"] = lambda network, pairs, kind: compared({"": network.score(pairs, kind)})[""]
