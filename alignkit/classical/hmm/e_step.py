@@ -39,7 +39,8 @@ def pair_blocks(bitext: Bitext, least: int = 0) -> list[tuple[int, int]]:
 
     Args:
         bitext: M pairs.
-        least: the work of a block, L T (L + T) summed over its pairs, of a text that has so much.
+        least: about how much work a block has at least, L T (L + T) summed over its pairs; there may then be
+            fewer blocks than :data:`BLOCKS`.
     """
     if len(bitext) == 1:
         return [(0, 1)]

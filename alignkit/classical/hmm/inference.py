@@ -24,7 +24,7 @@ from alignkit.text.vocabulary import ExtendedVocabulary
 
 # Fertility needs the links of the other words: they are found without it first, and then this many times with it.
 ROUNDS = 2
-#: L T (L + T) of a block of pairs, which takes some tenths of a millisecond, and a block without pairs nearly one.
+#: The least work of a block of pairs, L T (L + T): so much that a call of the kernel for it hardly counts.
 LEAST_WORK = 1 << 16
 #: A text with this share of types among its tokens, or a higher one, hardly repeats any word.
 UNREPEATED, STEEPNESS = 0.75, 4
