@@ -6,6 +6,7 @@ import mmap
 import os
 import struct
 import warnings
+from collections.abc import Iterator
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
@@ -258,13 +259,20 @@ class ContextEncoder:
             pieces: of sequences one after another, with all their symbols.
             lengths: int (S,), of each sequence; equal ones are best side by side.
         """
-        found, low = [], 0
-        for equal in np.split(lengths, np.flatnonzero(np.diff(lengths)) + 1):
-            rows = self._model.rows("emb.word", pieces[low : low + equal.sum()]).reshape(len(equal), equal[0], -1)
-            x = rows + (self._positions[: equal[0]] + self._shift)
-            found += self._session.run(None, {"x": x})
-            low += equal.sum()
+        found = []
+        for equal in equal_lengths(pieces, lengths):
+            rows = self._model.rows("emb.word", equal.ravel()).reshape(*equal.shape, -1)
+            found += self._session.run(None, {"x": rows + (self._positions[: equal.shape[1]] + self._shift)})
         return np.concatenate([states.reshape(-1, self._model.width) for states in found])
+
+
+def equal_lengths(pieces: np.ndarray, lengths: np.ndarray) -> Iterator[np.ndarray]:
+    """Sequences of equal length that are side by side, as (S, L), from their pieces one after another."""
+    low = 0
+    for equal in np.split(lengths, np.flatnonzero(np.diff(lengths)) + 1):
+        high = low + equal.sum()
+        yield pieces[low:high].reshape(len(equal), -1)
+        low = high
 
 
 def layers_graph(model: PackedModel, depth: int) -> bytes:
@@ -390,13 +398,13 @@ class HuggingFaceEncoder:
         import torch
 
         torch.set_num_threads(1)  # of this thread: the threads have batches of their own
-        inside = torch.arange(int(lengths.max())) < torch.from_numpy(lengths)[:, None]
-        ids = torch.zeros(inside.shape, dtype=torch.long)
-        ids[inside] = torch.from_numpy(pieces).long()
-        with torch.inference_mode():
-            mask = inside.to(self.device)
-            output = self._model(input_ids=ids.to(self.device), attention_mask=mask.long())
-            return np.asarray(output.last_hidden_state[mask].cpu().numpy(), np.float32)
+        # Without padding, which some models read despite a mask: by convolutions, or as FNet, which takes none.
+        found = []
+        for equal in equal_lengths(pieces, lengths):
+            ids = torch.from_numpy(equal).long().to(self.device)
+            with torch.inference_mode():
+                found.append(self._model(input_ids=ids).last_hidden_state.flatten(0, 1).cpu().numpy())
+        return np.asarray(np.concatenate(found), np.float32)
 
 
 def _symbols(tokenizer: Any, language: str | None) -> Symbols:

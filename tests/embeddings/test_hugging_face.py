@@ -25,6 +25,14 @@ MODELS = {
     "bert": lambda size: transformers.BertModel(
         transformers.BertConfig(vocab_size=size, num_hidden_layers=LAYERS, num_attention_heads=2, **WIDTHS)
     ),
+    "convbert": lambda size: transformers.ConvBertModel(  # its convolutions reach into padding
+        transformers.ConvBertConfig(
+            vocab_size=size, num_hidden_layers=LAYERS, num_attention_heads=2, embedding_size=16, **WIDTHS
+        )
+    ),
+    "fnet": lambda size: transformers.FNetModel(  # without a mask
+        transformers.FNetConfig(vocab_size=size, num_hidden_layers=LAYERS, **WIDTHS)
+    ),
     "mt5": lambda size: transformers.MT5ForConditionalGeneration(
         transformers.MT5Config(vocab_size=size, d_model=16, d_kv=8, d_ff=16, num_layers=LAYERS, num_heads=2)
     ),
