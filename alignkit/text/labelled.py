@@ -208,6 +208,8 @@ def read_labelled(
     """
     rows: list[tuple[str, str]] = []
     if os.fspath(path) != "-" and Path(path).is_dir():
+        if columns is not None:
+            raise InputError(path, "is a folder, which has no columns", remedy="leave out --columns")
         with reading(path):
             folders = sorted(part for part in Path(path).iterdir() if part.is_dir())
             files = [(folder.name, place) for folder in folders for place in sorted(folder.glob("*.txt"))]

@@ -92,6 +92,8 @@ def test_errors_name_file_and_line(
 
 
 def test_folder_errors(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is a folder, which has no columns"):
+        read_labelled(tmp_path, columns=("l", "t"))
     with pytest.raises(InputError, match="no subfolders"):
         read_labelled(tmp_path)
     place = write(tmp_path / "pos" / "1.txt", b"fine\nbad \xff")
