@@ -52,7 +52,8 @@ def attention_command(model: str, output: str, quiet: bool, **options: Any) -> N
         --quantity: What to save of each head: its weights; norms, the length of the vector that each source token
             adds to the output; or ov, the probability of the target token from that vector alone, a lexicon.
         --source-language: The source language code of a multilingual model, such as deu_Latn.
-        --target-language: The target language code of a multilingual model.
+        --target-language: The target language code of a multilingual model; of Whisper, the language of the
+            transcripts.
     """
     from alignkit.lab.heads import hugging_face
     from alignkit.lab.heads.speech import read_recordings, speech_attention

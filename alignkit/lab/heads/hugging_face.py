@@ -67,8 +67,8 @@ def load_pretrained(
 
     Args:
         model: a folder, a GGUF file, or a name that transformers downloads. Weights of a GGUF file become float32.
-        source_language, target_language: language codes of multilingual models, as ``deu_Latn``; of Whisper, the
-            second is the language of the transcript, as ``de``.
+        source_language, target_language: language codes of multilingual models, as ``deu_Latn``; of Whisper,
+            only the second: the language of the transcript, as ``de``.
 
     Raises:
         AlignkitError: transformers is not installed, or gguf for such a file; there is no such model; or languages
@@ -103,6 +103,8 @@ def load_pretrained(
             tokenizer = hf.AutoTokenizer.from_pretrained(place, **more, **where)
         config = hf.AutoConfig.from_pretrained(place, **where)
         marks = hasattr(type(tokenizer), "src_lang")
+        if is_speech(config) and source_language is not None:
+            raise ValueError("speech has a target language only, that of the transcript")
         if more and not marks and not is_speech(config):
             raise ValueError("its tokenizer marks no languages")
         if marks and (len(more) == 1 or tokenizer.tgt_lang is None):

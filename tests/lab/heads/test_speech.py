@@ -220,6 +220,8 @@ def test_the_command(loaded, audio, tmp_path, capfd, monkeypatch):
     )
     load_pretrained(tmp_path / "model", target_language="de")
     assert asked == [{"language": "de", "task": "transcribe"}]
+    with pytest.raises(AlignkitError, match="speech has a target language only"):
+        load_pretrained(tmp_path / "model", source_language="de")
     paths = [tmp_path / f"{m}.wav" if m != 1 else "" for m in range(3)]
     for m in (0, 2):
         write_wav(paths[m], audio[m])
