@@ -58,7 +58,7 @@ class Aligner:
             letters of words only.
 
     Raises:
-        AlignkitError: there is no such model.
+        AlignkitError: there is no such model, or a length is not a number of letters.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Aligner:
         target_prefix_len: int = 0,
         target_suffix_len: int = 0,
     ) -> None:
-        if model not in QUALITIES:
+        if model not in [*QUALITIES]:
             raise AlignkitError(f"eflomal's models are 1, 2 and 3, not {model!r}")
         given = locals()
         for name, default in _SAMPLING.items():
@@ -158,6 +158,9 @@ class Aligner:
 
 def _letters(prefix: int, suffix: int) -> slice:
     """The letters of a word that count, as a slice."""
+    for length in (prefix, suffix):
+        if not isinstance(length, int | np.integer) or length < 0:
+            raise AlignkitError(f"lengths of prefixes and suffixes are numbers of letters, not {length!r}")
     return slice(prefix or None) if prefix or not suffix else slice(-suffix, None)
 
 

@@ -248,6 +248,9 @@ def test_settings_of_sampling_are_logged(caplog):
     ("call", "message"),
     [
         (lambda: eflomal.Aligner(model=4), "eflomal's models are 1, 2 and 3, not 4"),
+        (lambda: eflomal.Aligner(model=[3]), "eflomal's models are"),
+        (lambda: eflomal.Aligner(source_prefix_len=2.5), "numbers of letters, not 2.5"),
+        (lambda: eflomal.Aligner(target_suffix_len=-1), "numbers of letters, not -1"),
         (lambda: eflomal.Aligner().align(["a"], ["b", "c"]), "src_input has 1 lines, trg_input 2"),
         (lambda: eflomal.Aligner().align("a", ["b"]), "src_input must be an open file, a list or a generator"),
         (lambda: eflomal.Aligner().align([b"a"], ["b"]), "a line of src_input must be text"),
