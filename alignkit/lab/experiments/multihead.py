@@ -162,10 +162,10 @@ def run_multihead(settings: MultiheadSettings, progress: Progress = no_progress)
     kinds: dict[str, list[Head]] = {"good": [], "bad": [], "neither": []}
     alone: list[copying.SequenceRun] = []
     tried = 0
-    while len(kinds["good"]) < settings.good_heads or len(kinds["bad"]) < settings.bad_heads:
-        heads = [head(number) for number in range(tried, min(tried + AT_ONCE, settings.candidates))]
-        if not heads:
+    for first in range(0, settings.candidates, AT_ONCE):
+        if len(kinds["good"]) >= settings.good_heads and len(kinds["bad"]) >= settings.bad_heads:
             break
+        heads = [head(number) for number in range(first, min(first + AT_ONCE, settings.candidates))]
         message = f"{len(kinds['good'])} good and {len(kinds['bad'])} bad of {tried} heads"
         trials = [*range(settings.trials)] * len(heads)
         runs = train([[each] for each in heads for _ in range(settings.trials)], trials, message)
