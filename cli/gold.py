@@ -23,7 +23,8 @@ def gold_command(**options: Any) -> None:
     """Draw sentence pairs at random, and write a page on which to correct their links.
 
     The page is one HTML file. Its button saves gold links for `alignkit align SRC TGT --gold FILE`: a line for
-    each pair of the text, blank for pairs that were not corrected. Pairs have 4 to 40 words a side.
+    each pair of the text, blank for pairs that were not corrected or have no link. Pairs have 4 to 40 words a
+    side.
 
     Args:
         LINKS: The links of the text, or of its first lines, as a draft. [default: the text is aligned]

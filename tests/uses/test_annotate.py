@@ -86,6 +86,11 @@ def test_ticked_pairs_are_saved_as_gold_links(page, tmp_path):
             browser.run(click.format("td button", square))
         browser.run(click.format("input", 0))
         assert browser.run("document.getElementById('done').textContent") == "1 of 2 pairs ticked"
+        for square in (6, 6):  # the only link of the other pair
+            browser.run(click.format("td button", square))
+        browser.run(click.format("input", 1))
+        told = browser.run("document.getElementById('done').textContent")
+        assert told == "2 of 2 pairs ticked, 1 without a link, not saved"
         browser.run(click.format("#save", 0))
         saved.write_text(str(browser.run("window.saved.text()")))
         # The browser remembers. (Loading the page again would race with Chromium, which writes late.)

@@ -18,8 +18,10 @@ function remember() {
 }
 
 function count() {
-  const done = pairs.filter((pair) => pair.done).length;
-  document.getElementById("done").textContent = `${done} of ${pairs.length} pairs ticked`;
+  const done = pairs.filter((pair) => pair.done);
+  const empty = done.filter((pair) => !Object.values(pair.marks).some(Boolean)).length;
+  document.getElementById("done").textContent = `${done.length} of ${pairs.length} pairs ticked`
+    + (empty ? `, ${empty} without a link, not saved` : "");
 }
 
 function make(name, parent, text = "") {
