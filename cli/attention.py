@@ -68,12 +68,12 @@ def attention_command(model: str, output: str, quiet: bool, **options: Any) -> N
     is_pair, is_speech = loaded[0].config.is_encoder_decoder, hugging_face.is_speech(loaded[0].config)
     template: Any = options["template"]
     prefix, quantity = options["prefix"], options["quantity"]
+    if is_speech and (prefix or template is not None or quantity != QUANTITIES[0]):
+        raise AlignkitError("--prefix, --template and --quantity are for models of text")
     if is_pair and template is not None:
         raise AlignkitError("--template is for decoder-only language models; use --prefix for this model")
     if not is_pair and prefix:
         raise AlignkitError("--prefix is for encoder-decoders; put the text into --template")
-    if is_speech and quantity != QUANTITIES[0]:
-        raise AlignkitError("--quantity is for models of text; a speech model has only weights")
     template = None if is_pair else template or hugging_face.TEMPLATE
     how: dict[str, Any] = {"layers": sorted(set(options["layers"])) or None, "device": options["device"]}
     with ProgressBar("attention", quiet) as bar:

@@ -78,10 +78,11 @@ def heads_command(scores: str, source: str, target: str | None, **options: Any) 
         --json: Print JSON with all heads and everything that was measured.
     """
     if options["times"] is not None:
-        unfit = ("gold", "model", "beta", "others", "exports", "save_model")
-        if any(options[name] not in (None, ()) for name in unfit):
+        unfit = ("gold", "model", "beta", "others", "exports", "save_model", "lowercase")
+        if any(options[name] not in (None, (), False) for name in unfit):
             raise AlignkitError(
-                "--times goes with none of --gold, --model, --beta, --other, --export and --save-model"
+                "--times goes with none of --gold, --model, --beta, --other, --export, --save-model and "
+                "--lowercase"
             )
         shared.write_output(speech_text(scores, options["times"], options["as_json"]))
         return

@@ -233,6 +233,9 @@ def test_the_command(loaded, audio, tmp_path, capfd, monkeypatch):
     wanted = speech_attention(model, tokenizer, [audio[0], audio[1][:0], audio[2]], TEXT[:3], device="cpu")
     assert np.allclose(found.values, wanted.values, atol=1e-3)  # samples have 16 bits
     assert found.heads == wanted.heads
+    for option in (["--prefix", "x"], ["--template", "{source}{target}"], ["--quantity", "norms"]):
+        assert run(["attention", *inputs, "-o", str(tmp_path / "no.npz"), *option]) == 2
+        assert "are for models of text" in capfd.readouterr().err
     for bad, problem in ((b"RIFF", "no WAV file"), (b"RIFF", "as by: ffmpeg -i"), (None, "No such file")):
         if bad is None:
             paths[0].unlink()
@@ -268,6 +271,7 @@ def test_the_ranking_of_the_command(tmp_path, capfd):
     (tmp_path / "audio").write_text("a.wav\n" * 6)
     arguments = ["heads", str(tmp_path / "h.npz"), str(tmp_path / "audio"), str(tmp_path / "audio")]
     assert run([*arguments, "--times", str(tmp_path / "times")]) == 0
+    assert run([*arguments, "--times", str(tmp_path / "times"), "--lowercase"]) == 2
     found = rank_speech_heads(heads, times)
     shown = capfd.readouterr().out.splitlines()
     assert [line.split()[0] for line in shown[3:9]] == [
