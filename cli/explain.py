@@ -61,7 +61,7 @@ def explain_command(**options: Any) -> None:
     from alignkit.lab.explain.subject import explanation_table, subject_of_run
     from alignkit.neural.devices import set_threads
 
-    named = options["tests"]
+    named = tuple(dict.fromkeys(options["tests"]))
     tests = tuple(EXPLANATION_TESTS) if ALL in named else named or UNTRAINED
     shared.needs("avoid", "the test inattention", "inattention" in tests)
     shared.needs("others", "the test seeds", "seeds" in tests)

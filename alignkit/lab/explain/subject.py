@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -180,10 +181,12 @@ def subject_of_run(
         device: as :func:`alignkit.neural.devices.pick_device`.
 
     Raises:
-        AlignkitError: there is no such run, another one has another text, no text has words, or a word to avoid is
-            unknown.
+        AlignkitError: there is no such run, one is given twice, another one has another text, no text has words,
+            or a word to avoid is unknown.
     """
     settings = settings or ExplanationSettings()
+    if len({Path(path).resolve() for path in (run, *others)}) <= len(others):
+        raise AlignkitError("a run is given twice; those beside the first must be others, of other seeds")
     own = ClassifierRun(run)
     classifier = own.load(device=device)
     second = []

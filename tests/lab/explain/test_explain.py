@@ -36,6 +36,9 @@ def test_attention_of_sigmoids_has_no_distance(runs):
 
 def test_the_command_prints_the_table(runs, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    twice = ("--test", "order") * 2
+    assert run(["explain", str(runs / "0"), "--limit", "10", *twice, "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["explanation"]) == 6
     assert run(["explain", str(runs / "0"), "--limit", "10"]) == 0
     printed = capsys.readouterr().out
     assert "\nerased, random" in printed
@@ -74,9 +77,10 @@ def test_the_command_prints_the_table(runs, capsys, tmp_path, monkeypatch):
         (["--avoid", "good"], "--avoid goes only with the test inattention."),
         (["--test", "order", "--other", "RUN"], "--other goes only with the test seeds."),
         (["--test", "seeds"], "--test seeds needs --other RUN"),
+        (["--other", "RUN"], "a run is given twice"),
     ],
 )
-def test_an_option_that_no_test_reads(runs, capsys, options, message):
+def test_options_that_tell_no_test_anything(runs, capsys, options, message):
     options = [str(runs / "0") if option == "RUN" else option for option in options]
     assert run(["explain", str(runs / "0"), *options]) == 2
     captured = capsys.readouterr()
