@@ -369,6 +369,9 @@ def find_links(low, high, text, offsets, model, new, letters, directions, rounds
     for m in range(low, high):
         own_x, own_y = x[x_offsets[m] : x_offsets[m + 1]], y[y_offsets[m] : y_offsets[m + 1]]
         L, T = len(own_x), len(own_y)
+        likelihood[m] = 0.0
+        if L == 0 or T == 0:
+            continue  # the other side may be longer than all that there is space for
         fill_emissions(own_x, own_y, model, new, pairs, are_new, emissions)
         for j in range(L):
             known[0, j] = min(own_x[j], len(model[1].floor) - 1)

@@ -122,3 +122,11 @@ def test_threads_change_no_link():
     bitext = bitext_of(random_pairs(9, pairs=120))
     links = [fit_hmm(bitext, threads=n).links(bitext) for n in (1, 3)]
     assert links[0].pairs.tobytes() == links[1].pairs.tobytes()
+
+
+def test_a_long_sentence_opposite_a_blank_one():
+    """It may be longer than any pair of words on both sides, by which the space for all is measured."""
+    model = fit_joint(bitext_of(random_pairs(3, pairs=20)), views=(View(),))
+    long = ["s0"] * 100_000
+    found = model.links(bitext_of([(long, []), (["s0"], ["t0"]), ([], long)]))
+    assert [len(pair) for pair in found][::2] == [0, 0]
