@@ -236,7 +236,7 @@ class AblatedReader:
                 each = torch.nn.functional.cross_entropy(logits.float(), wanted, reduction="none").double()
                 losses[batch] = np.add.reduceat(each.cpu().numpy(), np.cumsum([0, *tokens[batch[:-1]]]))
                 for k, m in enumerate(batch):
-                    pairs[m] = np.stack([layer[k] for layer in maps.values()])
+                    pairs[m] = hugging_face.stacked([layer[k] for layer in maps.values()])
         if not has_source:
             return AblatedReading(losses, tokens, np.zeros((2, 0, len(prompts), 3)))
         sides = [one.columns for one in prompts], [one.rows for one in prompts]

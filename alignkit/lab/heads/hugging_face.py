@@ -283,6 +283,14 @@ def chosen_layers(found: Mapping[int, T], layers: Sequence[int] | None) -> dict[
     return {layer: found[layer] for layer in chosen}
 
 
+def stacked(layers: Sequence[np.ndarray]) -> np.ndarray:
+    """(layers, heads, T, L), from (heads, T, L) of each layer; raises AlignkitError if some have more heads."""
+    if len(numbers := {len(each) for each in layers}) > 1:
+        some = " and ".join(map(str, sorted(numbers)))
+        raise AlignkitError(f"the model's layers have {some} heads; choose layers that have as many")
+    return np.stack(layers)
+
+
 def pairs_of_cross_attentions(
     cross_attentions: Sequence[torch.Tensor] | None,
     source: Sequence[Sized],
@@ -463,7 +471,7 @@ def translation_attention(
         found = chosen_layers(found, layers)
         numbers = list(found)
         for k, m in enumerate(batch):
-            collector.put(m, np.stack([layer[k] for layer in found.values()]))
+            collector.put(m, stacked([layer[k] for layer in found.values()]))
     words = [NO_TOKENS] * len(source), [NO_TOKENS] * len(source)
     for m, one in prompts.items():
         words[0][m] = one.columns, len(split_words(source[m]))
@@ -677,7 +685,7 @@ def _probabilities(model: Any, targets: torch.Tensor, added: torch.Tensor, weigh
     for h in range(added.shape[1]):  # the whole vocabulary's logits of one head at a time
         states = vectors[:, h]
         last = BaseModelOutputWithPastAndCrossAttentions(last_hidden_state=states)
-        last.router_logits = None  # which mixtures of experts ask for
+        last.router_logits = last.shared_kv_states = None  # for which mixtures of experts and Gemma 4 ask
         given: dict[str, Any] = {"inputs_embeds": states}
         if model.config.is_encoder_decoder:
             given = {"decoder_inputs_embeds": states, "encoder_outputs": last}

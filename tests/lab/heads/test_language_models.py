@@ -137,3 +137,15 @@ def test_a_model_that_hides_its_attention_is_an_error(loaded, monkeypatch):
     monkeypatch.setattr("alignkit.lab.heads.hugging_face.attention_layers", lambda _: [])
     with pytest.raises(AlignkitError, match="does not return its attention"):
         translation_attention(model, tokenizer, SOURCE[:1], TARGET[:1])
+
+
+def test_layers_with_other_numbers_of_heads_are_read_apart(tmp_path):
+    from transformers import LagunaConfig, LagunaForCausalLM
+
+    numbers = {"num_attention_heads_per_layer": [HEADS, 2 * HEADS], "num_key_value_heads": 2, "head_dim": 8}
+    model = LagunaForCausalLM(LagunaConfig(**SHAPE, **numbers, mlp_layer_types=["dense"] * LAYERS))
+    loaded, options = (model, make_bart(tmp_path)[1]), {"device": "cpu"}
+    with pytest.raises(AlignkitError, match="layers have 4 and 8 heads; choose layers that have as many"):
+        translation_attention(*loaded, SOURCE, TARGET, **options)
+    found = translation_attention(*loaded, SOURCE, TARGET, layers=[1], **options)
+    assert list(found.heads) == [(1, head) for head in range(2 * HEADS)]

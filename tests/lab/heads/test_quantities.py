@@ -18,7 +18,7 @@ from alignkit.lab.heads.hugging_face import (
 
 from .test_hugging_face import FAMILIES as PAIR_FAMILIES
 from .test_hugging_face import SIZES, SOURCE, SPECIAL_IDS, TARGET
-from .test_language_models import FAMILIES, make_language_model
+from .test_language_models import FAMILIES, GEMMA, SHAPE, make_language_model
 
 pytest.importorskip("transformers", reason="transformers is an optional library, and is not installed")
 HEADS = 4
@@ -158,6 +158,18 @@ def test_a_model_that_also_sees_gives_what_its_text_part_gives(tmp_path, quantit
     model.model.language_model, model.lm_head = text.model, text.lm_head
     wanted = read((text, tokenizer), quantity).values
     assert np.array_equal(read((model.eval(), tokenizer), quantity).values, wanted)
+
+
+def test_vectors_of_zeros_leave_all_tokens_equally_likely(tmp_path):
+    """In Gemma 4, whose decoder gives more than others do."""
+    from transformers import Gemma4ForCausalLM, Gemma4TextConfig
+
+    small = {"global_head_dim": 8, "vocab_size_per_layer_input": 400, "hidden_size_per_layer_input": 8}
+    model = Gemma4ForCausalLM(Gemma4TextConfig(**SHAPE, **GEMMA, **small, num_kv_shared_layers=0))
+    for layer in model.model.layers:
+        torch.nn.init.zeros_(layer.self_attn.o_proj.weight)
+    found = read((model.eval(), PAIR_FAMILIES["bart"](tmp_path)[1]), "ov")
+    assert np.allclose(found.values, 1 / SHAPE["vocab_size"])
 
 
 def test_heads_that_are_changed_before_the_output_matrix_are_refused(loaded):
