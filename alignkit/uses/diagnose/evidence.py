@@ -261,6 +261,15 @@ class Evidence:
         return np.concatenate(alone[0]), np.concatenate(alone[1])
 
     @cached_property
+    def left_alone(self) -> np.ndarray:
+        """float64 (M,): how many tokens of each pair have no link, as far as can be expected; 0 if a side is blank."""
+        shapes = self.probabilities.shapes
+        numbers, found = np.arange(len(shapes)), np.zeros(len(shapes))
+        for alone, lengths in zip(self.unlinked, shapes.T[::-1].astype(np.int64), strict=True):
+            found += np.bincount(np.repeat(numbers, lengths), alone, len(shapes))
+        return np.where(shapes.all(axis=1), found, 0)
+
+    @cached_property
     def own_links(self) -> np.ndarray:
         """int64 (K,): the places of the views' own links in ``probabilities.values``."""
         return np.flatnonzero(self.probabilities.values >= SUPPORTED)
@@ -291,7 +300,7 @@ class Evidence:
         keys["m"], keys["t"], keys["s"] = elements_at(scores.shapes, places)
         values = scores.values[places]
         is_own, weights = values >= SUPPORTED, values.astype(np.float64)
-        left = calibration.unlinked * sum(float(chances.sum()) for chances in self.unlinked)
+        left = calibration.unlinked * float(self.left_alone.sum())
         weights[~is_own] *= left / max(float(weights[~is_own].sum()), 1e-30)
         weights[is_own] = calibration.right(values[is_own])
         return keys, weights
@@ -370,12 +379,10 @@ def expected_link_counts(
     right, own = calibration.right(scores.values[places]), evidence.own_links
     unanimous = evidence.sentences(np.flatnonzero(evidence.unanimous))
     gold = np.bincount(evidence.sentences(own), calibration.right(scores.values[own]), count)
-    for alone, length in zip(evidence.unlinked, scores.shapes.T[::-1].astype(np.int64), strict=True):
-        gold = gold + calibration.unlinked * np.bincount(np.repeat(np.arange(count), length), alone, count)
     return ExpectedCounts(
         found=np.diff(links.offsets),
         right=np.bincount(sentences, right, count),
-        gold=np.where(np.diff(scores.offsets) > 0, gold, 0),  # none if a side is blank
+        gold=gold + calibration.unlinked * evidence.left_alone,
         # Of two annotators, at least one makes the link.
         possible=np.bincount(sentences, right + (1 - calibration.correlation) * right * (1 - right), count),
         sure=np.bincount(unanimous, minlength=count).astype(np.float64),
