@@ -69,8 +69,9 @@ class PositionDistribution:
         start_of[full] = starts[which]
         self.totals = PositionTotals(start_of, np.empty(int(starts[-1])))
         self.distances = np.empty(int(starts[-1]))
-        # Exponentials of the lengths that occur: together no longer than the text.
-        self._lengths = np.unique(lengths)
+        # Exponentials of the lengths that occur: together no longer than the text. Kernels look up those of source
+        # words opposite a blank side, too.
+        self._lengths = np.unique(np.concatenate([source, target]))
         starts = np.full(int(self._lengths.max(initial=0)) + 1, -1, np.int64)
         offsets = offsets_of(self._lengths)
         starts[self._lengths], size = offsets[:-1], offsets[-1]

@@ -235,3 +235,12 @@ def test_blank_sides_get_no_links():
     model = fit_diagonal(Bitext.from_sentences([["a"]], [["x"]]))
     text = Bitext.from_sentences([[], ["a"], [], ["a"]], [["x"], [], [], ["x"]])
     assert links_of(model.links(text)) == [[], [], [], [(0, 0)]]
+
+
+def test_lengths_opposite_a_blank_side_have_exponentials():
+    """Kernels look them up; outside of the arrays they would find anything, or crash."""
+    positions = PositionDistribution(bitext_of([(["x"], ["y"]), (["x"] * 9, []), ([], ["y"] * 11)]), 2.0)
+    starts, rise, fall = positions.exponentials
+    assert (fall[starts[9] :][:9] * rise[starts[9] :][:9]).tolist() == pytest.approx([1.0] * 9)
+    assert len(starts) == 12
+    assert starts[11] + 11 <= len(fall)
