@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from alignkit.errors import AlignkitError, check_known, check_list
+from alignkit.errors import AlignkitError, check_known, check_list, check_type
 
 if TYPE_CHECKING:
     import numpy as np
@@ -192,7 +192,10 @@ def project_spans(
         AlignkitError: a span ends before it starts, or starts below 0; not as many lists of spans as pairs, or
             probabilities as links; an unknown rule; or ``least`` is no probability.
     """
+    from alignkit.links.links import Links
+
     check_known(rule, RULES, "rule")
+    check_type(links, Links, "links must be Links, as Links.from_strings gives")
     lists = [list(each) for each in spans]
     if len(lists) != len(links):
         raise AlignkitError(f"spans of {len(lists)} sentence pairs, links of {len(links)}")

@@ -128,6 +128,8 @@ def test_what_is_no_span():
         project_spans([[], []], given)
     with pytest.raises(AlignkitError, match="0 probabilities of 1 links"):
         project_spans([[]], given, np.zeros(0))
+    with pytest.raises(AlignkitError, match=r"links must be Links, as Links.from_strings gives, not \['0-0'\]"):
+        project_spans([[]], ["0-0"])
     with pytest.raises(AlignkitError, match="unknown rule 'best'; choose from hull, "):
         project_spans([[]], given, rule="best")
     for least in (-0.1, 50):

@@ -262,7 +262,7 @@ class Evidence:
 
     @cached_property
     def left_alone(self) -> np.ndarray:
-        """float64 (M,): how many tokens of each pair have no link, as far as can be expected; 0 if a side is blank."""
+        """float64 (M,): how many tokens of each pair are likely to have no link; 0 if a side is blank."""
         shapes = self.probabilities.shapes
         numbers, found = np.arange(len(shapes)), np.zeros(len(shapes))
         for alone, lengths in zip(self.unlinked, shapes.T[::-1].astype(np.int64), strict=True):
