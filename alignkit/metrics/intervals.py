@@ -20,14 +20,17 @@ CONFIDENCE = 0.95
 def resampled_sums(statistics: np.ndarray, seed: int = 0, resamples: int = RESAMPLES) -> np.ndarray:
     """float64 (B, K): the columns' sums over M rows drawn with replacement, B times.
 
-    The same seed and number of rows give the same draws.
+    The same seed and number of rows give the same draws. NaN if fewer than two rows have a value that is not 0,
+    since one sentence pair does not show how far another would be.
 
     Args:
         statistics: (M, K), a row per sentence pair.
         seed: of the draws.
         resamples: B.
     """
-    sums = np.empty((resamples, statistics.shape[1]), np.float64)
+    sums = np.full((resamples, statistics.shape[1]), np.nan)
+    if np.count_nonzero(statistics.any(axis=1)) < 2:
+        return sums
     kernels.resample_sums(np.ascontiguousarray(statistics, np.float64), seed, sums)
     return sums
 
@@ -52,14 +55,14 @@ def adjusted_p(observed: np.ndarray, draws: np.ndarray) -> np.ndarray:
 
     Each is the share of resamples in which any difference lies as far above its observed value as this one lies
     above 0 (single-step maximum statistic; Westfall and Young 1993), so that if none of them is above 0, the
-    smallest is at most 0.05 in about 5 % of all texts. Without resamples, all are 1.
+    smallest is at most 0.05 in about 5 % of all texts. Without resamples, or if they are NaN, all are 1.
 
     Args:
         observed: (K,), in one unit.
         draws: (B, K), of resamples of the same sentence pairs.
     """
     largest = (draws - observed).max(axis=1, initial=-np.inf)
-    return (1 + (largest[:, None] >= observed).sum(axis=0)) / (1 + len(draws))
+    return (1 + (~(largest[:, None] < observed)).sum(axis=0)) / (1 + len(draws))
 
 
 def bootstrap_ratio(

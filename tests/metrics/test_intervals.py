@@ -82,6 +82,8 @@ def test_the_interval_of_many_values_is_the_bootstrap():
 def test_one_value_has_no_interval():
     assert all(map(math.isnan, (*mean_interval([5.0]), *bootstrap_mean([5.0]), *bootstrap_mean([]))))
     assert bootstrap_mean([1.0, 3.0]) == (1, 3)
+    assert all(map(math.isnan, bootstrap_ratio(np.array([1, 0]), np.array([2, 0]))))  # of one pair with a value
+    assert adjusted_p(np.array([1.0, 2.0]), resampled_sums(np.array([[1.0, 2.0]]))).tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("seed", [0, 7, 2**63 - 1])
@@ -100,7 +102,7 @@ def test_ratios_without_a_bottom_are_left_out():
     assert np.array_equal(ratio([1, 2, 0], [2, 0, 0]), [0.5, math.nan, math.nan], equal_nan=True)
     assert percentile_interval(np.array([math.nan, 0.5, 0.5])) == (0.5, 0.5)
     assert all(map(math.isnan, percentile_interval(np.full(3, math.nan))))
-    assert bootstrap_ratio(np.array([1, 0]), np.array([2, 0])) == (0.5, 0.5)
+    assert bootstrap_ratio(np.array([1, 1, 0]), np.array([2, 2, 0])) == (0.5, 0.5)
 
 
 def test_the_interval_of_a_few_shares_does_not_leave_their_range():
