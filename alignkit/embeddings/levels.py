@@ -111,7 +111,7 @@ def fill_levels(bitext: Bitext, source: np.ndarray, target: np.ndarray, levels: 
     run_evenly(fill, offsets, threads)
 
 
-def centred(vectors: np.ndarray, centre: np.ndarray, spread: np.ndarray | None = None) -> np.ndarray:
+def centred(vectors: np.ndarray, centre: np.ndarray | np.float32, spread: np.ndarray | None = None) -> np.ndarray:
     """Unit vectors float32 (N, D) from a centre, their features divided by a spread (D,); zeros stay zeros.
 
     What all vectors of a language have in common hides in what they differ.

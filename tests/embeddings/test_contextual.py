@@ -174,7 +174,7 @@ def test_long_sentences_are_encoded_in_parts(embeddings):
 class LoudFeature:
     """An encoder that knows every letter, but whose last feature is large and says nothing."""
 
-    width, most_pieces, unknown, about = 9, 50, -1, "letters"
+    width, most_pieces, unknown, about, projection = 9, 50, -1, "letters", None
     symbols = [Symbols(np.array([26], np.int32), np.empty(0, np.int32))] * 2
 
     def pieces(self, word):
@@ -230,6 +230,28 @@ def test_nothing_is_known_of_a_language_that_the_encoder_does_not_know():
     ]
     assert (ContextualEmbeddings(Guessing()).levels(bitext_of(pairs), 1) == UNKNOWN).all()
     assert (ContextualEmbeddings(Guessing()).levels(bitext_of(pairs[:19]), 1) < UNKNOWN).all()
+
+
+def test_what_the_projection_leaves_out_does_not_count():
+    class Letters(LoudFeature):
+        width = 8
+
+        def states(self, pieces, lengths):
+            return super().states(pieces, lengths)[:, :8]
+
+    class Noisy(LoudFeature):
+        width, projection = 16, np.eye(16, 8, dtype=np.float32)[:, ::-1]
+
+        def states(self, pieces, lengths):
+            noise = np.random.default_rng(pieces).normal(size=(len(pieces), 8))
+            return np.column_stack([super().states(pieces, lengths)[:, :8], noise]).astype(np.float32)
+
+    rng = np.random.default_rng(3)
+    bitext = bitext_of([[list("".join(rng.permutation([*"abcdefgh"]))) for _ in range(2)] for _ in range(10)])
+    expected = ContextualEmbeddings(Letters()).levels(bitext, 1)
+    assert (ContextualEmbeddings(Noisy()).levels(bitext, 1) == expected).mean() > 0.95
+    Noisy.projection = None
+    assert (ContextualEmbeddings(Noisy()).levels(bitext, 1) == expected).mean() < 0.9
 
 
 def test_words_are_read_in_the_spelling_that_the_encoder_knows():
