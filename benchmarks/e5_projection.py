@@ -4,8 +4,8 @@
 
 BIBLES is a checkout of https://github.com/scrollmapper/bible_databases, of which New Testaments in the public
 domain are used. `alignkit align` links some verses of each pair of translations with e5 as it is; then the
-projection, at first the identity, is trained to make linked words more alike than others of the same verses (as Dou
-and Neubig 2021 train a whole encoder). No text of another benchmark is read. Takes a core some ten minutes.
+projection, at first the identity, is trained to make linked words more alike than others of their verses (as Dou
+and Neubig, 2021, train a whole encoder). No text of another benchmark is read. Takes a core ten minutes.
 """
 
 from __future__ import annotations
