@@ -104,11 +104,11 @@ class ContextualEmbeddings:
                 scale = centres_and_spread(*vectors(bitext.take(sample)))
             for low, high in ranges:
                 report(low, len(bitext), "encoding sentences")
-                both = vectors(bitext.block(low, high))
+                block = bitext.block(low, high)
+                both = vectors(block)
                 centres, spread = scale or centres_and_spread(*both)
                 own = levels[offsets[low] : offsets[high]]
                 source_vectors, target_vectors = map(centred, both, centres, [spread] * 2)
-                block = bitext.block(low, high)
                 if low == 0 and not tell_translations(block, source_vectors, target_vectors):
                     levels[:] = UNKNOWN
                     break

