@@ -13,7 +13,7 @@ import numpy as np
 from alignkit.embeddings.encoders import HuggingFaceEncoder, PieceEncoder, SmallE5, Symbols
 from alignkit.embeddings.kept import KeptLevels
 from alignkit.embeddings.levels import (
-    LEAST_GAIN,
+    LEAST_KNOWN,
     LEVELS,
     STEP,
     TEMPERATURE,
@@ -74,7 +74,7 @@ class ContextualEmbeddings:
     @property
     def about(self) -> str:
         """All that the levels depend on beside the text."""
-        rules = "fewest pieces", LEAST_GAIN, BATCH, BLOCK, SAMPLE, EVEN, LEVELS, TEMPERATURE, STEP
+        rules = "fewest pieces", LEAST_KNOWN, BATCH, BLOCK, SAMPLE, EVEN, LEVELS, TEMPERATURE, STEP
         return f"{__version__} {self.encoder.about} {rules}"
 
     def levels(self, bitext: Bitext, threads: int, progress: Progress | None = None) -> np.ndarray:

@@ -17,9 +17,10 @@ LEVELS = 32
 UNKNOWN = LEVELS
 #: Of the softmax of cosines; and the width of a level, in natural logarithms.
 TEMPERATURE, STEP = 0.1, 0.25
-#: Embeddings know a text if this share of its target words has a source word below this level, or so many times as
-#: many as beside other pairs: those up to so many places before, of some pairs of so many words on each side.
-CLOSE, LEAST_SHARE, LEAST_GAIN = 4, 0.3, 2.2
+#: Embeddings know a text if the share of its target words with a source word below this level, times its ratio
+#: to that beside other pairs, is above this bound. The others are up to so many places before, of some pairs of so
+#: many words on each side.
+CLOSE, LEAST_KNOWN = 4, 0.85
 LEAST_PAIRS, MOST_PAIRS, LEAST_WORDS, PLACES = 20, 200, 6, 3
 
 log = logging.getLogger(__name__)
@@ -71,7 +72,7 @@ def tell_translations(bitext: Bitext, source: np.ndarray, target: np.ndarray) ->
         both = [(rows[1][m], rows[0][n]) for m, n in zip(chosen, np.roll(chosen, step).tolist(), strict=True)]
         close.append(np.concatenate([likeness_levels(*each).min(axis=1) < CLOSE for each in both]))
     share, of_others = close[0].mean(), np.mean(close[1:])
-    return bool(share >= LEAST_SHARE or share > LEAST_GAIN * of_others)
+    return bool(share * share > LEAST_KNOWN * of_others)
 
 
 def likeness_levels(target: np.ndarray, source: np.ndarray) -> np.ndarray:
