@@ -7,7 +7,7 @@ domain are used, NTREX one of https://github.com/MicrosoftTranslator/NTREX, news
 2022). `alignkit align` links each text, with e5 as alignkit has it. Then matrices of low rank, which are added to
 those of e5's layers (Hu et al. 2022), and the projection are trained to make linked words more alike than others
 of their pair (as Dou and Neubig, 2021, train a whole encoder). No text of another benchmark is read. Takes a core
-an hour and a half.
+an hour.
 """
 
 from __future__ import annotations
@@ -121,7 +121,6 @@ def all_texts(bibles: Path, ntrex: Path) -> Iterator[tuple[str, Sentences, Sente
 def news(ntrex: Path, language: str) -> Sentences:
     """The words of each sentence."""
     path = ntrex / "NTREX-128" / f"newstest2019-{'src' if language == 'eng' else 'ref'}.{language}.txt"
-    need_files(path, remedy="clone https://github.com/MicrosoftTranslator/NTREX")
     return [words_of(line) for line in path.read_text("utf-8").splitlines()]
 
 
@@ -274,6 +273,7 @@ def train(encoder: AdaptedE5, texts: list[Text], symbols: list[Symbols]) -> None
 @click.option("-o", "--output", required=True, type=Path)
 def main(bibles: Path, ntrex: Path, output: Path) -> None:
     """Adapt e5 to words."""
+    need_files(ntrex / "NTREX-128", remedy="clone https://github.com/MicrosoftTranslator/NTREX")
     torch.set_num_threads(1)
     embeddings, texts = ContextualEmbeddings(), []
     for name, source, target in all_texts(bibles, ntrex):
