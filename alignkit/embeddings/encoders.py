@@ -289,14 +289,14 @@ def equal_lengths(pieces: np.ndarray, lengths: np.ndarray) -> Iterator[np.ndarra
 def layers_graph(model: PackedModel, depth: int, factors: Mapping[str, np.ndarray]) -> bytes:
     """The first layers of an encoder as an ONNX graph from sums of embeddings, x (S, L, H), to states.
 
+    Weights have 7 bits and a scale for each output, inputs 8 bits and a scale for each row, as in LLM.int8()
+    (Dettmers et al. 2022): the huge features of BERT's first token take no precision from other tokens.
+
     Args:
         model: its weights.
         depth: the number of layers.
         factors: to the matrix of a name, the product of those under ``name.out``, (O, R), and ``name.in``, (R, I),
             is added, if there are any.
-
-    Weights have 7 bits and a scale for each output, inputs 8 bits and a scale for each row, as in LLM.int8()
-    (Dettmers et al. 2022): the huge features of BERT's first token take no precision from other tokens.
     """
     from onnx import TensorProto, helper, numpy_helper
 
