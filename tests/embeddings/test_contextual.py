@@ -19,9 +19,11 @@ from alignkit.embeddings.encoders import (
     ContextEncoder,
     PackedModel,
     PieceTokenizer,
+    SmallE5,
     Symbols,
     layers_graph,
 )
+from alignkit.embeddings.kept import SWITCH
 from alignkit.embeddings.levels import LEVELS, UNKNOWN, centred, tell_translations
 from alignkit.embeddings.word_vectors import WordVectors
 from alignkit.errors import AlignkitError, InputError
@@ -134,7 +136,7 @@ def test_states_are_those_of_pytorch_but_for_rounding():
     assert np.abs(found - expected).max() < 0.03
 
 
-def test_the_adaptation_changes_every_matrix_of_the_layers_and_is_in_the_package(packed):
+def test_the_adaptation_has_factors_of_every_matrix_of_the_layers(packed):
     with np.load(ADAPTATION) as file:
         shapes = {name: values.shape for name, values in file.items()}
         assert all(values.any() for values in file.values())
@@ -146,9 +148,37 @@ def test_the_adaptation_changes_every_matrix_of_the_layers_and_is_in_the_package
             (4, inputs),
         )
     assert shapes == expected
+
+
+def test_the_default_encoder_is_adapted(packed, monkeypatch):
+    monkeypatch.setenv(SWITCH, "0")  # a graph that was kept would hide a change of this code
+
+    class Changed(PackedModel):
+        """The factors' products are in the weights already."""
+
+        def tensor(self, name, *shape):
+            own = super().tensor(name, *shape)
+            name = name.removesuffix(".w")
+            if f"{name}.in" not in factors:
+                return own
+            return own + (factors[f"{name}.out"] @ factors[f"{name}.in"]).reshape(own.shape)
+
+    with np.load(ADAPTATION) as file:
+        factors = {name: values.astype(np.float32) for name, values in file.items()}
+    pieces = np.array([packed.begin, *range(1000, 1010), packed.end])
+    found, lengths = SmallE5().states(pieces, np.array([12])), np.array([12])
+    changed, plain = (
+        ContextEncoder(model, layers_graph(model, DEPTH, {})).states(pieces, lengths)
+        for model in (Changed(), packed)
+    )
+    assert np.abs(found - changed).max() < 1e-3 < 0.1 < np.abs(found - plain).max()
+
+
+def test_the_adaptation_is_in_the_package():
     settings = ConfigParser()
     settings.read(Path(__file__).parents[2] / "setup.cfg", "utf-8")
     assert settings["options.package_data"]["alignkit.embeddings"] == ADAPTATION.name
+    assert ADAPTATION.exists()
 
 
 def test_punctuation_stands_close_to_the_word_before_it(packed):
