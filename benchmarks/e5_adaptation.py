@@ -8,6 +8,9 @@ domain are used, NTREX one of https://github.com/MicrosoftTranslator/NTREX, news
 those of e5's layers (Hu et al. 2022), and the projection are trained to make linked words more alike than others
 of their pair (as Dou and Neubig, 2021, train a whole encoder). No text of another benchmark is read. Takes a core
 an hour.
+
+The file in the package came from this training, but on links that were found and kept beforehand, with e5 as it was
+then: a run from the beginning gives another file, whose quality has not been measured.
 """
 
 from __future__ import annotations
