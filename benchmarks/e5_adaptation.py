@@ -9,8 +9,8 @@ those of e5's layers (Hu et al. 2022), and the projection are trained to make li
 of their pair (as Dou and Neubig, 2021, train a whole encoder). No text of another benchmark is read. Takes a core
 an hour.
 
-The file in the package came from this training, but on links that were found and kept beforehand, with e5 as it was
-then: a run from the beginning gives another file, whose quality has not been measured.
+The file in the package came from this training, but on links that were found and kept beforehand, with e5 as it
+was then: a run from the beginning gives another file, whose quality has not been measured.
 """
 
 from __future__ import annotations
