@@ -63,6 +63,7 @@ COMMANDS = {name: line for group in GROUPS.values() for name, line in group.item
 MODULES = {
     **dict.fromkeys(("ibm1", "diagonal", "hmm"), "align"),
     **dict.fromkeys(("atools", "remap"), "symmetrize"),
+    **dict.fromkeys(("attention", "ablate"), "heads"),
     "omissions": "show",
     **dict.fromkeys(("cooc", "phrases", "terms"), "lexicon"),
 }

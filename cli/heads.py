@@ -1,29 +1,113 @@
-"""``alignkit heads``."""
+"""``alignkit attention``, ``heads`` and ``ablate``: what the attention heads of a model do."""
 
 from __future__ import annotations
 
+import math
+import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from alignkit.errors import AlignkitError, counted, of_file
-from alignkit.lab.heads.exports import EXPORTS
-from alignkit.lab.report.tables import align_columns, finite, percent, records, to_json
+from alignkit.lab.heads.exports import EXPORTS, export_heads
+from alignkit.lab.interop.heads import QUANTITIES, AttentionHeads, read_ranking
+from alignkit.lab.report.tables import NONE, align_columns, finite, percent, records, to_json
 from alignkit.metrics.protocol import MetricSettings
 from alignkit.pipeline.settings import ReadSettings
+from alignkit.support.packages import need
+from alignkit.text.pairs import check_has_words
 from alignkit_cli import shared
-from alignkit_cli.parameter_types import TEXT, InputPath, OutputPath
+from alignkit_cli.parameter_types import COUNT, NATURAL, TEXT, Checked, InputPath, OutputPath
 from alignkit_cli.progress import ProgressBar
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from alignkit.lab.heads.ablation import Ablation
     from alignkit.lab.heads.ranking import HeadRanking
 
     Elsewhere = tuple[pd.DataFrame, list[tuple[int, int]]]
 
 SHIFTS = ("", "+1")
 TOP = 10  #: rows of the printed table
+
+
+@shared.command("attention", "alignkit attention Helsinki-NLP/opus-mt-de-en corpus.de corpus.en -o heads.npz")
+@shared.argument("model", "MODEL")
+@shared.side_arguments(required=True)
+@click.option("-o", "--output", required=True, type=OutputPath((".npz",)))
+@click.option("--layer", "layers", type=NATURAL, multiple=True)
+@click.option("--prefix", default="", show_default=False, metavar="WORDS")
+@click.option("--template", type=Checked("TEXT", "alignkit.lab.heads.hugging_face:split_template"))
+@click.option("--quantity", type=click.Choice(QUANTITIES), default=QUANTITIES[0])
+@click.option("--source-language", metavar="CODE")
+@click.option("--target-language", metavar="CODE")
+@shared.device_option
+@shared.reading_options
+@shared.work_options
+def attention_command(model: str, output: str, quiet: bool, **options: Any) -> None:
+    """Save a Hugging Face model's attention to the source, for every layer and head.
+
+    The model is given both sides of the text and generates nothing: a row is the attention while its target token
+    is predicted. For an encoder-decoder (Marian, NLLB, mBART, T5, BART and others) it is cross-attention; for a
+    decoder-only language model (Llama, Qwen, Gemma, GPT-NeoX and others) it is the attention from the translation
+    in a prompt to the source; for Whisper, from the transcript to the audio. Each line of SRC is then the path of
+    a WAV file (one channel of 16 bits, 16,000 samples a second), each line of TGT its transcript, and each column
+    20 ms. Every command that reads scores takes the file as FILE:LAYER.HEAD (FILE:LAYER.HEAD+1 for the shifted
+    rows, those of the step after each token). `alignkit heads` finds the head that aligns best.
+
+    Needs transformers; `alignkit doctor` says how to install it.
+
+    Args:
+        MODEL: A folder with the model, a GGUF file, or a name that transformers downloads.
+        --output: The attention file to write.
+        --layer: Only this decoder layer, counted from 0; may be given several times. [default: all]
+        --prefix: What the model expects before each source line, such as ">>deu<<".
+        --template: The prompt of a language model, such as 'German: {source} English: {target}'. [default:
+            {source} = {target}]
+        --quantity: What to save of each head: its weights; norms, the length of the vector that each source token
+            adds to the output; or ov, the probability of the target token from that vector alone, a lexicon.
+        --source-language: The source language code of a multilingual model, such as deu_Latn.
+        --target-language: The target language code of a multilingual model; of Whisper, the language of the
+            transcripts.
+    """
+    from alignkit.lab.heads import hugging_face
+    from alignkit.lab.heads.speech import read_recordings, speech_attention
+    from alignkit.neural.devices import set_threads
+    from alignkit.text.pairs import read_line_pairs
+
+    pairs = read_line_pairs(options["source"], options["target"], **shared.reading_of(options))
+    check_has_words(pairs, "score")
+    set_threads(options["threads"])
+    languages = {name: options[name] for name in ("source_language", "target_language")}
+    loaded = hugging_face.load_pretrained(model, **languages)
+    is_pair, is_speech = loaded[0].config.is_encoder_decoder, hugging_face.is_speech(loaded[0].config)
+    template: Any = options["template"]
+    prefix, quantity = options["prefix"], options["quantity"]
+    if is_speech and (prefix or template is not None or quantity != QUANTITIES[0]):
+        raise AlignkitError("--prefix, --template and --quantity are for models of text")
+    if is_pair and template is not None:
+        raise AlignkitError("--template is for decoder-only language models; use --prefix for this model")
+    if not is_pair and prefix:
+        raise AlignkitError("--prefix is for encoder-decoders; put the text into --template")
+    template = None if is_pair else template or hugging_face.TEMPLATE
+    how: dict[str, Any] = {"layers": sorted(set(options["layers"])) or None, "device": options["device"]}
+    with ProgressBar("attention", quiet) as bar:
+        how["progress"] = bar
+        if is_speech:
+            heads = speech_attention(*loaded, read_recordings(pairs[0]), pairs[1], **how)
+        else:
+            how |= {"quantity": quantity, "folder": os.path.dirname(os.path.abspath(output))}
+            if is_pair:
+                heads = hugging_face.cross_attention(*loaded, *pairs, prefix=prefix, **how)
+            else:
+                heads = hugging_face.translation_attention(*loaded, *pairs, template=template, **how)
+    made = {"model": model, "template": template, **languages, "prefix": prefix}
+    made["quantity"] = quantity if quantity != QUANTITIES[0] else None
+    heads = replace(heads, made={name: value for name, value in made.items() if value})
+    heads.save(output)
+    shared.note(f"{output}: {counted(len(heads), 'sentence pair')}, {heads.described}", quiet)
 
 
 @shared.command("heads", "alignkit heads heads.npz corpus.de corpus.en --gold gold")
@@ -86,9 +170,7 @@ def heads_command(scores: str, source: str, target: str | None, **options: Any) 
             )
         shared.write_output(speech_text(scores, options["times"], options["as_json"]))
         return
-    from alignkit.lab.heads.exports import export_heads
     from alignkit.lab.heads.ranking import compare_rankings, rank_heads_of_file
-    from alignkit.lab.interop.heads import read_ranking
 
     with ProgressBar("heads", options["quiet"]) as bar:
         files = {name: options[name] for name in ("gold", "model", "beta")}
@@ -111,7 +193,6 @@ def heads_command(scores: str, source: str, target: str | None, **options: Any) 
 def speech_text(scores: str, times: str, as_json: bool) -> str:
     """The heads of a speech model, as a table or as JSON."""
     from alignkit.lab.heads.speech import rank_speech_heads, read_times
-    from alignkit.lab.interop.heads import AttentionHeads
 
     with of_file(times):
         table = rank_speech_heads(AttentionHeads.load(scores), read_times(times))
@@ -223,3 +304,76 @@ def ranking_conclusions(found: HeadRanking) -> list[str]:
         f"rank correlation of all heads {halves['correlation']:.2f}.",
         *combined,
     ]
+
+
+@shared.command("ablate", "alignkit ablate heads.npz corpus.de corpus.en --gold gold")
+@shared.argument("scores", "SCORES", type=InputPath())
+@shared.side_arguments(required=True)
+@click.option("--gold", type=TEXT)
+@click.option("--model", type=InputPath(folder=True))
+@click.option("--size", "sizes", type=COUNT, multiple=True)
+@click.option("--draws", type=COUNT)
+@click.option("--set-to", "fill", type=click.Choice(("zero", "mean")))
+@click.option("--plot", type=OutputPath((".png",)))
+@shared.json_option
+@shared.seed_option()
+@shared.device_option
+@shared.reading_options
+@shared.work_options
+def ablate_command(scores: str, source: str, target: str | None, **options: Any) -> None:
+    """Switch off the heads of a language model that align best, and see what its translations lose.
+
+    The heads are ranked by their hits on the odd lines of the text (see `alignkit heads`). The model that SCORES
+    names then reads the even lines: as it is, without the source, without the best heads, without as many random
+    ones of the same layers, and without as many of any layers. Loss is nats a target token, teacher forced. What
+    follows is the best head that is left, whether others take over: its hits, and how many more they are than
+    those of the best of the same heads in the whole model. Brackets are 95 % bootstrap intervals over sentence
+    pairs and random draws.
+
+    Args:
+        SCORES: The attention of a language model for this text, as `alignkit attention` writes it.
+        --gold: Gold links of these pairs to rank the heads by.
+        --model: Without --gold: rank by a saved aligner instead of fitting one on the text.
+        --size: How many heads to switch off together; may be given several times. [default: 1, 2, 3, 5, 8 and 16]
+        --draws: Random sets of heads of each size and kind, to hold the best against. [default: 4]
+        --set-to: Set the outputs of the heads to zero, or to their mean over the text. [default: zero]
+        --plot: Also draw the losses, by the number of heads.
+        --json: Print JSON with everything that was measured.
+        --seed: The seed of the random heads and the bootstrap.
+    """
+    if options["plot"] is not None:
+        need("matplotlib")
+    from alignkit.lab.experiments import save_picture
+    from alignkit.lab.heads.ablation import ablate_heads_of_file, draw_ablation
+    from alignkit.neural.devices import set_threads
+
+    set_threads(options["threads"])
+    given = {name: options[name] for name in ("gold", "model", "sizes", "draws", "fill", "device")}
+    how: dict[str, Any] = {name: value for name, value in given.items() if value not in (None, ())}
+    how |= {"reading": shared.with_given(ReadSettings(), options)}
+    how |= {"settings": shared.with_given(MetricSettings(), options)}
+    with ProgressBar("heads", options["quiet"]) as bar:
+        found = ablate_heads_of_file(scores, source, target, **how, progress=bar)
+    if options["plot"] is not None:
+        save_picture(options["plot"], lambda figure: draw_ablation(found.table, figure))
+    facts = {"file": scores, "pairs": found.pairs, "tokens": found.tokens, "made": dict(found.made)}
+    facts["ranked"] = [list(head) for head in found.ranked]
+    text = to_json(found.table, "ablation", facts) if options["as_json"] else ablation_text(found)
+    shared.write_output(text)
+
+
+def ablation_text(found: Ablation) -> str:
+    """The table, and which heads were the best."""
+    measures = {"loss": 1, "cost": 1, "best_more": 1, "hits": 100, "gained": 100}  # and their units
+    grid = [["heads off", "kind", "draws", "loss", "cost", "best cost more", "hits % of best left", "gained"]]
+    for row in found.table.to_dict(orient="records"):
+        cells = [f"{row['size']}" if row["size"] else NONE, row["kind"], f"{row['draws']}"]
+        for name, unit in measures.items():
+            value, low, high = (unit * row.get(each, math.nan) for each in (name, f"{name}_low", f"{name}_high"))
+            digits = 3 if unit == 1 else 1
+            shown = f"{value:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+            cells.append(NONE if math.isnan(value) else shown)
+        grid.append(cells)
+    listed = ", ".join(f"{layer}.{head}" for layer, head in found.ranked[: int(found.table["size"].max())])
+    title = f"Loss: nats a target token of {counted(found.pairs, 'pair')}, {found.tokens:,} tokens."
+    return f"{title}\n\n{align_columns(grid)}\n\nThe best heads, by the other pairs: {listed}."
