@@ -64,7 +64,8 @@ MODULES = {
     **dict.fromkeys(("ibm1", "diagonal", "hmm"), "align"),
     **dict.fromkeys(("atools", "remap"), "symmetrize"),
     **dict.fromkeys(("attention", "ablate"), "heads"),
-    "omissions": "show",
+    **dict.fromkeys(("omissions", "gold"), "show"),
+    "diagnose": "evaluate",
     **dict.fromkeys(("cooc", "phrases", "terms"), "lexicon"),
 }
 IN_FULL = "alignkit.help_in_full"  #: in the context of --help-all

@@ -1,4 +1,4 @@
-"""``alignkit show``."""
+"""``alignkit show``, ``omissions`` and ``gold``: sentence pairs to look at."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from alignkit.lab.report.tables import percent
 from alignkit.pipeline.settings import AlignSettings, ReadSettings
 from alignkit.support.settings import LEAST_GAP
 from alignkit_cli import shared
-from alignkit_cli.parameter_types import SHARE
+from alignkit_cli.parameter_types import COUNT, SHARE
 from alignkit_cli.progress import ProgressBar
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from alignkit.text.bitext import Bitext
 
 SHOWN = 3  #: pairs that are shown if there is no choice of them
+CORRECTED = 50  #: pairs in a page: what two hours of work are enough for
 SHORT = range(4, 10)  #: words of a side of these
 FAINTEST = 1e-3  #: a link is one however improbable it is
 _COLOUR = re.compile(r"\x1b\[\d*m")
@@ -147,6 +148,44 @@ def omissions_command(least: float, output: str | None, as_json: bool, **options
     else:
         shared.write_output("".join(f"{line}\n" for line in lines).encode(), output)
     shared.note(f"{shown:,} of {counted(len(aligned), 'pair')} with omissions or additions", options["quiet"])
+
+
+@shared.command("gold", "alignkit gold corpus.de corpus.en links -o gold.html")
+@shared.linked_text_arguments()
+@click.option("--pairs", type=COUNT, default=CORRECTED)
+@shared.output_option
+def gold_command(**options: Any) -> None:
+    """Draw sentence pairs at random, and write a page on which to correct their links.
+
+    The page is one HTML file. Its button saves gold links for `alignkit align SRC TGT --gold FILE`: a line for
+    each pair of the text, blank for pairs that were not corrected or have no link. Pairs have 4 to 40 words a
+    side.
+
+    Args:
+        LINKS: The links of the text, or of its first lines, as a draft. [default: the text is aligned]
+        --pairs: The number of sentence pairs.
+    """
+    source, target, links = shared.choose_linked_text(options)
+    reading = shared.with_given(ReadSettings(), options)
+    from alignkit.links.gold import note_first, read_links_of
+    from alignkit.pipeline.align import align
+    from alignkit.text.pairs import read_text
+    from alignkit.uses.annotate import annotation_page, pairs_to_annotate
+
+    with ProgressBar("aligning", options["quiet"]) as bar:
+        how = shared.how_to_link(options, links, bar)
+        if links is None:
+            aligned = align(source, target, settings=AlignSettings(reading), **how)
+            bitext, draft = aligned.bitext, aligned.links
+        else:
+            bitext = read_text(source, target, **vars(reading))
+            draft, _ = read_links_of(links, bitext.shapes, whole=False)
+            note_first(links, draft, bitext.shapes)
+            bitext = bitext.block(0, len(draft))
+    chosen = pairs_to_annotate(bitext, options["pairs"])
+    shared.write_output(annotation_page(bitext, draft, chosen), options["output"])
+    links_of_page = sum(len(draft[int(m)]) for m in chosen)
+    shared.note(f"{counted(len(chosen), 'pair')}, {counted(links_of_page, 'link')}", options["quiet"])
 
 
 def marked(words: Sequence[str], gaps: Sequence[Gap], start: str, end: str, colour: int | None) -> str:

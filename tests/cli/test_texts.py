@@ -11,7 +11,7 @@ import pandas as pd
 from alignkit.lab.explain.registry import EXPLANATION_TESTS
 from alignkit.lab.translation import LabSettings
 from alignkit.uses.diagnose.evidence import ExpectedEvaluation
-from alignkit_cli.diagnose import diagnosis_text
+from alignkit_cli.evaluate import diagnosis_text
 from alignkit_cli.explain import explanation_text
 from alignkit_cli.lab import render_lab
 
