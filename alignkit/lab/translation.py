@@ -35,7 +35,6 @@ from alignkit.metrics.registry import MAIN, SCORE_METRICS
 from alignkit.scores import Scores
 from alignkit.support.settings import with_options
 from alignkit.support.stages import named_progress, no_progress
-from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs
 from alignkit.types import PathLike, Progress
 
@@ -157,17 +156,35 @@ def lab(
     """
     import pandas as pd
 
-    settings = with_options(settings or LabSettings(), options)
-    runs = open_lab_runs(run, other, uniform, device, settings.alpha_by)
-    network, training, notes = runs.network, runs.main.train, runs.notes()
-    alpha, beta, delta = (f"{network.name}.{kind}" for kind in ("alpha", "beta", "delta"))
-    pairs = runs.main.valid if settings.on == "valid" else training
+    from alignkit.classical.ibm1 import fit_ibm1
+    from alignkit.neural.proxy import proxy_of
+    from alignkit.neural.settings import ProxySettings
+
+    settings, report = with_options(settings or LabSettings(), options), progress or no_progress
+    main, network, moving, notes = open_lab_runs(run, other, uniform, device, settings.alpha_by)
+    training, valid = main.train, main.valid
+    pairs = valid if settings.on == "valid" else training
     limit = settings.limit or (len(pairs) if settings.on == "valid" else SCORED_PAIRS)
     if limit < len(pairs):
         drawn = np.random.default_rng(settings.seed).choice(len(pairs), limit, replace=False)
         pairs = pairs.take(np.sort(drawn))
     pairs = pairs.take(np.flatnonzero((word_shapes(pairs) > 0).all(axis=1)))
-    scores = _fixed_scores(runs, pairs, settings, device, progress or no_progress, score)
+    # The scores that are compared with each other, by name.
+    scores, fixed = {}, [f"{network.name}.{kind}" for kind in ("alpha", "beta", "delta")]
+    alpha, beta, delta = fixed
+    for done, name in enumerate(fixed):
+        report(done, len(fixed), name)
+        scores[name] = score(network, pairs, name.partition(".")[2])
+    own_proxy = ProxySettings(seed=settings.seed, bias=settings.proxy_bias)
+    proxy = proxy_of(main.path, training, valid, own_proxy, report, device)
+    scores["proxy.beta"] = proxy.score(pairs, "beta")
+    for iterations in (1, IBM1Settings.iterations):  # the paper's count-based Trans is one, without NULL
+        ibm1 = fit_ibm1(training, iterations=iterations, null=False, threads=settings.threads)
+        for kind in ("beta", "alpha"):
+            scores[f"ibm1({iterations}).{kind}"] = ibm1.score(pairs, kind)
+    for name in (UNIFORM, OTHER):
+        if name in moving:
+            scores[name] = score(best_network(moving[name], settings.alpha_by, device), pairs, "beta")
 
     def follow(run: TranslationRun, label: str) -> list[pd.DataFrame]:
         """The time course of a run; none, with a note, if it keeps no checkpoints."""
@@ -183,7 +200,6 @@ def lab(
         return [time_course(run, pairs, references, plan, **more)]
 
     # The runs whose beta is compared, while they learn; and from the second, what xi is read from.
-    moving = {name: run for name, run in ((OTHER, runs.other), (UNIFORM, runs.uniform)) if run is not None}
     courses = {name: follow(run, name.partition(".")[0]) for name, run in moving.items()}
     # Its likeness to the first run's attention by every metric, and its performance; NaN where not measured.
     second = None
@@ -215,8 +231,8 @@ def lab(
                 chosen = {**scores, own: score(moving[own].load(beta_step, device), pairs, "beta")}
         rows.append({**_row(u, v, chosen, settings, second), "beta_step": beta_step})
     tables = [table for found in courses.values() for table in found]
-    tables += follow(runs.main, network.name) if settings.all_steps else []
-    log = runs.main.log
+    tables += follow(main, network.name) if settings.all_steps else []
+    log = main.log
     facts = {
         "text": "validation" if settings.on == "valid" else "training",
         "scored_pairs": len(pairs),
@@ -230,31 +246,6 @@ def lab(
     stars = {name: log.best(key, largest=True)[1] for name, key in PERFORMANCES.items() if log.series(key)}
     course = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=list(COLUMNS))
     return Lab(pd.DataFrame(rows), seeds, stars, course, tuple(notes), facts)
-
-
-def _fixed_scores(
-    runs: LabRuns, pairs: Bitext, settings: LabSettings, device: str, progress: Progress, score: Scorer
-) -> dict[str, Scores]:
-    """The scores that are compared with each other, by name."""
-    from alignkit.classical.ibm1 import fit_ibm1
-    from alignkit.neural.proxy import proxy_of
-    from alignkit.neural.settings import ProxySettings
-
-    scores, name, training = {}, runs.network.name, runs.main.train
-    for done, kind in enumerate(("alpha", "beta", "delta")):
-        progress(done, 3, f"{name}.{kind}")
-        scores[f"{name}.{kind}"] = score(runs.network, pairs, kind)
-    plan = ProxySettings(seed=settings.seed, bias=settings.proxy_bias)
-    proxy = proxy_of(runs.main.path, training, runs.main.valid, plan, progress, device)
-    scores["proxy.beta"] = proxy.score(pairs, "beta")
-    for iterations in (1, IBM1Settings.iterations):  # the paper's count-based Trans is one, without NULL
-        ibm1 = fit_ibm1(training, iterations=iterations, null=False, threads=settings.threads)
-        for kind in ("beta", "alpha"):
-            scores[f"ibm1({iterations}).{kind}"] = ibm1.score(pairs, kind)
-    for name, run in ((UNIFORM, runs.uniform), (OTHER, runs.other)):
-        if run is not None:
-            scores[name] = score(best_network(run, settings.alpha_by, device), pairs, "beta")
-    return scores
 
 
 def _row(
@@ -286,36 +277,6 @@ def _row(
     return {**row, "not_reached": " ".join(never)}
 
 
-@dataclass(frozen=True)
-class LabRuns:
-    """Runs of one text that belong together.
-
-    Attributes:
-        main: with attention.
-        network: its best network.
-        other: with attention, of another seed, or None.
-        uniform: with uniform attention, or None.
-    """
-
-    main: TranslationRun
-    network: NeuralAligner
-    other: TranslationRun | None
-    uniform: TranslationRun | None
-
-    def notes(self) -> list[str]:
-        """Remarks on runs that are missing, unfinished or of one seed."""
-        found = []
-        if self.other is not None and self.other.settings.training.seed == self.main.settings.training.seed:
-            found.append("the two runs have the same seed, so xi compares a network with itself")
-        runs = [run for run in (self.main, self.other, self.uniform) if run is not None]
-        found += [f"{run.path} is not finished" for run in runs if not run.finished]
-        if self.uniform is None:
-            found.append("without a uniform run (--uniform RUN), there is no uniform.beta")
-        if self.other is None:
-            found.append("without a run of another seed (--other RUN), there is no xi")
-        return found
-
-
 def best_network(run: TranslationRun, by: BestBy, device: str) -> NeuralAligner:
     """The network of a run with the lowest validation loss, or of the logged step with the best performance.
 
@@ -339,7 +300,7 @@ def best_network(run: TranslationRun, by: BestBy, device: str) -> NeuralAligner:
 
 def open_lab_runs(
     run: PathLike, other: PathLike | None, uniform: PathLike | None, device: str, by: BestBy = "loss"
-) -> LabRuns:
+) -> tuple[TranslationRun, NeuralAligner, dict[str, TranslationRun], list[str]]:
     """Open the runs of a lab and check that they belong together.
 
     Args:
@@ -347,29 +308,42 @@ def open_lab_runs(
         device: as :func:`alignkit.neural.devices.pick_device`.
         by: as of :func:`best_network`, which chooses the network of ``run``.
 
+    Returns:
+        main: the run with attention.
+        network: its best network.
+        moving: the runs of ``OTHER``, of another seed, and ``UNIFORM``, as far as they are given.
+        notes: remarks on runs that are missing, unfinished or of one seed.
+
     Raises:
         AlignkitError: a directory is no run, runs are of unlike texts, or have the wrong kind of attention.
     """
     from alignkit.neural.training.run_directory import open_run
 
-    main = open_run(run)
-    opened = [open_run(path) if path is not None else None for path in (other, uniform)]
+    main, notes = open_run(run), []
+    moving = {name: open_run(path) for name, path in ((OTHER, other), (UNIFORM, uniform)) if path is not None}
     network = best_network(main, by, device)
     if network.name == "uniform":
         raise AlignkitError(f"{main.path} was trained with uniform attention; give it as --uniform")
-    for found, option in zip(opened, ("--other", "--uniform"), strict=True):
-        if found is None:
-            continue
+    for name, found in moving.items():
         second = found.load(device="cpu")
-        if (second.name == "uniform") != (option == "--uniform"):
-            wanted = "uniform attention" if option == "--uniform" else "attention"
+        if (second.name == "uniform") != (name == UNIFORM):
+            wanted = "uniform attention" if name == UNIFORM else "attention"
+            option = f"--{name.partition('.')[0]}"
             raise AlignkitError(f"{found.path} was not trained with {wanted}, which {option} needs")
         same = second.tokenizer.vocabulary == network.tokenizer.vocabulary
         if second.fingerprint != network.fingerprint or not same:
             raise AlignkitError(f"{found.path} was not trained on the text of {main.path}")
-    if opened[0] is not None and opened[0].path.resolve() == main.path.resolve():
-        raise AlignkitError("the second run must be another one, trained with another seed")
-    return LabRuns(main, network, *opened)
+    if OTHER in moving:
+        if moving[OTHER].path.resolve() == main.path.resolve():
+            raise AlignkitError("the second run must be another one, trained with another seed")
+        if moving[OTHER].settings.training.seed == main.settings.training.seed:
+            notes.append("the two runs have the same seed, so xi compares a network with itself")
+    notes += [f"{each.path} is not finished" for each in (main, *moving.values()) if not each.finished]
+    if UNIFORM not in moving:
+        notes.append("without a uniform run (--uniform RUN), there is no uniform.beta")
+    if OTHER not in moving:
+        notes.append("without a run of another seed (--other RUN), there is no xi")
+    return main, network, moving, notes
 
 
 def train_lab_runs(
