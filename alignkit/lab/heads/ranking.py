@@ -186,8 +186,53 @@ def rank_heads(
     settings = with_options(settings or MetricSettings(), options)
     counter = BestLinkCounter(gold, bitext.shapes)
 
-    # How often each head is right, as it is and then shifted; what positions alone give; and a mean of heads.
-    measured, plain = _measured_heads(heads, bitext, counter, reference, settings, progress)
+    # How often each head is right, as it is and then shifted; its agreement with the reference; and the shares of
+    # attention: on words and on punctuation, by target words; on the first token, by target tokens of a word.
+    references: list[np.ndarray] | None = None
+    if isinstance(reference, AttentionHeads):
+        own = _of_text(reference.on_words, bitext)
+        if own.heads != heads.heads:
+            have = f"{own.described}; here {heads.described}"
+            raise AlignkitError(f"the other quantities are of other heads: {have}")
+        references = list(own.values)
+    elif reference is not None:
+        references = [reference.values] * len(heads.heads)
+    firsts = [np.zeros(0, np.int64)]  # the elements of the first column of each matrix
+    for m, (low, (height, width)) in enumerate(zip(heads.offsets.tolist(), heads.shapes.tolist(), strict=False)):
+        own_rows = np.arange(height) if heads.words is None else np.flatnonzero(heads.words[1][m][0] >= 0)
+        firsts.append(low + own_rows * width if width else own_rows[:0])
+    first = np.concatenate(firsts)
+    is_mark = punctuation_types(bitext.source.vocabulary)[bitext.source.tokens]
+    marks = is_mark[bitext.source.offsets[counter.pair[counter.row]] + counter.column]
+    layout = Scores.zeros(bitext.shapes)
+
+    measured: list[tuple[dict[str, Any], np.ndarray]] = []
+    plain = words = _of_text(heads.on_words, bitext)
+    for shift in (0, 1):
+        tokens = heads
+        if shift:
+            tokens = heads.shifted
+            words = _of_text(tokens.on_words, bitext)
+        for k, (layer, head) in enumerate(heads.heads):
+            values = words.values[k]
+            facts: dict[str, Any] = {"layer": layer, "head": head, "shift": shift}
+            counts = counter.count(values)
+            if references is not None:
+                # Rows without attention, where all would be a tie, are reversed so as to disagree.
+                empty = counter.row_sums(np.abs(values)) == 0
+                pair = references[k], np.where(empty[counter.row], -references[k], values)
+                u, v = (Scores(each, layout.offsets, layout.shapes) for each in pair)
+                agreement = AGREEMENT.total(AGREEMENT.count(u, v, settings))
+                facts |= {"agreement": agreement["agreement"], "agreement_chance": agreement["chance"]}
+            with warnings.catch_warnings(action="ignore"):  # of the mean of nothing, which is NaN
+                facts["words"] = float(counter.row_sums(values).mean())
+                facts["punctuation"] = float(counter.row_sums(values * marks).mean())
+                facts["first"] = float(tokens.values[k][first].mean())
+            measured.append((facts, counts))
+            (progress or no_progress)(len(measured), 2 * len(heads.heads), "heads")
+    del tokens, words, values  # copies of all heads
+
+    # What positions alone give; and a mean of heads.
     of_heads = np.stack([counts for _, counts in measured])
     positions = counter.positions()
     alone = [counter.chance(), *(counter.count(values) for values in positions.values())]
@@ -232,64 +277,6 @@ def rank_heads(
         pairs=len(bitext),
         made=dict(heads.made),
     )
-
-
-def _measured_heads(
-    heads: AttentionHeads,
-    bitext: Bitext,
-    counter: BestLinkCounter,
-    reference: Scores | AttentionHeads | None,
-    settings: MetricSettings,
-    progress: Progress | None,
-) -> tuple[list[tuple[dict[str, Any], np.ndarray]], AttentionHeads]:
-    """Facts and counts (M, 3) of each head, as it is and then shifted; and the heads between words, as they are.
-
-    The facts are layer, head, shift, the agreement with the reference, and the shares of attention: on words and
-    on punctuation, by target words; on the first token, by target tokens that are of a word, if words are known.
-    """
-    references: list[np.ndarray] | None = None
-    if isinstance(reference, AttentionHeads):
-        own = _of_text(reference.on_words, bitext)
-        if own.heads != heads.heads:
-            have = f"{own.described}; here {heads.described}"
-            raise AlignkitError(f"the other quantities are of other heads: {have}")
-        references = list(own.values)
-    elif reference is not None:
-        references = [reference.values] * len(heads.heads)
-    firsts = [np.zeros(0, np.int64)]  # the elements of the first column of each matrix
-    for m, (low, (height, width)) in enumerate(zip(heads.offsets.tolist(), heads.shapes.tolist(), strict=False)):
-        rows = np.arange(height) if heads.words is None else np.flatnonzero(heads.words[1][m][0] >= 0)
-        firsts.append(low + rows * width if width else rows[:0])
-    first = np.concatenate(firsts)
-    is_mark = punctuation_types(bitext.source.vocabulary)[bitext.source.tokens]
-    marks = is_mark[bitext.source.offsets[counter.pair[counter.row]] + counter.column]
-    layout = Scores.zeros(bitext.shapes)
-
-    measured: list[tuple[dict[str, Any], np.ndarray]] = []
-    plain = words = _of_text(heads.on_words, bitext)
-    for shift in (0, 1):
-        tokens = heads
-        if shift:
-            tokens = heads.shifted
-            words = _of_text(tokens.on_words, bitext)
-        for k, (layer, head) in enumerate(heads.heads):
-            values = words.values[k]
-            facts: dict[str, Any] = {"layer": layer, "head": head, "shift": shift}
-            counts = counter.count(values)
-            if references is not None:
-                # Rows without attention, where all would be a tie, are reversed so as to disagree.
-                empty = counter.row_sums(np.abs(values)) == 0
-                pair = references[k], np.where(empty[counter.row], -references[k], values)
-                u, v = (Scores(each, layout.offsets, layout.shapes) for each in pair)
-                agreement = AGREEMENT.total(AGREEMENT.count(u, v, settings))
-                facts |= {"agreement": agreement["agreement"], "agreement_chance": agreement["chance"]}
-            with warnings.catch_warnings(action="ignore"):  # of the mean of nothing, which is NaN
-                facts["words"] = float(counter.row_sums(values).mean())
-                facts["punctuation"] = float(counter.row_sums(values * marks).mean())
-                facts["first"] = float(tokens.values[k][first].mean())
-            measured.append((facts, counts))
-            (progress or no_progress)(len(measured), 2 * len(heads.heads), "heads")
-    return measured, plain
 
 
 def heads_of_text(path: PathLike, bitext: Bitext) -> AttentionHeads:
