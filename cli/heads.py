@@ -24,7 +24,6 @@ from alignkit_cli.progress import ProgressBar
 if TYPE_CHECKING:
     import pandas as pd
 
-    from alignkit.lab.heads.ablation import Ablation
     from alignkit.lab.heads.ranking import HeadRanking
 
     Elsewhere = tuple[pd.DataFrame, list[tuple[int, int]]]
@@ -353,20 +352,19 @@ def ablate_command(scores: str, source: str, target: str | None, **options: Any)
     how |= {"reading": shared.with_given(ReadSettings(), options)}
     how |= {"settings": shared.with_given(MetricSettings(), options)}
     with ProgressBar("heads", options["quiet"]) as bar:
-        found = ablate_heads_of_file(scores, source, target, **how, progress=bar)
+        table, facts = ablate_heads_of_file(scores, source, target, **how, progress=bar)
     if options["plot"] is not None:
-        save_picture(options["plot"], lambda figure: draw_ablation(found.table, figure))
-    facts = {"file": scores, "pairs": found.pairs, "tokens": found.tokens, "made": dict(found.made)}
-    facts["ranked"] = [list(head) for head in found.ranked]
-    text = to_json(found.table, "ablation", facts) if options["as_json"] else ablation_text(found)
+        save_picture(options["plot"], lambda figure: draw_ablation(table, figure))
+    as_json = options["as_json"]
+    text = to_json(table, "ablation", {"file": scores, **facts}) if as_json else ablation_text(table, facts)
     shared.write_output(text)
 
 
-def ablation_text(found: Ablation) -> str:
+def ablation_text(table: pd.DataFrame, facts: dict[str, Any]) -> str:
     """The table, and which heads were the best."""
     measures = {"loss": 1, "cost": 1, "best_more": 1, "hits": 100, "gained": 100}  # and their units
     grid = [["heads off", "kind", "draws", "loss", "cost", "best cost more", "hits % of best left", "gained"]]
-    for row in found.table.to_dict(orient="records"):
+    for row in table.to_dict(orient="records"):
         cells = [f"{row['size']}" if row["size"] else NONE, row["kind"], f"{row['draws']}"]
         for name, unit in measures.items():
             value, low, high = (unit * row.get(each, math.nan) for each in (name, f"{name}_low", f"{name}_high"))
@@ -374,6 +372,6 @@ def ablation_text(found: Ablation) -> str:
             shown = f"{value:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
             cells.append(NONE if math.isnan(value) else shown)
         grid.append(cells)
-    listed = ", ".join(f"{layer}.{head}" for layer, head in found.ranked[: int(found.table["size"].max())])
-    title = f"Loss: nats a target token of {counted(found.pairs, 'pair')}, {found.tokens:,} tokens."
+    listed = ", ".join(f"{layer}.{head}" for layer, head in facts["ranked"][: int(table["size"].max())])
+    title = f"Loss: nats a target token of {counted(facts['pairs'], 'pair')}, {facts['tokens']:,} tokens."
     return f"{title}\n\n{align_columns(grid)}\n\nThe best heads, by the other pairs: {listed}."

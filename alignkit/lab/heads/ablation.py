@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -350,25 +349,6 @@ def _measured(name: str, values: np.ndarray) -> dict[str, float]:
     return {name: float(values[0]), f"{name}_low": low, f"{name}_high": high}
 
 
-@dataclass(frozen=True)
-class Ablation:
-    """The result of :func:`ablate_heads_of_file`.
-
-    Attributes:
-        table: of :func:`ablation_table`.
-        ranked: the heads of the attention file, best first, by the pairs that rank.
-        pairs: the number of pairs that are judged.
-        tokens: the number of their target tokens.
-        made: how the attention was made (:attr:`AttentionHeads.made`).
-    """
-
-    table: pd.DataFrame
-    ranked: list[Head]
-    pairs: int
-    tokens: int
-    made: Mapping[str, str]
-
-
 def ablate_heads_of_file(
     path: PathLike,
     source: PathLike,
@@ -383,7 +363,7 @@ def ablate_heads_of_file(
     reading: ReadSettings | None = None,
     settings: MetricSettings | None = None,
     progress: Progress | None = None,
-) -> Ablation:
+) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Rank heads on the odd lines of a text, and read its even lines without the best, and without random ones.
 
     Args:
@@ -394,6 +374,11 @@ def ablate_heads_of_file(
         reading: how to read the text.
         settings: of the bootstrap; the seed is also that of the random heads.
         progress: called after each set of heads.
+
+    Returns:
+        table: of :func:`ablation_table`, of the even lines.
+        facts: the number of ``pairs`` read and of their target ``tokens``; ``made``, how the attention was made;
+            and all heads as they are ``ranked`` by the odd lines, [layer, head], best first.
 
     Raises:
         AlignkitError: a file cannot be read or is not of this text, the model is not decoder-only or lacks a head
@@ -427,7 +412,8 @@ def ablate_heads_of_file(
     resampling = {"seed": settings.seed, "resamples": settings.resamples}
     table = ablation_table(readings, reader.counter, reader.heads, **resampling)
     tokens = int(readings[HeadSet(WHOLE)].tokens.sum())
-    return Ablation(table, ranked, len(even), tokens, heads.made)
+    facts = {"pairs": len(even), "tokens": tokens, "made": dict(heads.made)}
+    return table, facts | {"ranked": [list(head) for head in ranked]}
 
 
 def draw_ablation(table: pd.DataFrame, figure: Figure) -> None:
