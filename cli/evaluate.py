@@ -52,9 +52,7 @@ OTHER_EVIDENCE = (
 @click.option("--per-sentence", type=OutputPath())
 @shared.json_option
 @shared.quiet_option
-def evaluate_command(
-    gold: str | None, hypothesis: str | None, per_sentence: str | None, by_class: bool, **options: Any
-) -> None:
+def evaluate_command(gold: str | None, hypothesis: str | None, per_sentence: str | None, **options: Any) -> None:
     """Score links against gold links: alignment error rate (AER), precision, recall and F1.
 
     Each comes with its 95 % bootstrap interval. GOLD and HYP have a line of links for each sentence pair, counted
@@ -85,14 +83,12 @@ def evaluate_command(
         options["text"] = options["text"] or shared.sample_files()
     if gold is None or hypothesis is None:
         raise click.UsageError(f"Missing argument {'HYP' if gold else 'GOLD'}.")
-    from alignkit.uses.evaluation import read_evaluated
+    from alignkit.uses.evaluation import evaluate_files
 
-    reading = {name: options[name] for name in ("gold_format", "hypothesis_base", "text")}
-    found = read_evaluated(gold, hypothesis, gold_base=options["base"], **reading)
-    counts = found.counts()
+    how = {name: options[name] for name in ("gold_format", "hypothesis_base", "text", "by_class")}
+    counts, errors = evaluate_files(gold, hypothesis, gold_base=options["base"], **how)
     if per_sentence is not None:
         shared.write_output(pairs_csv(counts).encode(), per_sentence)
-    errors = found.errors() if by_class else None
     shared.write_output(as_text(counts, errors, options["as_json"]))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,9 +12,8 @@ from alignkit.lab.interop.heads import split_choice
 from alignkit.lab.interop.other_systems import read_heads
 from alignkit.links.from_scores import best_links
 from alignkit.links.gold import GoldFile, is_naacl, parse_gold
-from alignkit.links.links import GoldLinks, Links, check_range, parse_probabilities
+from alignkit.links.links import Links, check_range, parse_probabilities
 from alignkit.metrics.aer import LinkCounts, WordFacts, count_links, error_table
-from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import read_bitext
 from alignkit.text.reading import read_lines
 from alignkit.types import PathLike
@@ -26,33 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, eq=False)
-class EvaluatedLinks:
-    """A hypothesis beside its gold links.
-
-    Attributes:
-        gold: of M sentence pairs.
-        links: of the same.
-        bitext: the text; the M pairs come first, and the rest was learned from as well; None if it is not known.
-        probabilities: float64 (K,), of the K links, NaN where unknown; None if no link has one.
-    """
-
-    gold: GoldLinks
-    links: Links
-    bitext: Bitext | None = None
-    probabilities: np.ndarray | None = None
-
-    def counts(self) -> LinkCounts:
-        """The number of links, and of gold links among them, of each sentence pair."""
-        return count_links(self.gold, self.links)
-
-    def errors(self) -> pd.DataFrame:
-        """The table of :func:`alignkit.metrics.aer.error_table`."""
-        facts = WordFacts.of(self.bitext) if self.bitext is not None else None
-        return error_table(self.gold, self.links, facts, self.probabilities)
-
-
-def read_evaluated(
+def evaluate_files(
     gold: PathLike,
     hypothesis: PathLike,
     *,
@@ -60,8 +32,9 @@ def read_evaluated(
     gold_base: str | int = "auto",
     hypothesis_base: str | int = "auto",
     text: tuple[PathLike, PathLike] | None = None,
-) -> EvaluatedLinks:
-    """Read a file of links and a file of gold links, and their text if it is given.
+    by_class: bool = False,
+) -> tuple[LinkCounts, pd.DataFrame | None]:
+    """Count the links of a file, and the gold links among them, of each sentence pair.
 
     Only as many lines of the hypothesis are read as there are gold sentence pairs, so that test pairs may stand
     before a training text; a note says so. A warning is logged where token indices seem to be counted from 1.
@@ -73,7 +46,12 @@ def read_evaluated(
         gold_format, gold_base: as of :func:`alignkit.links.gold.parse_gold`.
         hypothesis_base: the same of the hypothesis; auto is also 1 where neither file has an index 0 and the gold
             links are found to count from 1.
-        text: the two sides of the text; a link outside its sentence pair is then an error.
+        text: the two sides of the text, which may go on after the gold links; a link outside its sentence pair is
+            then an error.
+        by_class: whether to make the table of :func:`alignkit.metrics.aer.error_table`, too.
+
+    Returns:
+        the counts; and the table, or None.
 
     Raises:
         InputError: a file cannot be read, a line is not a list of links, a link is outside its sentence pair, or
@@ -104,7 +82,9 @@ def read_evaluated(
         log.info(
             "%s has %s pairs, %s %d: the first %d are compared", names[1], f"{pairs:,}", names[0], count, count
         )
-    return EvaluatedLinks(known.gold, links, bitext, probabilities)
+    facts = WordFacts.of(bitext) if bitext is not None else None
+    errors = error_table(known.gold, links, facts, probabilities) if by_class else None
+    return count_links(known.gold, links), errors
 
 
 def _read_hypothesis(

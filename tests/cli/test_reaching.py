@@ -66,10 +66,10 @@ show s t links
 show both links --no-tokenize
     text.pairs:read_text source=both
 evaluate links lexicon --gold-format naacl --gold-base 0 --hyp-base 1 --text s t
-    uses.evaluation:read_evaluated gold=links hypothesis=lexicon gold_format=naacl gold_base=0 hypothesis_base=1
+    uses.evaluation:evaluate_files gold=links hypothesis=lexicon gold_format=naacl gold_base=0 hypothesis_base=1
     text=(s,t)
 evaluate links lexicon
-    uses.evaluation:read_evaluated gold=links hypothesis=lexicon
+    uses.evaluation:evaluate_files gold=links hypothesis=lexicon
 diagnose s t links --embeddings v.vec --threads 2 --tokenize R
     uses.diagnose.diagnosis:diagnose_links source=s target=t links=links embeddings=v.vec threads=2 tokenize=True
     R

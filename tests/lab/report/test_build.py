@@ -23,7 +23,7 @@ from alignkit.neural.training.run_directory import RunDirectory, TranslationRun
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs
-from alignkit.uses.evaluation import read_evaluated
+from alignkit.uses.evaluation import evaluate_files
 from alignkit_cli.main import run as run_program
 from tests.lab.report.conftest import find
 
@@ -235,7 +235,7 @@ def test_scores_of_files_have_no_null(lines, gold, gold_lines, tmp_path):
     AttentionHeads.from_pairs(rng.random((1, 1, *size)) / 99 for size in sizes).save(tmp_path / "h.npz")
     found = build_report(text=pairs, scores={"h": f"{tmp_path / 'h.npz'}:0.0"}, gold=gold)
     counts = {each.name: counts for each, counts, _ in against_gold(found)}["h.alpha"]
-    wanted = read_evaluated(gold, f"{tmp_path / 'h.npz'}:0.0").counts()
+    wanted, _ = evaluate_files(gold, f"{tmp_path / 'h.npz'}:0.0")
     assert counts.in_sure.tolist() == wanted.in_sure.tolist()
     assert counts.found.sum() == wanted.found.sum() == sum(height for height, _ in sizes)
 
