@@ -21,7 +21,7 @@ from scipy.optimize import least_squares
 
 from alignkit.errors import InputError
 from alignkit.lab.experiments import averaged
-from alignkit.lab.experiments.emergence_law import OUTCOMES, predictions
+from alignkit.lab.experiments.initial_gradient import OUTCOMES, predictions
 from alignkit.metrics.intervals import RESAMPLES, percentile_interval
 
 FACTORS = {"length": 1, "rate": -1, "width": -1, "r": -1}  #: with the signs of their exponents

@@ -331,8 +331,10 @@ def save_picture(path: PathLike, draw: Callable[[Figure], None]) -> None:
 SHARED_MODULES = {
     "classifiers": ("gated-classifier", "output-relevance", "deceptive-attention"),
     "copying": ("copying", "copying-mechanisms", "permutation-function"),
+    "initial_gradient": ("initial-gradient", "emergence-law"),
     "interventions": ("written-lexicon", "attention-without-lexicon"),
     "ktiw": ("ktiw-drives-attention", "ktiw-per-head"),
+    "learning": ("word-order-of-learning", "gold-links"),
 }
 _SNELL = "Snell et al. 2021"
 _THESIS, _OWN, _AFTER = f"{_SNELL}, the thesis", f"ours; the thesis of {_SNELL}", f"ours; after {_SNELL}, 4.1"

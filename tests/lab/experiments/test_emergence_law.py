@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from alignkit.errors import AlignkitError
-from alignkit.lab.experiments import emergence_law as experiment
+from alignkit.lab.experiments import initial_gradient as experiment
 from alignkit.lab.experiments.copying import SequenceRun, Sequences, contrast, exact_count_table
 
 SMALL = experiment.EmergenceLawSettings(

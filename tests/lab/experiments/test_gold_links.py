@@ -12,7 +12,7 @@ from planted import permuted_copy
 
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
-from alignkit.lab.experiments import gold_links as experiment
+from alignkit.lab.experiments import learning as experiment
 from alignkit.links.gold import read_gold
 from alignkit.links.links import GoldLinks, Links
 from alignkit.neural.settings import TextSettings

@@ -17,15 +17,13 @@ from alignkit.lab.experiments import (
     EXPERIMENTS,
     classifiers,
     copying,
-    emergence_law,
-    gold_links,
     initial_gradient,
     interventions,
+    learning,
     locality,
     multihead,
     optimal_attention,
     topic_words,
-    word_order_of_learning,
 )
 from alignkit.metrics.agreement import Agreement
 
@@ -53,10 +51,10 @@ def test_default_settings_are_those_of_the_published_run(name):
 
 def test_the_published_grid_and_its_predictions_are_those_of_the_settings():
     raw = rows("emergence-law", "cells")
-    cells = emergence_law.grid_cells(emergence_law.EmergenceLawSettings())
+    cells = initial_gradient.grid_cells(initial_gradient.EmergenceLawSettings())
     pd.testing.assert_frame_equal(cells.round(5), raw[raw.part != "text"][list(cells)], check_dtype=False)
-    for outcome in emergence_law.OUTCOMES:
-        found = emergence_law.predictions(raw, raw[outcome])[0].add_prefix(f"{outcome}: ")
+    for outcome in initial_gradient.OUTCOMES:
+        found = initial_gradient.predictions(raw, raw[outcome])[0].add_prefix(f"{outcome}: ")
         pd.testing.assert_frame_equal(found, raw[list(found)], rtol=1e-3)
 
 
@@ -96,7 +94,7 @@ def optimal_attention_claims(rows):
 CLAIMS = {
     "attention-without-lexicon": lambda rows: interventions.attention_without_lexicon_claims(rows("seeds"), 300),
     "deceptive-attention": lambda rows: classifiers.deceptive_attention_claims(rows("sentences")),
-    "emergence-law": lambda rows: emergence_law.law_claims(rows("cells"), emergence_law.OUTCOMES[1]),
+    "emergence-law": lambda rows: initial_gradient.law_claims(rows("cells"), initial_gradient.OUTCOMES[1]),
     "initial-gradient": lambda rows: initial_gradient.initial_gradient_claims(rows("draws")),
     "multihead": multihead_claims,
     "optimal-attention": optimal_attention_claims,
@@ -194,8 +192,8 @@ def replay_gold_links(monkeypatch, rows):
         own = steps[(steps["set"] == each.name) & (steps.unit == unit) & (steps.seed == settings.seed)]
         return own.to_dict("records")
 
-    monkeypatch.setattr(gold_links, "read_sets", lambda settings: sets)
-    monkeypatch.setattr(gold_links, "measured_run", measured)
+    monkeypatch.setattr(learning, "read_sets", lambda settings: sets)
+    monkeypatch.setattr(learning, "measured_run", measured)
 
 
 def replay_word_order_of_learning(monkeypatch, rows):
@@ -207,8 +205,8 @@ def replay_word_order_of_learning(monkeypatch, rows):
         own = words[(words["size"] == size) & (words.seed == seed)].drop(columns=["size", "seed"])
         return own.reset_index(drop=True), learned[size, seed]
 
-    monkeypatch.setattr(word_order_of_learning.WordOrderOfLearningSettings, "lines", lambda self: (text, text))
-    monkeypatch.setattr(word_order_of_learning, "learn_and_find", learn)
+    monkeypatch.setattr(learning.WordOrderOfLearningSettings, "lines", lambda self: (text, text))
+    monkeypatch.setattr(learning, "learn_and_find", learn)
 
 
 REPLAYS = {

@@ -14,7 +14,7 @@ from planted import permuted_copy
 
 from alignkit.classical.ibm1 import fit_ibm1
 from alignkit.errors import AlignkitError
-from alignkit.lab.experiments import word_order_of_learning as experiment
+from alignkit.lab.experiments import learning as experiment
 from alignkit.scores import Scores
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs
