@@ -46,7 +46,6 @@ from alignkit.support.settings import SCORE_ENDINGS, assigned
 from alignkit.types import Progress
 from alignkit_cli import shared
 from alignkit_cli.parameter_types import PASSES, SHARE, Checked, HeuristicName, InputPath, OutputPath, Shard
-from alignkit_cli.progress import ProgressBar
 
 #: Settings of a model that have an option of their own.
 OWN = ("iterations", "null")
@@ -320,7 +319,7 @@ def align_and_write(
         if model is None:
             shared.give_memory_back()
         label = "fitting" if model is None else "aligning"
-        with ProgressBar(label, quiet, 1 if settings.linking.symmetrization is None else 2) as bar:
+        with shared.ProgressBar(label, quiet, 1 if settings.linking.symmetrization is None else 2) as bar:
             trace = None if options["trace"] is None else FitTrace(bar)
             how: dict[str, Any] = {"settings": settings, "model": model, "threads": threads}
             how["progress"] = trace or bar

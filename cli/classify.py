@@ -15,7 +15,6 @@ from alignkit.support.packages import missing, need
 from alignkit.support.settings import assigned
 from alignkit_cli import shared
 from alignkit_cli.parameter_types import TEXT, InputPath, OutputFolder
-from alignkit_cli.progress import ProgressBar
 
 if TYPE_CHECKING:
     from alignkit.lab.classification import Classification, ClassifySettings
@@ -91,7 +90,7 @@ def classify_command(data: str, folder: str, quiet: bool, **options: Any) -> Non
     settings = ClassifySettings(**{name: options[name] for name in ("seed", "threads", "loo")}, runs=runs)
     set_threads(settings.threads)
     more = {name: options[name] for name in ("vectors", "device")}
-    with ProgressBar("classify", quiet) as bar:
+    with shared.ProgressBar("classify", quiet) as bar:
         found = classify(folder, text, held, names, settings, progress=bar, **more)
     if found.logistic is None:
         shared.note(str(missing("sklearn")), quiet)

@@ -15,7 +15,6 @@ from alignkit.support.packages import need
 from alignkit.text.pairs import check_has_words
 from alignkit_cli import shared
 from alignkit_cli.parameter_types import PASSES, InputPath
-from alignkit_cli.progress import ProgressBar
 from alignkit_cli.show import beside, chosen_pairs, draw, picture
 
 if TYPE_CHECKING:
@@ -132,13 +131,13 @@ def compare_command(**options: Any) -> None:
     more: dict[str, Any] = {name: options[name] for name in ("heads", "beta")}
     more |= {"pairs": pairs, "training": training, "others": options["scores"], "settings": settings}
     if pairs is not None and not is_neural:
-        with ProgressBar("align", quiet) as bar:
+        with shared.ProgressBar("align", quiet) as bar:
             found = compare_classical(progress=bar, **more)
     else:
         with tempfile.TemporaryDirectory(prefix="alignkit-") as folder:
             if neural is None:
                 train_on_sample(folder, settings, quiet)
-            with ProgressBar("proxy", quiet) as bar:
+            with shared.ProgressBar("proxy", quiet) as bar:
                 found = compare_networks(neural or folder, options["uniform"], progress=bar, **more)
     if found.network is not None and neural is None and not options["as_json"]:
         draw(sample_pictures(found.network))
@@ -152,7 +151,7 @@ def train_on_sample(folder: str, settings: CompareSettings, quiet: bool) -> None
     shared.note("training a small network on the bundled sample (it is not kept; see `alignkit train`) ...", quiet)
     how: dict[str, Any] = {"preset": "small", "seed": settings.seed, "device": settings.device}
     how |= {"valid": shared.sample_files("test"), "threads": settings.threads or 1}
-    with ProgressBar("network", quiet) as bar:
+    with shared.ProgressBar("network", quiet) as bar:
         train(*shared.sample_files("train"), folder, progress=bar, **how)
 
 

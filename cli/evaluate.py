@@ -17,7 +17,6 @@ from alignkit.links.gold import FEWEST_LINES
 from alignkit.pipeline.settings import ReadSettings
 from alignkit_cli import shared
 from alignkit_cli.parameter_types import EmbeddingSource, InputPath, OutputPath
-from alignkit_cli.progress import ProgressBar
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -162,7 +161,7 @@ def diagnose_command(**options: Any) -> None:
 
     more = {name: options[name] for name in ("embeddings", "threads")}
     try:
-        with ProgressBar("views", options["quiet"]) as bar:
+        with shared.ProgressBar("views", options["quiet"]) as bar:
             found = diagnose_links(
                 source, target, links, settings=shared.with_given(ReadSettings(), options), progress=bar, **more
             )

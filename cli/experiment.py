@@ -12,7 +12,6 @@ from alignkit.errors import find_known
 from alignkit.support.packages import is_here, missing, need
 from alignkit_cli import shared
 from alignkit_cli.parameter_types import THREADS, OutputFolder
-from alignkit_cli.progress import ProgressBar
 
 
 def list_experiments(context: click.Context, _: click.Parameter, listing: bool) -> None:
@@ -73,7 +72,7 @@ def experiment_command(name: str | None, quick: bool, folder: str | None, quiet:
     if options["assignments"]:
         size += f", with {', '.join(options['assignments'])}"
     shared.note(f"{name}: {size}", quiet)
-    with ProgressBar(name, quiet) as bar:
+    with shared.ProgressBar(name, quiet) as bar:
         from alignkit.neural.devices import set_threads
 
         set_threads(options["threads"])

@@ -10,7 +10,6 @@ from alignkit.lab.explain.registry import EXPLANATION_TESTS, UNTRAINED, Explanat
 from alignkit.lab.report.tables import NONE, align_columns, to_json
 from alignkit_cli import shared
 from alignkit_cli.parameter_types import COUNT, RunPath
-from alignkit_cli.progress import ProgressBar
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,7 +68,7 @@ def explain_command(**options: Any) -> None:
         raise click.UsageError("--test seeds needs --other RUN, a run of another seed.")
     set_threads(options["threads"])
     settings = shared.with_given(ExplanationSettings(), options, tests=tests)
-    with ProgressBar("network", options["quiet"]) as bar:
+    with shared.ProgressBar("network", options["quiet"]) as bar:
         subject = subject_of_run(
             options["run_dir"], options["others"], settings, progress=bar, device=options["device"]
         )

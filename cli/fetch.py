@@ -10,7 +10,6 @@ import click
 from alignkit.errors import InputError, find_known
 from alignkit_cli import shared
 from alignkit_cli.parameter_types import OutputFolder
-from alignkit_cli.progress import ProgressBar
 
 if TYPE_CHECKING:
     from alignkit.support.datasets import DataSet
@@ -50,7 +49,7 @@ def fetch_command(name: str | None, folder: str | None, quiet: bool) -> None:
         return
     data, place = find_known(name, DATA_SETS, "data set"), folder if folder is not None else name
     shared.note(describe(data), quiet)
-    with ProgressBar(name, quiet) as bar:
+    with shared.ProgressBar(name, quiet) as bar:
         paths = fetch(data, place, bar)
     shared.note(f"{place}: {len(paths)} files, their SHA-256 in {SUMS}", quiet)
 

@@ -19,7 +19,6 @@ from alignkit.support.packages import need
 from alignkit.text.pairs import check_has_words
 from alignkit_cli import shared
 from alignkit_cli.parameter_types import COUNT, NATURAL, TEXT, Checked, InputPath, OutputPath
-from alignkit_cli.progress import ProgressBar
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,7 +91,7 @@ def attention_command(model: str, output: str, quiet: bool, **options: Any) -> N
         raise AlignkitError("--prefix is for encoder-decoders; put the text into --template")
     template = None if is_pair else template or hugging_face.TEMPLATE
     how: dict[str, Any] = {"layers": sorted(set(options["layers"])) or None, "device": options["device"]}
-    with ProgressBar("attention", quiet) as bar:
+    with shared.ProgressBar("attention", quiet) as bar:
         how["progress"] = bar
         if is_speech:
             heads = speech_attention(*loaded, read_recordings(pairs[0]), pairs[1], **how)
@@ -171,7 +170,7 @@ def heads_command(scores: str, source: str, target: str | None, **options: Any) 
         return
     from alignkit.lab.heads.ranking import compare_rankings, rank_heads_of_file
 
-    with ProgressBar("heads", options["quiet"]) as bar:
+    with shared.ProgressBar("heads", options["quiet"]) as bar:
         files = {name: options[name] for name in ("gold", "model", "beta")}
         how: dict[str, Any] = {"reading": shared.with_given(ReadSettings(), options), "progress": bar}
         settings, combine = shared.with_given(MetricSettings(), options), options["save_model"] is not None
@@ -351,7 +350,7 @@ def ablate_command(scores: str, source: str, target: str | None, **options: Any)
     how: dict[str, Any] = {name: value for name, value in given.items() if value not in (None, ())}
     how |= {"reading": shared.with_given(ReadSettings(), options)}
     how |= {"settings": shared.with_given(MetricSettings(), options)}
-    with ProgressBar("heads", options["quiet"]) as bar:
+    with shared.ProgressBar("heads", options["quiet"]) as bar:
         table, facts = ablate_heads_of_file(scores, source, target, **how, progress=bar)
     if options["plot"] is not None:
         save_picture(options["plot"], lambda figure: draw_ablation(table, figure))

@@ -19,7 +19,6 @@ from alignkit.support.packages import need
 from alignkit.support.settings import assigned
 from alignkit_cli import shared
 from alignkit_cli.parameter_types import COUNT, InputPath, OutputFolder, OutputPath
-from alignkit_cli.progress import ProgressBar
 
 if TYPE_CHECKING:
     from alignkit.lab.translation import Lab
@@ -103,11 +102,11 @@ def lab_command(**options: Any) -> None:
         training = PRESETS[options["preset"]].change(training={"seed": settings.seed})
         training = assigned(training, options["assignments"])
         texts = read_training_pairs(options["training"], options["valid"], **shared.reading_of(options))
-        with ProgressBar("training", options["quiet"]) as bar:
+        with shared.ProgressBar("training", options["quiet"]) as bar:
             train_lab_runs(options["folder"], *texts, training, bar, options["device"])
         shared.note(f"{options['folder']}: the three runs are trained", options["quiet"])
     kept = find_lab_runs(place)
-    with ProgressBar("lab", options["quiet"]) as bar:
+    with shared.ProgressBar("lab", options["quiet"]) as bar:
         others = options["other"] or kept.get("general-1"), options["uniform"] or kept.get("uniform-0")
         found = lab(kept.get("general-0", place), *others, settings, options["device"], bar)
     if settings.all_steps:

@@ -19,7 +19,6 @@ from alignkit.pipeline.settings import ReadSettings
 from alignkit.uses.phrases import FUNCTION_WORDS, LEAST_COUNT, LONGEST, PHRASE_LENGTH, TERM_LENGTH
 from alignkit_cli import shared
 from alignkit_cli.parameter_types import COUNT, LANGUAGES, SHARE, InputPath, OutputPath, WholeNumber
-from alignkit_cli.progress import ProgressBar
 
 if TYPE_CHECKING:
     from alignkit.classical.lexical_model import LexicalModel
@@ -36,7 +35,7 @@ def read_linked_text(quiet: bool, max_length: int, **options: Any) -> PhraseText
     from alignkit.uses.phrases.extraction import PhraseText
 
     files, reading = shared.choose_linked_text(options), shared.with_given(ReadSettings(), options)
-    with ProgressBar("fitting", quiet) as bar:
+    with shared.ProgressBar("fitting", quiet) as bar:
         fitting = shared.how_to_link(options, files[2], bar)
         return PhraseText.read(*files, max_length, reading, fitting)
 

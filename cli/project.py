@@ -10,7 +10,6 @@ from alignkit.uses.projection import RULES
 from alignkit.uses.projection_files import FORMATS
 from alignkit_cli import shared
 from alignkit_cli.parameter_types import SHARE, TEXT
-from alignkit_cli.progress import ProgressBar
 
 
 @shared.command("project", "alignkit project tagged.de plain.en links -o tagged.en")
@@ -52,7 +51,7 @@ def project_command(output: str | None, quiet: bool, **options: Any) -> None:
 
     source, target, links = shared.choose_linked_text({**options, "sample": False})
     shared.needs("file_format", "TGT", target is not None)
-    with ProgressBar("aligning", quiet) as bar:
+    with shared.ProgressBar("aligning", quiet) as bar:
         how = {name: options[name] for name in ("file_format", "rule", "least", "tokenize")}
         parts = project_files(source, target, links, fitting=shared.how_to_link(options, links, bar), **how)
     shared.write_output(parts, output)

@@ -9,7 +9,6 @@ import click
 from alignkit.lab.report.build import ReportInputs
 from alignkit_cli import shared
 from alignkit_cli.parameter_types import TEXT, InputPath, OutputPath, RunPath
-from alignkit_cli.progress import ProgressBar
 
 
 @shared.command("report", "alignkit report runs/general -o report.html")
@@ -63,7 +62,7 @@ def report_command(**options: Any) -> None:
     reading = shared.reading_of(options)
     texts = {name: read_line_pairs(*pair, **reading) if pair else None for name, pair in files.items()}
     inputs = shared.with_given(ReportInputs(), options, **texts)
-    with ProgressBar("checkpoints", options["quiet"]) as bar:
+    with shared.ProgressBar("checkpoints", options["quiet"]) as bar:
         report = build_report(inputs, bar)
     page = build_page(report)
     shared.write_output(page, options["output"])

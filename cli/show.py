@@ -18,7 +18,6 @@ from alignkit.pipeline.settings import AlignSettings, ReadSettings
 from alignkit.support.settings import LEAST_GAP
 from alignkit_cli import shared
 from alignkit_cli.parameter_types import COUNT, SHARE
-from alignkit_cli.progress import ProgressBar
 
 if TYPE_CHECKING:
     from alignkit.links.coverage import Gap
@@ -83,7 +82,7 @@ def show_command(**options: Any) -> None:
     from alignkit.pipeline.align import align
     from alignkit.text.pairs import read_text
 
-    with ProgressBar("aligning", options["quiet"]) as bar:
+    with shared.ProgressBar("aligning", options["quiet"]) as bar:
         how = shared.how_to_link(options, links, bar)
         if links is None:
             aligned = align(source, target, settings=AlignSettings(reading), **how)
@@ -127,7 +126,7 @@ def omissions_command(least: float, output: str | None, as_json: bool, **options
 
     source, target = shared.choose_text(options)
     settings = AlignSettings(shared.with_given(ReadSettings(), options))
-    with ProgressBar("aligning", options["quiet"]) as bar:
+    with shared.ProgressBar("aligning", options["quiet"]) as bar:
         aligned = align(source, target, settings=settings, **shared.how_to_link(options, None, bar))
     coverages = map(aligned.coverage, range(len(aligned)))
     if as_json:
@@ -172,7 +171,7 @@ def gold_command(**options: Any) -> None:
     from alignkit.text.pairs import read_text
     from alignkit.uses.annotate import annotation_page, pairs_to_annotate
 
-    with ProgressBar("aligning", options["quiet"]) as bar:
+    with shared.ProgressBar("aligning", options["quiet"]) as bar:
         how = shared.how_to_link(options, links, bar)
         if links is None:
             aligned = align(source, target, settings=AlignSettings(reading), **how)

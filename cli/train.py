@@ -10,7 +10,6 @@ from alignkit.neural.settings import NETWORKS, PRESETS, Keep
 from alignkit.pipeline.training import train
 from alignkit_cli import shared
 from alignkit_cli.parameter_types import ATTENTION, NATURAL, PASSES, THREADS, InputPath, OutputFolder
-from alignkit_cli.progress import ProgressBar
 
 
 @shared.command("train", "alignkit train train.de train.en --valid val.de val.en -o runs/general")
@@ -59,7 +58,7 @@ def train_command(run_dir: str, quiet: bool, **options: Any) -> None:
     options["source"], options["target"] = shared.choose_text(options, "train")
     if options.pop("sample"):
         options["valid"] = options["valid"] or shared.sample_files("test")
-    with ProgressBar("training", quiet) as bar:
+    with shared.ProgressBar("training", quiet) as bar:
         best = train(output=run_dir, set=options.pop("assignments"), progress=bar, **options)
     measured = ", ".join(f"{name} {best.metrics[name]:.3f}" for name in ("valid.loss", "valid.accuracy"))
     shared.note(f"{run_dir}: best at step {best.step}, {measured}", quiet)

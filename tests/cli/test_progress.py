@@ -18,10 +18,10 @@ import pytest
 
 PROGRAM = """
 import time
-from alignkit_cli import progress
+from alignkit_cli import shared
 
-progress.DELAY = {delay}
-with progress.ProgressBar("fitting", quiet={quiet}) as bar:
+shared.DELAY = {delay}
+with shared.ProgressBar("fitting", quiet={quiet}) as bar:
     for done in range(4):
         bar(done, 4, f"iteration {{done}}")
         time.sleep({pause})
@@ -110,7 +110,7 @@ def test_a_trace_has_the_value_of_every_iteration(alignkit, failure, text, tmp_p
 
 
 def test_the_bar_of_two_fits_goes_on_until_both_are_done(monkeypatch):
-    from alignkit_cli import progress
+    from alignkit_cli import shared
 
     class Bar:
         n, total, set_postfix_str = 0, 0, staticmethod(lambda *_, **__: None)
@@ -120,9 +120,9 @@ def test_the_bar_of_two_fits_goes_on_until_both_are_done(monkeypatch):
             steps.append((self.n, self.total))
 
     steps = []
-    fit = progress.ProgressBar("fitting", fits=2)
+    fit = shared.ProgressBar("fitting", fits=2)
     fit.shown = True
-    monkeypatch.setattr(progress, "_terminal_bar", lambda label: Bar())
+    monkeypatch.setattr(shared, "_terminal_bar", lambda label: Bar())
     for done, message in ((1, "x"), (1, "reverse, x"), (2, "reverse, y"), (2, "y")):
         fit(done, 2, message)
     assert steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
