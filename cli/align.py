@@ -9,6 +9,9 @@ Args:
     --fit-on: Fit on a random sample of the pairs, for texts of millions of pairs. The model then links all pairs
         in bounded memory; `align` adapts its model to each block of the text. SRC and TGT must be files, which are
         read several times.
+    --symmetrize: Fit both directions and combine their links, by a heuristic of Moses or the product of their
+        posteriors. One of $methods; gdfa, gdf, gd and intersect are short for some.
+    --format: How links are written. $formats.
     --save-model: Also save the fitted model, for --model and --start.
     --save-scores: Also write the score matrices to FILE.npz or, with pyarrow, to FILE.parquet.
     --trace: Also write a table (TSV) of the iterations: log-likelihood, or score with priors, and seconds.
@@ -60,46 +63,40 @@ result_options = shared.together(
     click.option("--save-model", type=OutputPath(replaces="start")),
     click.option("--save-scores", type=OutputPath(SCORE_ENDINGS)),
     click.option("--trace", type=OutputPath()),
-    shared.choice_option(
-        "--format",
-        "output_format",
-        choices=OUTPUT_FORMATS,
-        help="How links are written. "
-        + "; ".join(f"{name}: {one.help}" for name, one in OUTPUT_FORMATS.items())
-        + ".",
-    ),
+    shared.choice_option("--format", "output_format", choices=OUTPUT_FORMATS),
     shared.threads_option,
     shared.output_option,
     shared.quiet_option,
 )
 
 
-def symmetrization_option(what: str) -> shared.Option:
-    """--symmetrize; ``what`` says what it does."""
-    return shared.setting_option(
-        LinkSettings,
-        "symmetrization",
-        "--symmetrize",
-        "symmetrization",
-        type=HeuristicName(method_names()),
-        metavar="METHOD",
-        help=f"{what} One of {', '.join(method_names())}; gdfa, gdf, gd and intersect are short for some.",
-    )
+symmetrization_option = shared.setting_option(
+    LinkSettings,
+    "symmetrization",
+    "--symmetrize",
+    "symmetrization",
+    type=HeuristicName(method_names()),
+    metavar="METHOD",
+)
+#: For explanations: how links are written, and how those of two directions are combined.
+CHOICES = {
+    "formats": "; ".join(f"{name}: {one.help}" for name, one in OUTPUT_FORMATS.items()),
+    "methods": ", ".join(method_names()),
+}
 
 
-@shared.command("align", "alignkit align corpus.de corpus.en --save-model m.npz -o links")
+@shared.command(
+    "align",
+    "alignkit align corpus.de corpus.en --save-model m.npz -o links",
+    threshold=JOINT_THRESHOLD,
+    **CHOICES,
+)
 @shared.text_arguments
 @shared.tokenize_option
 @click.option("--model", "models", multiple=True, type=InputPath(folder=True))
-@shared.setting_option(
-    LinkSettings,
-    "threshold",
-    type=SHARE,
-    help="Link words if the probability is at least this. Raise it for precision, lower it for recall.  "
-    f"[default: {JOINT_THRESHOLD}, or the model's]",
-)
+@shared.setting_option(LinkSettings, "threshold", type=SHARE)
 @shared.setting_option(LinkSettings, "links", type=click.Choice(list(LINK_CHOICES)))
-@symmetrization_option("Combine two saved models (--model twice).")
+@symmetrization_option
 @shared.setting_option(FitSettings, "quality", type=click.Choice(list(QUALITIES)))
 @shared.setting_option(FitSettings, "keep_case")
 @knowledge_options
@@ -134,6 +131,10 @@ def align_command(models: tuple[str, ...], on_error: str, **options: Any) -> Non
     Args:
         --model: Align with a saved model, or a run of `alignkit train`, instead of fitting one. A checkpoint works
             too. Give it twice, with models of both directions, to combine their links.
+        --threshold: Link words if the probability is at least this. Raise it for precision, lower it for recall.
+            [default: $threshold, or the model's]
+        --symmetrize: Combine two saved models (--model twice). One of $methods; gdfa, gdf, gd and intersect are
+            short for some.
         --links: Find sure links, or all that are likely. Sure ones leave function words alone that only one
             language has. Without this option, links are those that suit most annotators.
         --quality: How much time to spend. fast takes five sixths of normal's time on large texts and less than
@@ -201,13 +202,11 @@ def fit_command(method: str) -> Callable[[shared.Function], click.Command]:
         ),
         *([knowledge_options] if METHODS[method].takes >= KNOWLEDGE else []),
         shared.setting_option(FitSettings, "reverse"),
-        symmetrization_option(
-            "Fit both directions and combine their links, by a heuristic of Moses or the product of their "
-            "posteriors."
-        ),
+        symmetrization_option,
         result_options,
     )
-    command = shared.command(method, f"alignkit {method} corpus.de corpus.en --symmetrize gdfa -o links")
+    example = f"alignkit {method} corpus.de corpus.en --symmetrize gdfa -o links"
+    command = shared.command(method, example, **CHOICES)
     return lambda function: command(options(function))
 
 

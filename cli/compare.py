@@ -25,38 +25,23 @@ PICTURES = 2  #: pairs of the sample that are drawn
 FAINTEST = 0.1  #: weights below this are not drawn
 
 
-@shared.command("compare", "alignkit compare --neural runs/general --uniform runs/uniform")
+@shared.command(
+    "compare",
+    "alignkit compare --neural runs/general --uniform runs/uniform",
+    metrics="; ".join(f"{one.name}: {one.describe(CompareSettings())}" for one in SCORE_METRICS),
+    also="; ".join(f"{name}, {what}" for name, what in ALSO.items()),
+    best_heads=BEST_HEADS,
+)
 @shared.side_arguments("[SRC]")
 @shared.run_option("--neural", checkpoint=True)
 @shared.run_option("--uniform", checkpoint=True)
 @shared.files_option("--train", "training")
-@shared.setting_option(
-    CompareSettings,
-    "metric",
-    type=click.Choice([metric.name for metric in SCORE_METRICS]),
-    help="What the table shows. "
-    + "; ".join(f"{one.name}: {one.describe(CompareSettings())}" for one in SCORE_METRICS)
-    + ".",
-)
-@shared.setting_option(
-    CompareSettings,
-    "also",
-    multiple=True,
-    show_default=False,
-    type=click.Choice(list(ALSO)),
-    help=f"Also compare these scores: {'; '.join(f'{name}, {what}' for name, what in ALSO.items())}. May be given "
-    "several times.",
-)
+@shared.setting_option(CompareSettings, "metric", type=click.Choice([metric.name for metric in SCORE_METRICS]))
+@shared.setting_option(CompareSettings, "also", multiple=True, show_default=False, type=click.Choice(list(ALSO)))
 @shared.setting_option(CompareSettings, "iterations", type=PASSES)
 @shared.percent_option()
 @shared.scores_option("Also compare the alpha scores of another system on the scored pairs")
-@click.option(
-    "--heads",
-    type=InputPath(scores=True),
-    help="Also compare attention heads of the scored pairs, from a file of `alignkit attention`: the "
-    f"{BEST_HEADS} with most hits on the links of `alignkit align`, or that of FILE:LAYER.HEAD; and say what "
-    "agrees with a head more than the diagonal does, and more than this aligner.",
-)
+@click.option("--heads", type=InputPath(scores=True))
 @click.option("--beta", type=InputPath())
 @shared.device_option
 @shared.json_option
@@ -90,7 +75,12 @@ def compare_command(**options: Any) -> None:
         --uniform: A second network, trained with --attention uniform, for uniform.beta.
         --train: The text to fit on, instead of SRC and TGT; with --neural, the text that the network was trained
             on, if the run directory has lost it.
+        --metric: What the table shows. $metrics.
+        --also: Also compare these scores: $also. May be given several times.
         --iterations: Number of EM iterations of IBM Model 1.
+        --heads: Also compare attention heads of the scored pairs, from a file of `alignkit attention`: the
+            $best_heads with most hits on the links of `alignkit align`, or that of FILE:LAYER.HEAD; and say what
+            agrees with a head more than the diagonal does, and more than this aligner.
         --beta: With --heads: another quantity of the same heads, as of `alignkit attention --quantity ov`.
         --json: Print JSON with counts and intervals.
     """

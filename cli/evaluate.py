@@ -33,17 +33,11 @@ OTHER_EVIDENCE = (
 )
 
 
-@shared.command("evaluate", "alignkit evaluate gold links --by-class")
+@shared.command("evaluate", "alignkit evaluate gold links --by-class", fewest_lines=FEWEST_LINES)
 @shared.argument("gold", "GOLD", required=False, type=LINKS)
 @shared.argument("hypothesis", "HYP", required=False, type=LINKS)
 @shared.choice_option("--gold-format", choices=GOLD_FORMATS)
-@shared.choice_option(
-    "--gold-base",
-    "base",
-    choices=GOLD_BASES,
-    help="The first token index in GOLD. auto takes 1 for naacl; for pharaoh it takes 1, with a warning, if "
-    f"index 0 never occurs and the sentence lengths (--text) or at least {FEWEST_LINES} lines confirm it.",
-)
+@shared.choice_option("--gold-base", "base", choices=GOLD_BASES)
 @shared.choice_option("--hyp-base", "hypothesis_base", choices=GOLD_BASES)
 @click.option("--sample", is_flag=True)
 @shared.files_option("--text")
@@ -64,6 +58,9 @@ def evaluate_command(gold: str | None, hypothesis: str | None, per_sentence: str
             file, FILE:LAYER.HEAD (see `alignkit heads`), which links each target word to its best source word.
         --gold-format: pharaoh: a line of links per sentence pair; naacl: a line "sentence s t [S|P]" per link, all
             counted from 1. auto decides by the first line, here and in HYP.
+        --gold-base: The first token index in GOLD. auto takes 1 for naacl; for pharaoh it takes 1, with a
+            warning, if index 0 never occurs and the sentence lengths (--text) or at least $fewest_lines lines
+            confirm it.
         --hyp-base: The same of HYP.
         --sample: Score links of the sample's text (`alignkit align --sample`) against its gold links.
         --text: The text, to find the index base and links outside their sentence pair, which are errors. It may

@@ -14,30 +14,20 @@ from alignkit_cli.parameter_types import COUNT, RunPath
 if TYPE_CHECKING:
     import pandas as pd
 
-TRAINED = tuple(name for name in EXPLANATION_TESTS if name not in UNTRAINED)
 ALL = "all"
 
 
-@shared.command("explain", "alignkit explain runs/reviews/standard")
+@shared.command(
+    "explain",
+    "alignkit explain runs/reviews/standard",
+    trained=", ".join(name for name in EXPLANATION_TESTS if name not in UNTRAINED),
+    avoided=ExplanationSettings.avoided,
+)
 @shared.argument("run_dir", "RUN", type=RunPath("classify", checkpoint=False))
 @click.option("--other", "others", multiple=True, type=RunPath("classify", checkpoint=False), metavar="RUN")
-@click.option(
-    "--test",
-    "tests",
-    multiple=True,
-    type=click.Choice([*EXPLANATION_TESTS, ALL]),
-    help=f"A test to run; may be given several times. {', '.join(TRAINED)} train networks.  "
-    "[default: those that train none]",
-)
+@click.option("--test", "tests", multiple=True, type=click.Choice([*EXPLANATION_TESTS, ALL]))
 @shared.setting_option(ExplanationSettings, "limit", type=COUNT)
-@shared.setting_option(
-    ExplanationSettings,
-    "avoid",
-    multiple=True,
-    metavar="WORD",
-    help="A word that networks are trained not to attend to (inattention); may be given several times.  "
-    f"[default: the {ExplanationSettings.avoided} words most indicative of the label]",
-)
+@shared.setting_option(ExplanationSettings, "avoid", multiple=True, metavar="WORD")
 @shared.json_option
 @shared.device_option
 @shared.work_options
@@ -54,6 +44,10 @@ def explain_command(**options: Any) -> None:
         RUN: The directory of a classifier's run, such as FOLDER/standard of `alignkit classify`.
         --other: A run of another seed on the same text, such as FOLDER/second, to compare adversaries with; may be
             given several times.
+        --test: A test to run; may be given several times. $trained train networks. [default: those that train
+            none]
+        --avoid: A word that networks are trained not to attend to (inattention); may be given several times.
+            [default: the $avoided words most indicative of the label]
         --limit: Test only the first N texts. [default: all]
         --json: Print JSON.
     """

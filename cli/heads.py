@@ -108,7 +108,7 @@ def attention_command(model: str, output: str, quiet: bool, **options: Any) -> N
     shared.note(f"{output}: {counted(len(heads), 'sentence pair')}, {heads.described}", quiet)
 
 
-@shared.command("heads", "alignkit heads heads.npz corpus.de corpus.en --gold gold")
+@shared.command("heads", "alignkit heads heads.npz corpus.de corpus.en --gold gold", formats=", ".join(EXPORTS))
 @shared.argument("scores", "SCORES", type=InputPath())
 @shared.side_arguments(required=True)
 @click.option("--gold", type=TEXT)
@@ -116,14 +116,7 @@ def attention_command(model: str, output: str, quiet: bool, **options: Any) -> N
 @click.option("--beta", type=InputPath())
 @click.option("--other", "others", multiple=True, type=InputPath())
 @click.option(
-    "--export",
-    "exports",
-    nargs=2,
-    multiple=True,
-    type=(click.Choice(list(EXPORTS)), OutputPath()),
-    metavar="FORMAT FILE",
-    help=f"Also write the heads for other programs ({', '.join(EXPORTS)}); in an existing configuration of "
-    "CTranslate2 or Hugging Face, everything else stays. May be given several times.",
+    "--export", "exports", multiple=True, type=(click.Choice(list(EXPORTS)), OutputPath()), metavar="FORMAT FILE"
 )
 @click.option("--save-model", type=OutputPath((".npz",)))
 @click.option("--times", type=InputPath())
@@ -153,6 +146,8 @@ def heads_command(scores: str, source: str, target: str | None, **options: Any) 
         --other: The ranking (--json) of the same model's heads on other text, to see whether the same heads are
             good there: rank correlations, and how many of the best ten are the same, beside chance. May be given
             several times.
+        --export: Also write the heads for other programs ($formats); in an existing configuration of CTranslate2
+            or Hugging Face, everything else stays. May be given several times.
         --save-model: Also combine heads into an aligner for `alignkit align --model`; it runs new text through the
             model that made SCORES.
         --times: For speech: a JSON list of the [start, end] of every word, in seconds, on each line; heads are

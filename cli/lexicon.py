@@ -40,16 +40,12 @@ def read_linked_text(quiet: bool, max_length: int, **options: Any) -> PhraseText
         return PhraseText.read(*files, max_length, reading, fitting)
 
 
-@shared.command("lexicon", "alignkit lexicon m.npz --best 3 -o lexicon.tsv")
+@shared.command("lexicon", "alignkit lexicon m.npz --best 3 -o lexicon.tsv", shortlist=SHORTLIST)
 @shared.argument("first", "MODEL|SRC", type=InputPath())
 @shared.argument("second", "[REVERSE|TGT]", type=InputPath())
 @shared.argument("links", "[LINKS]", type=InputPath())
 @shared.choice_option("--format", "file_format", choices=get_args(LexiconFormat))
-@click.option(
-    "--best",
-    type=COUNT,
-    help=f"The largest number of translations of a source word.  [default: all; shortlist: {SHORTLIST}]",
-)
+@click.option("--best", type=COUNT)
 @click.option("--both", is_flag=True)
 @shared.output_option
 @shared.quiet_option
@@ -70,6 +66,7 @@ def lexicon_command(first: str, second: str | None, links: str | None, output: s
             their number. moses: "target source p(target | source)", the lexical weights lex.f2e; with REVERSE or
             LINKS, -o PREFIX writes PREFIX.f2e and PREFIX.e2f. shortlist: like moses, without NULL and with the
             best translations only, for Marian. eflomal: its priors, counted from LINKS.
+        --best: The largest number of translations of a source word. [default: all; shortlist: $shortlist]
         --both: Take both directions from MODEL, a model of both (`align`, or --symmetrize), in place of REVERSE.
     """
     from alignkit.aligner import Reversed, load_aligner

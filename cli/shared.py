@@ -12,6 +12,13 @@ Args:
         spaces. Needs the extra text; `alignkit doctor` says how to install it. [default: no, or as the model was
         fitted]
     --model: Align with a saved model, or a run of `alignkit train`.
+    --embeddings: Use embeddings as evidence. They help small texts most. e5 is a multilingual encoder (the extra
+        embeddings; `alignkit doctor` says how to install it) and takes about three minutes of one core for 10,000
+        sentence pairs. FOLDER holds another encoder, or a translation model, for Hugging Face's transformers; one
+        that marks languages, such as NLLB, is FOLDER:deu_Latn,eng_Latn. FILE holds word vectors of both languages
+        in one space, in the text format of word2vec and fastText; give one file or two. none uses no embeddings,
+        as is the default without the extra, and with --model, --prior, --start or --quality fast. [default: e5
+        below $small_text pairs]
     --prior: Use a dictionary or lexicon as a prior. `alignkit lexicon`, Moses and eflomal write lexicons. Its
         probabilities count like some occurrences of each word.
     --gold: Learn from gold links of the first pairs. FILE has a line of links (0-0 1p2, where p marks a possible
@@ -37,6 +44,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from difflib import get_close_matches
+from string import Template
 from typing import Any, TypeVar
 
 import click
@@ -90,9 +98,13 @@ class ExplainedArgument(click.Argument):
     explanation: str | None = None
 
 
-def explanations(docstring: str | None) -> tuple[str, dict[str, str]]:
-    """What a docstring says before ``Args:``, and what it says there about arguments and options, by name."""
+def explanations(docstring: str | None, **values: object) -> tuple[str, dict[str, str]]:
+    """What a docstring says before ``Args:``, and what it says there about arguments and options, by name.
+
+    ``$NAME`` stands there for a value.
+    """
     said, _, explained = inspect.cleandoc(docstring or "").partition("\n\nArgs:\n")
+    explained = Template(explained).safe_substitute(values)
     parts = [" ".join(part.split()) for part in re.split(r"^ {4}(?! )", explained, flags=re.MULTILINE) if part]
     return said, dict(part.replace(" [default", "  [default").split(": ", 1) for part in parts)
 
@@ -106,13 +118,17 @@ class Command(click.Command):
     Args:
         name, callback, attributes: those of ``click.Command``.
         example: of a call.
+        values: what the explanations name as ``$NAME``.
     """
 
-    def __init__(self, name: str, callback: Function, example: str, **attributes: Any) -> None:
+    def __init__(
+        self, name: str, callback: Function, example: str, values: Mapping[str, object], **attributes: Any
+    ) -> None:
         super().__init__(name, callback=callback, **attributes)
         self.example = example
-        self.help, own = explanations(self.help)
-        texts = explanations(__doc__)[1] | explanations(callback.__globals__["__doc__"])[1] | own
+        self.help, own = explanations(self.help, **values)
+        of_module = explanations(callback.__globals__["__doc__"], **values)[1]
+        texts = explanations(__doc__, small_text=f"{SMALL_TEXT:,}")[1] | of_module | own
         for each in self.params:
             if isinstance(each, click.Option):
                 each.help = each.help or next((texts[name] for name in each.opts if name in texts), None)
@@ -192,9 +208,10 @@ class Command(click.Command):
                     formatter.write_dl(records if ctx.meta.get(IN_FULL) else brief)
 
 
-def command(name: str, example: str) -> Callable[[Function], Command]:
-    """The decorator that makes a function a command of the program."""
-    return lambda function: click.command(name, cls=Command, example=example)(help_all_option()(function))
+def command(name: str, example: str, **values: object) -> Callable[[Function], Command]:
+    """The decorator that makes a function a command of the program; ``values`` are those of its explanations."""
+    decorate = click.command(name, cls=Command, example=example, values=values)
+    return lambda function: decorate(help_all_option()(function))
 
 
 def argument(name: str, metavar: str, **attributes: Any) -> Option:
@@ -223,10 +240,10 @@ def set_option(help: str | None = None) -> Option:
     return click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help=help)
 
 
-def choice_option(*names: str, choices: Iterable[str], help: str | None = None) -> Option:
+def choice_option(*names: str, choices: Iterable[str]) -> Option:
     """An option that takes one of several words, by default the first."""
     words = list(choices)
-    return click.option(*names, type=click.Choice(words), default=words[0], help=help)
+    return click.option(*names, type=click.Choice(words), default=words[0])
 
 
 def together(*decorators: Option) -> Option:
@@ -258,17 +275,7 @@ work_options = together(threads_option, quiet_option)
 
 prior_option = setting_option(FitSettings, "prior", type=TEXT)
 embeddings_option = setting_option(
-    FitSettings,
-    "embeddings",
-    type=EmbeddingSource(),
-    metavar="e5|none|FOLDER|FILE[,FILE]",
-    help="Use embeddings as evidence. They help small texts most. e5 is a multilingual encoder (the extra "
-    "embeddings; `alignkit doctor` says how to install it) and takes about three minutes of one core for 10,000 "
-    "sentence pairs. FOLDER holds another encoder, or a translation model, for Hugging Face's transformers; one "
-    "that marks languages, such as NLLB, is FOLDER:deu_Latn,eng_Latn. FILE holds word vectors of both languages "
-    "in one space, in the text format of word2vec and fastText; give one file or two. none uses no embeddings, as "
-    "is the default without the extra, and with --model, --prior, --start or --quality fast.  "
-    f"[default: e5 below {SMALL_TEXT:,} pairs]",
+    FitSettings, "embeddings", type=EmbeddingSource(), metavar="e5|none|FOLDER|FILE[,FILE]"
 )
 gold_option = setting_option(LinkSettings, "gold", type=TEXT)
 model_option = click.option("--model", type=InputPath(folder=True))
