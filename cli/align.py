@@ -9,6 +9,8 @@ Args:
     --fit-on: Fit on a random sample of the pairs, for texts of millions of pairs. The model then links all pairs
         in bounded memory; `align` adapts its model to each block of the text. SRC and TGT must be files, which are
         read several times.
+    --set: Another setting of the model; may be given several times. The settings are $others; `$settings` in
+        docs/api.md explains them.
     --symmetrize: Fit both directions and combine their links, by a heuristic of Moses or the product of their
         posteriors. One of $methods; gdfa, gdf, gd and intersect are short for some.
     --format: How links are written. $formats.
@@ -196,17 +198,14 @@ def fit_command(method: str) -> Callable[[shared.Function], click.Command]:
         shared.tokenize_option,
         shared.setting_option(estimation, "iterations", type=PASSES),
         *([shared.setting_option(estimation, "null", "--null/--no-null")] if "null" in values else []),
-        shared.set_option(
-            f"Another setting of the model; may be given several times. The settings are {others}; "
-            f"`{type(estimation).__name__}` in docs/api.md explains them."
-        ),
+        shared.set_option,
         *([knowledge_options] if METHODS[method].takes >= KNOWLEDGE else []),
         shared.setting_option(FitSettings, "reverse"),
         symmetrization_option,
         result_options,
     )
     example = f"alignkit {method} corpus.de corpus.en --symmetrize gdfa -o links"
-    command = shared.command(method, example, **CHOICES)
+    command = shared.command(method, example, settings=type(estimation).__name__, others=others, **CHOICES)
     return lambda function: command(options(function))
 
 

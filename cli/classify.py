@@ -44,7 +44,7 @@ class TwoLabels(click.ParamType):
 @shared.encoding_option
 @shared.choice_option("--preset", choices=CLASSIFIER_PRESETS)
 @click.option("--vectors", type=TEXT)
-@shared.set_option()
+@shared.set_option
 @shared.seed_option()
 @click.option("--leave-one-out", "loo", is_flag=True)
 @shared.device_option

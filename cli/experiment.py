@@ -32,7 +32,7 @@ def list_experiments(context: click.Context, _: click.Parameter, listing: bool) 
 @click.option("--list", is_flag=True, expose_value=False, callback=list_experiments)
 @click.option("--quick", is_flag=True)
 @click.option("--settings", "show", is_flag=True)
-@shared.set_option()
+@shared.set_option
 @click.option("-o", "--output", "folder", type=OutputFolder())
 @click.option("--json", "as_json", is_flag=True, is_eager=True)
 @click.option("--threads", type=THREADS)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @shared.files_option("--valid")
 @click.option("-o", "--output", "folder", type=OutputFolder())
 @shared.choice_option("--preset", choices=PRESETS)
-@shared.set_option()
+@shared.set_option
 @shared.setting_option(LabSettings, "on", type=click.Choice(get_args(Part)))
 @click.option("--limit", type=COUNT)
 @click.option("--bleu", is_flag=True)

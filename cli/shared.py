@@ -235,11 +235,6 @@ def setting_option(settings: object, field: str, *names: str, **attributes: Any)
     return click.option(*(names or ("--" + field.replace("_", "-"),)), default=default, **attributes)
 
 
-def set_option(help: str | None = None) -> Option:
-    """--set, whose texts are for :func:`alignkit.support.settings.assigned`."""
-    return click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help=help)
-
-
 def choice_option(*names: str, choices: Iterable[str]) -> Option:
     """An option that takes one of several words, by default the first."""
     words = list(choices)
@@ -311,6 +306,8 @@ def linked_text_arguments(metavar: str = "[LINKS]") -> Option:
 
 
 json_option = click.option("--json", "as_json", is_flag=True)
+#: Its texts are for :func:`alignkit.support.settings.assigned`.
+set_option = click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE")
 device_option = click.option("--device", type=Device(), default="auto")
 
 

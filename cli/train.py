@@ -20,7 +20,7 @@ from alignkit_cli.parameter_types import ATTENTION, NATURAL, PASSES, THREADS, In
 @click.option("--architecture", type=click.Choice(list(NETWORKS)))
 @click.option("--attention", type=ATTENTION)
 @click.option("--guide", type=InputPath(), metavar="LINKS")
-@shared.set_option()
+@shared.set_option
 @click.option("--epochs", type=PASSES)
 @click.option("--steps", type=NATURAL)
 @click.option("--keep", type=click.Choice(get_args(Keep)))
