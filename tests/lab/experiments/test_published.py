@@ -21,7 +21,6 @@ from alignkit.lab.experiments import (
     interventions,
     learning,
     locality,
-    multihead,
     optimal_attention,
     topic_words,
 )
@@ -82,7 +81,7 @@ def written_lexicon_claims(rows):
 def multihead_claims(rows):
     groups = {name: runs for (name,), runs in sequence_runs(rows("accuracy"), ["heads"]).items()}
     alone = groups.pop("one, tried")
-    return multihead.multihead_claims(alone, groups, multihead.MultiheadSettings())
+    return copying.multihead_claims(alone, groups, copying.MultiheadSettings())
 
 
 def optimal_attention_claims(rows):
