@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from alignkit.errors import AlignkitError, InputError, counted, plainly_shown
+from alignkit.errors import InputError, counted, of_file, plainly_shown
 from alignkit.lab.interop import heads as attention
 from alignkit.lab.interop.heads import AttentionHeads, split_choice
 from alignkit.links.from_scores import link_places
@@ -103,10 +103,8 @@ def read_scores(path: PathLike, shapes: np.ndarray | None = None) -> ExternalSco
         remedy = f"choose one, as {path}:{found.heads[-1][0]}.0, or their mean, {path}:mean.mean"
         raise InputError(path, f"has several heads ({found.described})", remedy=remedy)
     heads = read_heads(place, shapes)
-    try:
+    with of_file(place):
         return ExternalScores(os.fspath(path), heads.scores(choice), words=heads.words)
-    except AlignkitError as error:
-        raise InputError(place, str(error)) from error
 
 
 def read_heads(path: PathLike, shapes: np.ndarray | None = None) -> AttentionHeads:

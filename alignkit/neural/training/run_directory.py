@@ -73,7 +73,6 @@ class RunDirectory(Generic[Settings, AlignerT, Text]):
 
     path: Path
 
-    KIND: ClassVar[str]  #: the kind of run in config.json
     COMMAND: ClassVar[str]  #: that trains such runs
     ALIGNER: ClassVar[type[Any]]  #: the class of its networks
 
@@ -88,7 +87,7 @@ class RunDirectory(Generic[Settings, AlignerT, Text]):
             config = parse_json(place, place.read_text(encoding="utf-8"))
         if not isinstance(config, dict):
             raise InputError(place, "not the configuration of a run")
-        check_kind(place, config, (self.KIND,), VERSION)
+        check_kind(place, config, (RUN_KINDS[self.COMMAND],), VERSION)
         return config
 
     @property
@@ -171,7 +170,7 @@ class RunDirectory(Generic[Settings, AlignerT, Text]):
         if others:
             raise AlignkitError(f"{path} is neither empty nor a run; give another directory")
         versions = {"python": platform.python_version(), "torch": str(torch.__version__)}
-        self._configure({"kind": self.KIND, "version": VERSION, **new, "versions": versions})
+        self._configure({"kind": RUN_KINDS[self.COMMAND], "version": VERSION, **new, "versions": versions})
         checkpoints.mkdir(exist_ok=True)
         return None
 
@@ -279,7 +278,6 @@ class TranslationRun(RunDirectory[RunSettings, NeuralAligner, Bitext]):
     """The run directory of a translation network."""
 
     COMMAND: ClassVar[str] = "train"
-    KIND: ClassVar[str] = RUN_KINDS[COMMAND]
     ALIGNER: ClassVar[type[Any]] = NeuralAligner
 
     @property
@@ -301,7 +299,6 @@ class ClassifierRun(RunDirectory[ClassifierRunSettings, ClassifierAligner, Label
     """The run directory of a classifier."""
 
     COMMAND: ClassVar[str] = "classify"
-    KIND: ClassVar[str] = RUN_KINDS[COMMAND]
     ALIGNER: ClassVar[type[Any]] = ClassifierAligner
 
     def encoded(self, name: str) -> LabelledText:
