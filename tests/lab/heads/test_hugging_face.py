@@ -180,6 +180,8 @@ def test_lines_may_be_as_long_as_the_model_reads():
     check_lengths(SimpleNamespace(config=config), "source", {0: [1, 2, 3]})
     without = SimpleNamespace(get_text_config=lambda: None, max_position_embeddings=3)
     check_lengths(SimpleNamespace(config=without), "source", {0: [1] * 1000})
+    endless = SimpleNamespace(get_text_config=lambda: SimpleNamespace(max_position_embeddings=-1))  # as XLNet's
+    check_lengths(SimpleNamespace(config=endless), "source", {0: [1] * 1000})
     with pytest.raises(AlignkitError, match="line 6: its source has 4 tokens, the model reads at most 3"):
         check_lengths(SimpleNamespace(config=config), "source", {0: [1], 5: [1, 2, 3, 4]})
 
