@@ -29,6 +29,7 @@ from alignkit.supervised import (
     _trained,
     fit_supervised,
     grow_trees,
+    scores_with_gold,
     with_gold,
 )
 
@@ -146,19 +147,24 @@ def test_pairs_with_gold_links_keep_them_and_blank_ones_are_linked(caplog):
         sorted(links[m].tolist()) for m in range(1, 30, 2)
     ]
     assert all(len(found) for found in aligned.links)
+    assert links_above(aligned.score(), 0.5) == aligned.links  # what is saved is what is linked
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"threshold": 0.5}, "gold links decide the threshold"),
-        ({"gold": 4}, "too few to learn from; give 10"),
+        ({"gold": 4}, "^gold links of 4 pairs are too few to learn from; give 10"),
+        ({"sure": 9}, "^sure gold links of 9 pairs are too few to learn from; give 10"),
         ({"pairs": 10}, "gold links: has links for 11 pairs, the text has 10"),
     ],
 )
 def test_what_it_refuses(options, message):
     bitext, links = text(pairs=20)
     gold = gold_of(links.block(0, options.pop("gold", 11)))
+    if "sure" in options:
+        without = [[]] * (11 - options["sure"])
+        gold = replace(gold, sure=Links.from_lists([*links.block(0, options.pop("sure")), *without]))
     with pytest.raises(AlignkitError, match=message):
         align(bitext.block(0, options.pop("pairs", 20)), gold=gold, threads=1, **options)
 
@@ -325,7 +331,13 @@ def test_links_are_judged_by_trees_and_by_those_that_the_aligner_makes(fitted):
 
 @pytest.mark.parametrize(
     ("kept", "lost", "added", "is_better", "is_told"),
-    [(6, 0, 3, True, False), (2, 0, 3, True, False), (2, 3, 0, False, False), (1, 0, 0, False, True)],
+    [
+        (6, 0, 3, True, False),
+        (2, 0, 3, True, False),
+        (2, 3, 0, False, False),
+        (3, 0, 0, True, False),
+        (2, 0, 0, False, True),
+    ],
 )
 def test_what_is_chosen_by_the_links_that_both_make(
     kept, lost, added, is_better, is_told, fitted, monkeypatch, caplog
@@ -358,3 +370,12 @@ def test_annotated_pairs_have_their_sure_links_and_the_possible_ones_that_were_f
     found, probabilities = with_gold(links, np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3]), gold)
     assert found.to_strings() == ["0-0 1-1", "0-0", "1-0", "0-0"]
     assert probabilities.tolist() == [1.0, 0.7, 0.6, 0.4, 0.3]
+    alpha = Scores.from_matrices(
+        np.linspace(0.1, 0.9, T * L).reshape(T, L) for T, L in [(2, 2), (1, 2), (1, 2), (1, 1)]
+    )
+    scores = scores_with_gold(alpha, gold)
+    assert scores[0].tolist() == [[1, 0], [alpha[0][1, 0], alpha[0][1, 1]]]
+    assert scores[1].tolist() == [[alpha[1][0, 0], 0]]
+    assert (scores[2] == alpha[2]).all()
+    assert (scores[3] == alpha[3]).all()
+    assert alpha[0][0, 0] < 1  # it is not changed

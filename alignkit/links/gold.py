@@ -65,8 +65,8 @@ def parse_gold(
         path: the file of the lines, for messages.
         lines: one per sentence pair (pharaoh) or per link (naacl).
         file_format: a name in ``GOLD_FORMATS``; auto decides by the first line.
-        base: a name in ``GOLD_BASES``; auto is 1 for the NAACL format, by definition, and :func:`find_base`
-            decides for Pharaoh.
+        base: a name in ``GOLD_BASES``; auto is 1 for the NAACL format, by definition, unless it links position 0
+            with position 0, and :func:`find_base` decides for Pharaoh.
         shapes: int (at least M, 2), T and L of the sentence pairs, if the text is known; makes auto reliable.
         option: that sets the base on the command line, for messages.
 
@@ -79,7 +79,7 @@ def parse_gold(
         raise AlignkitError(f"formats are {', '.join(GOLD_FORMATS)}; bases are {', '.join(GOLD_BASES)}")
     naacl = is_naacl(lines) if file_format == "auto" else file_format == "naacl"
     if naacl:
-        return _naacl_gold(path, lines, 1 if base == "auto" else int(base))
+        return _naacl_gold(path, lines, base)
     gold = parse_links(path, lines)
     if base == "auto":
         found, warning = find_base(path, gold.possible, shapes, option)
@@ -136,10 +136,11 @@ def find_base(
     return 0, f"{name}: index 0 never occurs; if the file counts from 1, give {option} 1, in Python base=1"
 
 
-def _naacl_gold(path: PathLike, lines: Sequence[str], base: int) -> GoldFile:
+def _naacl_gold(path: PathLike, lines: Sequence[str], base: str) -> GoldFile:
     """Sentences always count from 1. With base 1, position 0 is NULL, and a line with it is not a link."""
     rows: list[tuple[int, int, int]] = []
     marks: list[bool] = []
+    warning = None
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -147,13 +148,20 @@ def _naacl_gold(path: PathLike, lines: Sequence[str], base: int) -> GoldFile:
         if match is None or int(match[1]) < 1:
             remedy = "lines look like 1 3 4 S: sentence, source and target position, S or P"
             raise InputError(path, f"{line.strip()[:40]!r} is not a link", line=number, remedy=remedy)
-        rows.append((int(match[1]) - 1, int(match[2]) - base, int(match[3]) - base))
+        rows.append((int(match[1]) - 1, int(match[2]), int(match[3])))
         marks.append(match[4] != "P")
-    table = np.array(rows, np.int64).reshape(-1, 3)
+        if base == "auto" and not any(rows[-1][1:]):  # NULL has no link with NULL
+            base = "0"
+            warning = (
+                f"{shown_path(path)}: line {number} links position 0 with position 0: read as counting from 0"
+            )
+    first = 1 if base == "auto" else int(base)
+    table = np.array(rows, np.int64).reshape(-1, 3) - [0, first, first]
     links = (table[:, 1:] >= 0).all(axis=1)  # not those with NULL
     sure = links & np.array(marks, bool)
     count = int(table[:, 0].max(initial=-1)) + 1
-    return GoldFile(GoldLinks(_links_of_rows(table[sure], count), _links_of_rows(table[links], count)), base)
+    gold = GoldLinks(_links_of_rows(table[sure], count), _links_of_rows(table[links], count))
+    return GoldFile(gold, first, warning)
 
 
 def _links_of_rows(rows: np.ndarray, count: int) -> Links:

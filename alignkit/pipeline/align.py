@@ -35,6 +35,8 @@ from alignkit.types import PathLike, Progress
 if TYPE_CHECKING:
     import pandas as pd
 
+    from alignkit.scores import Scores
+
 log = logging.getLogger("alignkit.pipeline")
 
 _SAMPLE_SIZE = re.compile(r"(\d+)|(\d+(?:\.\d+)?)\s*%")
@@ -119,7 +121,13 @@ def align(
     else:
         text = AlignedText(bitext, aligner, aligner.links_and_probabilities(bitext))
     assert text.fitted is not None
-    return replace(text, fitted=with_gold(*text.fitted, gold))
+    return replace(text, fitted=with_gold(*text.fitted, gold), alpha=partial(_alpha_with_gold, text, gold))
+
+
+def _alpha_with_gold(text: AlignedText, gold: GoldLinks) -> Scores:
+    from alignkit.supervised import scores_with_gold
+
+    return scores_with_gold(text.score(), gold)
 
 
 def _of_fit(aligner: JointHMM, bitext: Bitext) -> AlignedText:

@@ -99,10 +99,11 @@ def _read_hypothesis(
         return links.block(0, count), None, None, len(links)
     lines = read_lines(path)
     if is_naacl(lines):
-        links = parse_gold(path, lines, file_format="naacl", base=base).gold.possible
+        found = parse_gold(path, lines, file_format="naacl", base=base)
+        links = found.gold.possible
         # A pair without links has no line in this format.
         offsets = np.append(links.offsets, np.full(max(count - len(links), 0), len(links.pairs)))
-        return Links(links.pairs, offsets).block(0, count), None, None, len(links)
+        return Links(links.pairs, offsets).block(0, count), None, found.warning, len(links)
     given: dict[str, Any] = {"file_format": "pharaoh", "shapes": shapes, "option": "--hyp-base"}
     found = parse_gold(path, lines[:count], base=base, **given)
     warning = found.warning if found.base else None

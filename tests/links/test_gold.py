@@ -30,6 +30,17 @@ def test_naacl_counted_from_zero_on_request():
     assert as_lists(found.gold.possible) == [[(0, 0), (1, 2)]]
 
 
+def test_naacl_that_links_position_0_with_0_counts_from_zero():
+    """NULL has no link with NULL; by itself, a 0 is NULL."""
+    found = parse_gold("gold", ["1 2 0", "", "2 0 0 P", "2 1 2"])
+    assert found.base == 0
+    assert found.warning == "gold: line 3 links position 0 with position 0: read as counting from 0"
+    assert as_lists(found.gold.possible) == [[(2, 0)], [(0, 0), (1, 2)]]
+    assert as_lists(found.gold.sure) == [[(2, 0)], [(1, 2)]]
+    assert parse_gold("gold", ["1 0 0", "1 1 2"], base="1").gold.possible.to_strings() == ["0-1"]
+    assert parse_gold("gold", ["1 2 0", "1 0 3", "1 1 1"]).base == 1
+
+
 @pytest.mark.parametrize(
     "bad",
     ["1 1", "0 1 1", "1 1 1 X", "1 -1 1", "x 1 1 S", "0-0 1-1", "1 1 1 S 0.5 6", "99999999 1 1", 50 * "1"],
