@@ -119,7 +119,7 @@ def fit_diagonal(
     Raises:
         AlignkitError: a setting or ``threads`` is out of range; or the text is too large for the machine's memory.
     """
-    settings = with_options(settings or DiagonalSettings(), options)
+    settings = with_options(DiagonalSettings, settings, options)
     check_memory(bitext)
     source, target, V_tgt = bitext.source, bitext.target, len(bitext.target.vocabulary)
     workers, p0 = thread_count(threads), settings.null_probability if settings.null else 0.0

@@ -21,7 +21,7 @@ from alignkit.classical.lexical_model import (
     normalise_rows,
     read_parts,
 )
-from alignkit.classical.priors import LexiconPrior, start_null, start_values
+from alignkit.classical.priors import LexiconPrior, check_knowledge, start_null, start_values
 from alignkit.classical.settings import IBM1Options, IBM1Settings
 from alignkit.errors import AlignkitError
 from alignkit.kernels import inverted_index
@@ -71,14 +71,15 @@ def fit_ibm1(
         **options: fields of :class:`IBM1Settings`, which replace those of ``settings``.
 
     Raises:
-        AlignkitError: a setting or ``threads`` is out of range; only one of ``start`` and this model has NULL; or
-            the text is too large for the machine's memory.
+        AlignkitError: an argument is of another type; a setting or ``threads`` is out of range; only one of
+            ``start`` and this model has NULL; or the text is too large for the machine's memory.
 
     >>> text = Bitext.from_sentences([["das", "Haus"], ["das", "Buch"]], [["the", "house"], ["the", "book"]])
     >>> fit_ibm1(text).links(text)[0].tolist()
     [[0, 0], [1, 1]]
     """
-    settings = with_options(settings or IBM1Settings(), options)
+    settings = with_options(IBM1Settings, settings, options)
+    check_knowledge(prior, start, IBM1)
     if start is not None and (start.null is not None) != settings.null:
         raise AlignkitError("the model to start from and this one must both have NULL, or neither")
     check_memory(bitext)

@@ -13,7 +13,7 @@ import numpy as np
 from alignkit.aligner import LOADERS
 from alignkit.classical.cooccurrence import PairTable
 from alignkit.classical.settings import GREATEST_PRIOR_WEIGHT, PRIOR_WEIGHT
-from alignkit.errors import AlignkitError, InputError, plainly_shown
+from alignkit.errors import AlignkitError, InputError, check_type, plainly_shown
 from alignkit.kernels.hmm_m_step import column_sums
 from alignkit.kernels.inverted_index import TableRows
 from alignkit.support.arrays import brief_repr
@@ -118,6 +118,12 @@ def find_pairs(i: np.ndarray, o: np.ndarray, rows: TableRows, bitext: Bitext) ->
     there = indices < len(keys)
     there[there] = keys[indices[there]] == wanted[there]
     return known[there], indices[there]
+
+
+def check_knowledge(prior: LexiconPrior | None, start: object, kind: type) -> None:
+    """Raise AlignkitError unless what a fit is given is a lexicon, and a model of its kind, or None."""
+    check_type(prior, LexiconPrior | None, "a prior must be a lexicon, as read_prior gives")
+    check_type(start, kind | None, f"the model to start from must be {kind.__name__}")
 
 
 def start_values(

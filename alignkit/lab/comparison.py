@@ -147,7 +147,7 @@ def compare_networks(
     from alignkit.neural.settings import ProxySettings
     from alignkit.neural.training.run_directory import find_run, load_network
 
-    settings = with_options(settings or CompareSettings(), options)
+    settings = with_options(CompareSettings, settings, options)
     network = load_network(neural, settings.device)
     if "ov" in settings.also:
         network.check_kind("ov")
@@ -239,7 +239,7 @@ def compare_classical(
     from alignkit.pipeline.align import align
     from alignkit.text.pairs import read_text
 
-    settings = with_options(settings or CompareSettings(), options)
+    settings = with_options(CompareSettings, settings, options)
     bitext = read_text(pairs.source, pairs.target)
     text = bitext if training is None else read_text(training.source, training.target)
     kinds = ["beta", *(["alpha"] if "ibm1.alpha" in settings.also else [])]

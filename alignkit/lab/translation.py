@@ -160,7 +160,7 @@ def lab(
     from alignkit.neural.proxy import proxy_of
     from alignkit.neural.settings import ProxySettings
 
-    settings, report = with_options(settings or LabSettings(), options), progress or no_progress
+    settings, report = with_options(LabSettings, settings, options), progress or no_progress
     main, network, moving, notes = open_lab_runs(run, other, uniform, device, settings.alpha_by)
     training, valid = main.train, main.valid
     pairs = valid if settings.on == "valid" else training

@@ -54,7 +54,8 @@ class MetricSettings:
         threads: all there are by default; no result depends on it.
 
     Raises:
-        AlignkitError: the percentage does not lie above 0 and at most at 100, or the resamples are below 0.
+        AlignkitError: the percentage does not lie above 0 and at most at 100, the resamples are below 0, or the
+            seed is below 0 or has more than 63 bits.
     """
 
     percent: Percent = PERCENT
@@ -67,6 +68,8 @@ class MetricSettings:
         check_values(self, vars(self))
         if self.resamples < 0:
             raise AlignkitError(f"the number of resamples must be at least 0, not {self.resamples}")
+        if not 0 <= self.seed < 1 << 63:
+            raise AlignkitError(f"a seed must be at least 0 and below 2^63, not {self.seed}")
 
     def metric_options(self) -> dict[str, Any]:
         """The fields of this class alone, by name, for other settings that have them too."""

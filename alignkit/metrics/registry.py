@@ -65,7 +65,7 @@ def compare(
     """
     import pandas as pd
 
-    settings = with_options(settings or MetricSettings(), options)
+    settings = with_options(MetricSettings, settings, options)
     check_type(scores, Mapping, "scores must be a dict of names and scores")
     chosen = find_metric(metric) if isinstance(metric, str) else metric
     sets = {}

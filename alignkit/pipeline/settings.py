@@ -273,7 +273,8 @@ class AlignSettings:
         check_type(settings, cls, "settings must be AlignSettings")
         for part in fields(cls):
             own = getattr(settings, part.name)
-            parts[part.name] = with_options(own, {f.name: left.pop(f.name) for f in fields(own) if f.name in left})
+            values = {each.name: left.pop(each.name) for each in fields(own) if each.name in left}
+            parts[part.name] = with_options(type(own), own, values)
         if left:
             known = ", ".join(each.name for part in parts.values() for each in fields(part))
             raise AlignkitError(f"there is no setting {next(iter(left))!r}; choose from {known}")

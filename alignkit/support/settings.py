@@ -10,9 +10,12 @@ from functools import cache
 from math import isfinite
 from numbers import Integral, Real
 from types import NoneType
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from alignkit.errors import AlignkitError, abbreviated, check_type
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 #: The endings of the files that scores are written to: arrays without pickle; a table, which needs pyarrow.
 SCORE_ENDINGS = (".npz", ".parquet")
@@ -23,7 +26,7 @@ GREATEST_THREAD_COUNT = 1024
 LEAST_GAP = 0.4
 
 
-Settings = TypeVar("Settings")
+Settings = TypeVar("Settings", bound="DataclassInstance")
 
 #: Type of a setting -> the types that stand for it; others are not checked.
 _TYPES = {"int": Integral, "float": Real, "bool": bool, "str": str, "None": NoneType}
@@ -41,22 +44,25 @@ def check_values(settings: Any, values: Mapping[str, Any]) -> None:
             check_type(values[each.name], kinds, f"{each.name} must be {each.type}")
 
 
-def with_options(settings: Settings, options: Mapping[str, Any]) -> Settings:
-    """The settings, a frozen dataclass, with some of their fields replaced.
+def with_options(kind: type[Settings], settings: Settings | None, options: Mapping[str, Any]) -> Settings:
+    """Settings with some of their fields replaced.
+
+    Args:
+        kind: their type, a frozen dataclass.
+        settings: None: the defaults.
+        options: new values of fields.
 
     Raises:
-        AlignkitError: there is no such field, or a value is of another type or refused by the dataclass.
+        AlignkitError: the settings are of another type; there is no such field, or a value is of another type or
+            refused by the dataclass.
     """
-    if not is_dataclass(settings) or isinstance(settings, type):
-        raise AlignkitError(
-            f"{abbreviated(repr(settings))} is not a settings object; pass single settings by name"
-        )
-    known = [field.name for field in fields(settings)]
+    check_type(settings, kind | None, f"single settings are passed by name; settings must be {kind.__name__}")
+    known = [field.name for field in fields(kind)]
     for name in options:
         if name not in known:
-            raise AlignkitError(f"{type(settings).__name__} has no option {name!r}; it has {', '.join(known)}")
-    check_values(settings, options)
-    return replace(settings, **options)
+            raise AlignkitError(f"{kind.__name__} has no option {name!r}; it has {', '.join(known)}")
+    check_values(kind, options)
+    return replace(kind() if settings is None else settings, **options)
 
 
 def assigned(settings: Settings, assignments: Iterable[str]) -> Settings:
@@ -132,4 +138,4 @@ def _replaced(settings: Settings, values: Mapping[str, Any]) -> Settings:
     for part in {name.partition(".")[0] for name in values.keys() - own.keys()}:
         inner = {name.partition(".")[2]: value for name, value in values.items() if name.startswith(f"{part}.")}
         own[part] = _replaced(getattr(settings, part), inner)
-    return replace(settings, **own)  # type: ignore[type-var]
+    return replace(settings, **own)

@@ -25,7 +25,7 @@ from alignkit.classical.hmm.views import (
     training_pairs,
 )
 from alignkit.classical.lexical_model import exact_sum
-from alignkit.classical.priors import LexiconPrior, start_null, start_values
+from alignkit.classical.priors import LexiconPrior, check_knowledge, start_null, start_values
 from alignkit.errors import AlignkitError
 from alignkit.kernels.expected_links import NO_PLACES, SEGMENT_BITS, PairPlaces, clear_links, fill_codes
 from alignkit.kernels.forward_backward import TransitionCounts
@@ -547,10 +547,11 @@ def fit_hmm(
         options: fields of the settings, which replace those of ``settings``.
 
     Raises:
-        AlignkitError: an option is unknown, a setting is out of range, or the text is too large for the machine's
-            memory.
+        AlignkitError: an argument is of another type, an option is unknown, a setting is out of range, or the text
+            is too large for the machine's memory.
     """
-    settings = with_options(settings or HMMSettings(), options)
+    settings = with_options(HMMSettings, settings, options)
+    check_knowledge(prior, start, HMM)
     text, _ = training_pairs(folded_text(bitext) if settings.fold_case else bitext)
     model = HMMEstimation(text, settings, FORWARD, thread_count(threads), prior, start)
     likelihoods = estimate(model, progress)

@@ -83,9 +83,9 @@ from alignkit.classical.hmm.views import (
     unpack_view,
 )
 from alignkit.classical.lexical_model import Lookup
-from alignkit.classical.priors import LexiconPrior
+from alignkit.classical.priors import LexiconPrior, check_knowledge
 from alignkit.embeddings.levels import Embeddings, known_levels
-from alignkit.errors import AlignkitError, check_known, counted
+from alignkit.errors import AlignkitError, check_known, check_type, counted
 from alignkit.kernels.hmm_e_step import BOTH, FORWARD, REVERSE, OpinionPool
 from alignkit.kernels.link_probabilities import NO_LINK
 from alignkit.links.from_scores import linked_above, scores_of_links
@@ -532,7 +532,8 @@ def fit_joint(
         options: fields of the settings, instead of or in addition to ``settings``.
 
     Raises:
-        AlignkitError: there is no such option, a setting is out of its range, or the text needs too much memory.
+        AlignkitError: an argument is of another type or out of its range, there is no such option, or the text
+            needs too much memory.
 
     >>> from alignkit import Bitext
     >>> text = Bitext.from_sentences([["das", "haus"], ["das", "buch"]], [["the", "house"], ["the", "book"]])
@@ -540,6 +541,11 @@ def fit_joint(
     0-0 1-1
     0-0 1-1
     """
+    check_knowledge(prior, start, JointHMM)
+    check_type(embeddings, Embeddings | None, "embeddings must have levels, as find_embeddings gives")
+    if not 0 <= share_of_text <= 1:
+        raise AlignkitError(f"share_of_text must lie in [0, 1], not {share_of_text}")
+
     # The views of the text, and the settings of each one's estimation.
     text, chosen = training_pairs(bitext)
     # All views link long pairs too, which takes most of the time.
@@ -702,7 +708,7 @@ def plan_views(
         usual = FAST_SETTINGS
     if is_small and len(text) >= SEVERAL:
         usual = replace(usual, tolerance=SMALL_TOLERANCE)
-    chosen = with_options(settings or usual, options)
+    chosen = with_options(HMMSettings, usual if settings is None else settings, options)
     if start is not None:
         if start.folds_case != chosen.fold_case:
             ways = ("keeps case", "ignores case")

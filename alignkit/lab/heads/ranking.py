@@ -183,7 +183,7 @@ def rank_heads(
     """
     if len(gold) != len(bitext):
         raise AlignkitError(f"the links are of {counted(len(gold), 'pair')}, the text has {len(bitext):,}")
-    settings = with_options(settings or MetricSettings(), options)
+    settings = with_options(MetricSettings, settings, options)
     counter = BestLinkCounter(gold, bitext.shapes)
 
     # How often each head is right, as it is and then shifted; its agreement with the reference; and the shares of

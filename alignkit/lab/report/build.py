@@ -227,7 +227,7 @@ def build_report(
     """
     import pandas as pd
 
-    inputs = with_options(inputs or ReportInputs(), options)
+    inputs = with_options(ReportInputs, inputs, options)
 
     # The text that is scored and the one that was learned from; the scores of networks. With a run, the text has
     # BOS and EOS.

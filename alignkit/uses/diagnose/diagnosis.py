@@ -117,7 +117,7 @@ def diagnose_links(
     Raises:
         AlignkitError: a text or file is not valid, or the links are not of the text.
     """
-    chosen, count = with_options(settings or ReadSettings(), options), thread_count(threads)
+    chosen, count = with_options(ReadSettings, settings, options), thread_count(threads)
     vectors = find_embeddings(embeddings) if isinstance(embeddings, str) else embeddings
     bitext = read_text(source, target, **vars(chosen), threads=count)
     found, probabilities = _read_links(links, bitext)
