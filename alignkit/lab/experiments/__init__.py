@@ -330,7 +330,7 @@ def save_picture(path: PathLike, draw: Callable[[Figure], None]) -> None:
 #: the modules that have several experiments
 SHARED_MODULES = {
     "classifiers": ("gated-classifier", "output-relevance", "deceptive-attention"),
-    "copying": ("copying", "copying-mechanisms", "permutation-function", "multihead"),
+    "copying": ("copying", "copying-mechanisms", "permutation-function"),
     "initial_gradient": ("initial-gradient", "emergence-law"),
     "interventions": ("written-lexicon", "attention-without-lexicon"),
     "ktiw": ("ktiw-drives-attention", "ktiw-per-head"),

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from alignkit.errors import AlignkitError
-from alignkit.lab.experiments import copying
+from alignkit.lab.experiments import copying, multihead
 from alignkit.lab.experiments.copying import SequenceRun, failures, known_words
 from alignkit.scores import Scores
 
@@ -59,15 +59,15 @@ def test_known_words_are_those_where_beta_is_largest_at_the_translation(monkeypa
 
 
 def test_heads_are_kept_by_what_they_do_alone():
-    settings = copying.MultiheadSettings(learned=0.9, bad=0.6)
+    settings = multihead.MultiheadSettings(learned=0.9, bad=0.6)
     trials = [(0.95, 0.9), (0.95, 0.7), (0.2, 0.5), (0.2, 0.6)]
-    kinds = [copying.kind_of_head([member(0.95, a) for a in each], settings) for each in trials]
+    kinds = [multihead.kind_of_head([member(0.95, a) for a in each], settings) for each in trials]
     assert kinds == ["good", "neither", "bad", "neither"]
 
 
 def test_mixes_hold_the_heads_that_they_name():
-    settings = copying.MultiheadSettings(heads=3, candidates=10)
-    heads = {number: copying.random_head(8, number) for number in range(20)}
+    settings = multihead.MultiheadSettings(heads=3, candidates=10)
+    heads = {number: multihead.random_head(8, number) for number in range(20)}
     found = {"good": [heads[1]], "bad": [heads[number] for number in range(2, 7)]}
     choose, numbers = np.random.default_rng(0), []
 
@@ -78,14 +78,14 @@ def test_mixes_hold_the_heads_that_they_name():
     def count(some, pool):
         return sum(any(each is other for other in pool) for each in some)
 
-    mixes = {mix: copying.choose_heads(mix, found, head, choose, 2, settings) for mix in copying.MIXES}
+    mixes = {mix: multihead.choose_heads(mix, found, head, choose, 2, settings) for mix in multihead.MIXES}
     assert {mix: (count(h, found["good"]), count(h, found["bad"]), len(h)) for mix, h in mixes.items()} == {
         "eight bad": (0, 3, 3),
         "one good": (1, 2, 3),
         "eight random": (0, 0, 3),
     }
     found["good"].append(heads[19])
-    more = [copying.choose_heads("one good", found, head, choose, 0, settings) for _ in range(8)]
+    more = [multihead.choose_heads("one good", found, head, choose, 0, settings) for _ in range(8)]
     assert all(len({id(each) for each in some}) == 3 for some in [mixes["eight bad"], *more])  # none twice
     assert {id(some[-1]) for some in more} == {id(each) for each in found["good"]}
     assert numbers == [16, 17, 18]  # none of the candidates, and of the third network
@@ -94,8 +94,8 @@ def test_mixes_hold_the_heads_that_they_name():
 def test_contexts_of_heads_are_added():
     """Two heads that look alike are one head whose projection is the sum of theirs."""
     start = copying.random_network(12, 8, 1)
-    query, other = start.attention.score.query, copying.random_head(8, 2)[1]
-    two = copying.with_heads(start, [(query, start.context), (query, other)])
+    query, other = start.attention.score.query, multihead.random_head(8, 2)[1]
+    two = multihead.with_heads(start, [(query, start.context), (query, other)])
     summed = deepcopy(start)
     with torch.no_grad():
         summed.context.weight += other.weight
@@ -112,17 +112,17 @@ def test_contexts_of_heads_are_added():
 
 def test_networks_differ_in_their_heads_only():
     start = copying.random_network(12, 8, 1)
-    heads = [copying.random_head(8, seed) for seed in (3, 4)]
-    one, other = (copying.with_heads(start, [head]).state_dict() for head in heads)
+    heads = [multihead.random_head(8, seed) for seed in (3, 4)]
+    one, other = (multihead.with_heads(start, [head]).state_dict() for head in heads)
     for name, value in one.items():
         assert torch.equal(value, other[name]) == (name.split(".")[0] != "attention"), name
     assert torch.equal(one["attention.queries.0.weight"], heads[0][0].weight)
-    assert copying.with_heads(start, heads).attention.queries[0] is not heads[0][0]
+    assert multihead.with_heads(start, heads).attention.queries[0] is not heads[0][0]
     assert torch.equal(other["attention.projections.0.weight"], heads[1][1].weight)
 
 
 def test_too_few_heads_are_an_error(monkeypatch):
-    monkeypatch.setattr(copying, "AT_ONCE", 1)
-    settings = copying.MultiheadSettings(candidates=3, trials=1, length=4, **TINY)
+    monkeypatch.setattr(multihead, "AT_ONCE", 1)
+    settings = multihead.MultiheadSettings(candidates=3, trials=1, length=4, **TINY)
     with pytest.raises(AlignkitError, match="of 3 heads 0 are good"):
-        copying.run_multihead(settings)
+        multihead.run_multihead(settings)

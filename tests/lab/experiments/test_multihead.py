@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from alignkit.lab.experiments import copying as experiment
+from alignkit.lab.experiments import multihead as experiment
 from alignkit.lab.experiments.copying import SequenceRun
 
 SETTINGS = experiment.MultiheadSettings(
@@ -24,7 +24,7 @@ def test_no_stream_of_sequences_chooses_and_judges(monkeypatch):
         measured = [np.array([0.1, 0.2, 0.3, 0.4, last]) for last in accuracy]
         return [SequenceRun(np.arange(0, 50, 10), each, np.zeros(5)) for each in measured]
 
-    monkeypatch.setattr(experiment, "train_on_sequences", train)
+    monkeypatch.setattr(experiment.copying, "train_on_sequences", train)
     result = experiment.run_multihead(SETTINGS)
     tried, *judged = calls
     assert len(set(tried)) == SETTINGS.trials

@@ -21,6 +21,7 @@ from alignkit.lab.experiments import (
     interventions,
     learning,
     locality,
+    multihead,
     optimal_attention,
     topic_words,
 )
@@ -81,7 +82,7 @@ def written_lexicon_claims(rows):
 def multihead_claims(rows):
     groups = {name: runs for (name,), runs in sequence_runs(rows("accuracy"), ["heads"]).items()}
     alone = groups.pop("one, tried")
-    return copying.multihead_claims(alone, groups, copying.MultiheadSettings())
+    return multihead.multihead_claims(alone, groups, multihead.MultiheadSettings())
 
 
 def optimal_attention_claims(rows):
