@@ -79,20 +79,24 @@ class ExperimentSettings:
         size: the settings that make the size of the experiment.
         trained: those of them that do not count if ``run`` names a network that is trained already.
         paper: their values in the paper, as far as they are known; empty where the paper gives no size.
+        alike: the settings whose values may be the same.
     """
 
     least: ClassVar[dict[str, int]] = {}
     size: ClassVar[tuple[str, ...]] = ()
     trained: ClassVar[tuple[str, ...]] = ()
     paper: ClassVar[dict[str, Any]] = {}
+    alike: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
-        """Raises AlignkitError if a setting is too small."""
+        """Raises AlignkitError if a setting is too small, or the same value would count twice."""
         for name, value in vars(self).items():
             parts = value if isinstance(value, tuple) else (value,)
             least = self.least.get(name)
             if not parts and least is None:
                 raise AlignkitError(f"{name} must not be empty")
+            if len(set(parts)) < len(parts) and name not in self.alike:
+                raise AlignkitError(f"{name} has a value twice: {' '.join(map(str, parts))}")
             if least is None and any(part <= 0 for part in parts if type(part) in (int, float)):
                 raise AlignkitError(f"{name} must be above 0, not {value}")
             if least is not None and any(part < least for part in parts if type(part) in (int, float)):

@@ -421,8 +421,8 @@ class DeceptiveAttentionSettings(ClassifierPlan):
         super().__post_init__()
         if self.seeds < 2:
             raise AlignkitError("seeds: at least two are needed, to compare networks of different seeds")
-        if len(self.weights) < 2:
-            raise AlignkitError("weights: a plain copy's lambda (0) and at least one more are needed")
+        if len(self.weights) < 2 or self.weights[0] or list(self.weights) != sorted(self.weights):
+            raise AlignkitError("weights: a plain copy's lambda (0) and at least one more are needed, rising")
 
 
 QUICK_DECEPTIVE_ATTENTION = DeceptiveAttentionSettings(

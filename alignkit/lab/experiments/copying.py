@@ -74,6 +74,7 @@ from alignkit.types import Progress
 
 FIRST = EOS + 1  #: the id of the first word
 KINDS = ("permutation", "subset", "independent", "mixture", "text")
+EARLY = 20  #: a step at which networks have hardly learned
 CONFIRMED = 2  #: consecutive measurements at which a network must have solved the task to stop
 #: (generator, B) -> int64 source (B, L), previous (B, T) and target (B, T)
 Draw = Callable[[np.random.Generator, int], tuple[np.ndarray, np.ndarray, np.ndarray]]
@@ -737,14 +738,15 @@ def run_copying_mechanisms(settings: CopyingMechanismsSettings, progress: Progre
                 runs.append(train_mechanism(name, seed, settings))
                 stage(number * settings.seeds + seed + 1, len(by_mechanism) * settings.seeds, name)
     rows, table = [], []
+    early = min(EARLY, settings.steps) // settings.every * settings.every  # the last step measured by then
     for name, runs in by_mechanism.items():
         frame = curves(runs, mechanism=name)
         frame["outside"] = np.concatenate([one.outside for one in runs]).round(4)
         frame["support"] = np.concatenate([one.support for one in runs]).round(2)
         rows.append(frame)
-        start = [one.outside[np.searchsorted(one.steps, min(20, settings.steps))] for one in runs]
+        start = [one.outside[one.steps <= early][-1] for one in runs]  # some have learned all before
         row = {"mechanism": name, **summary(runs, settings.learned)}
-        row["own token outside at step 20"] = float(np.mean(start))
+        row[f"own token outside at step {early}"] = float(np.mean(start))
         row["at the end"] = float(np.mean([one.outside[-1] for one in runs]))
         table.append(row | {"support at the end": float(np.mean([one.support[-1] for one in runs]))})
 

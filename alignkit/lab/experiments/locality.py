@@ -208,7 +208,7 @@ def locality_claims(early: pd.DataFrame, end: pd.DataFrame, spread: int, runs: i
     runs in which observation 3 holds at some step."""
 
     def part(text: str, rows: pd.DataFrame, a: str, b: str, alike: bool = False) -> Claim:
-        gap = (rows[a] - rows[b]) / rows[["keyword", "last"]].max(axis=1)
+        gap = (rows[a] - rows[b]) / rows[["keyword", "last"]].abs().max(axis=1)
         when = "when the keyword is first known" if rows is early else "at the last step"
         share = "as a share of the larger of keyword and last"
         statistic = f"gamma ({a}) - gamma ({b}), {share}, {when}, mean over runs"

@@ -80,6 +80,7 @@ class OptimalAttentionSettings(NetworkPlan):
     run: str = ""
     scored: int = 0
     tolerance: float = 1e-4
+    alike = ("counterexample",)
     counterexample: tuple[float, ...] = (2.0, 4.0, 1.0)
     ascent_steps: tuple[int, ...] = (10, 100)
     ascent_rate: float = 1.0
@@ -88,6 +89,8 @@ class OptimalAttentionSettings(NetworkPlan):
         super().__post_init__()
         if list(self.ascent_steps) != sorted(set(self.ascent_steps)):
             raise AlignkitError("ascent_steps must increase")
+        if len(self.counterexample) != 3 or not self.counterexample[2] < self.counterexample[0]:
+            raise AlignkitError("counterexample must be three numbers a, b and c, with c below a")
 
 
 QUICK_OPTIMAL_ATTENTION = OptimalAttentionSettings(epochs=8, scored=60)

@@ -212,13 +212,15 @@ def run_toy_classifier(settings: ToyClassifierSettings, progress: Progress = no_
         courses.append(course.iloc[kept])
         p, constant = course.p[0], invariant(state)
         drift = np.abs(constant - constant[0]).max() if beta0[0] == 0 else np.nan
-        rows.append(_row("extension", course, flow(fine[0, :, k])[2] * p * (1 - p), np.nan, drift))
+        least = int(a.argmin())
+        turns = time[least] if least < steps else np.nan
+        rows.append(_row("extension", course, flow(fine[0, :, k])[2] * p * (1 - p), turns, drift))
     raw = pd.concat(courses, ignore_index=True)
     remarks = (
         "flow source: loss p (beta0 - beta1), p unbounded, in closed form; extension: two classes, p = sigma(a).",
-        "turns: the time at which p, falling at first, begins to rise; NaN if never. drift: for the source, the "
-        "largest deviation of Runge-Kutta from the closed form, relative; for the extension, the change of "
-        "a + e^a - beta1^2/2 along a trajectory, which is 0 in theory if beta0 = 0.",
+        "turns: the time at which p, falling at first, begins to rise; 0 if it rises at once, - if it never does. "
+        "drift: for the source, the largest deviation of Runge-Kutta from the closed form, relative; for the "
+        "extension, the change of a + e^a - beta1^2/2 along a trajectory, which is 0 in theory if beta0 = 0.",
     )
 
     def draw(figure: Figure) -> None:

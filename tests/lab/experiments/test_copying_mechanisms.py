@@ -62,6 +62,22 @@ def test_a_network_that_copies_stops():
     assert found.loss.tolist() == through.loss[: end + 1].tolist()
 
 
+@pytest.mark.parametrize(("every", "steps", "early"), [(1, 2, 2), (5, 100, 20), (15, 100, 15), (50, 100, 0)])
+def test_the_early_measurement_is_that_of_its_step(every, steps, early, monkeypatch):
+    """Or the last one before, of networks that have learned all by then."""
+    measured = np.array([step for step in range(0, steps + 1, every)])
+    runs = [measured, measured[:2]]
+
+    def train(name, seed, settings):
+        own = runs[seed]
+        return experiment.AttentionRun(own, own * 0.0, own * 1.0, outside=own / 100, support=own * 1.0)
+
+    monkeypatch.setattr(experiment, "train_mechanism", train)
+    settings = replace(SMALL, mechanisms=("softmax",), seeds=2, steps=steps, every=every)
+    row = experiment.run_copying_mechanisms(settings).table.iloc[0]
+    assert row[f"own token outside at step {early}"] == pytest.approx((early + min(early, every)) / 200)
+
+
 def test_every_mechanism_is_trained_from_every_seed(monkeypatch):
     assert experiment.train_mechanism("sparsemax", 1, replace(SMALL, steps=5, every=3)).steps.tolist() == [0, 3, 5]
     run, trained, told = experiment.train_mechanism("sparsemax", 1, replace(SMALL, steps=1)), [], []

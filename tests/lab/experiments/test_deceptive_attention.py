@@ -96,3 +96,6 @@ def test_a_network_is_compared_with_p_sentence_by_sentence(split):
 def test_one_seed_has_no_yardstick(two_telling_words):
     with pytest.raises(AlignkitError, match="two are needed"):
         experiment.DeceptiveAttentionSettings(labelled=two_telling_words, seeds=1)
+    for weights in ((0.0,), (0.1, 0.2), (0.0, 0.2, 0.1)):
+        with pytest.raises(AlignkitError, match=r"a plain copy's lambda \(0\) and at least one more .* rising"):
+            experiment.DeceptiveAttentionSettings(labelled=two_telling_words, weights=weights)

@@ -147,11 +147,22 @@ def test_sets_that_are_not_there(folder, tmp_path):
         experiment.GoldLinksSettings(sets=("x",))
     assert [each.name for each in experiment.read_sets(experiment.GoldLinksSettings())] == ["sample"]
     (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "test.gold").write_text("0-0\n")
+    for name in ("test.src", "test.tgt", "train.src", "train.tgt"):
+        (tmp_path / "bad" / name).write_text("a\na\n")
+    with pytest.raises(AlignkitError, match="gold links of 1 pairs, but 2"):
+        experiment.read_sets(experiment.GoldLinksSettings(data=str(tmp_path)))
     for name in ("test.src", "test.tgt", "train.src", "train.tgt"):
         (tmp_path / "bad" / name).write_text("a\n")
-    (tmp_path / "bad" / "test.gold").write_text("0-0\n0-0\n")
-    with pytest.raises(AlignkitError, match="gold links of 2 pairs, but 1"):
-        experiment.read_sets(experiment.GoldLinksSettings(data=str(tmp_path)))
+    for gold, message in {
+        "": "is empty",
+        "0-0\n0-0\n": "has links for 2 pairs, the text has 1",
+        "\n": "has no links, so there is nothing to score against",
+        "0-0 1-0\n": "link 1-0 points outside",
+    }.items():
+        (tmp_path / "bad" / "test.gold").write_text(gold)
+        with pytest.raises(AlignkitError, match=message):
+            experiment.read_sets(experiment.GoldLinksSettings(data=str(tmp_path)))
     for name in "dc":  # two sets of one pair, in capitals
         shutil.copytree(tmp_path / "bad", tmp_path / "two" / name)
         (tmp_path / "two" / name / "test.gold").write_text("0-0\n")

@@ -111,6 +111,14 @@ def test_where_the_keyword_is_never_known_nothing_is_decided():
     assert "known in 0 of 2 runs" in result.remarks[0]
 
 
+def test_differences_keep_their_sign_where_gammas_are_negative():
+    """As shares of the larger of two gammas, by their size."""
+    rows = pd.DataFrame({"keyword": [-0.1, 0.5], "last": [-0.2, 0.1], "after": [-0.1, 0.2], "mean": [0.0, 0.0]})
+    claims = {each.text: each.value for each in locality.locality_claims(rows, rows, 2, 2)}
+    late = next(value for text, value in claims.items() if text.startswith("observation 3, late: the last"))
+    assert late == pytest.approx(((-0.2 + 0.1) / 0.2 + (0.1 - 0.2) / 0.5) / 2)
+
+
 def test_too_short():
     with pytest.raises(AlignkitError, match="length of at least 2"):
         locality.LocalitySettings(length=1)

@@ -206,4 +206,8 @@ def test_a_network_that_does_not_add_states_is_refused(changes, trained):
     with pytest.raises(AlignkitError, match="valid_source"):
         experiment.run_optimal_attention(experiment.OptimalAttentionSettings(source="x", target="y"))
     with pytest.raises(AlignkitError, match="ascent_steps must increase"):
-        experiment.OptimalAttentionSettings(ascent_steps=(10, 10))
+        experiment.OptimalAttentionSettings(ascent_steps=(20, 10))
+    for numbers in ((1.0, 2.0), (1.0, 2.0, 3.0), (2.0, 4.0, 1.0, 1.0)):
+        with pytest.raises(AlignkitError, match="counterexample must be three numbers a, b and c, with c below a"):
+            experiment.OptimalAttentionSettings(counterexample=numbers)
+    assert experiment.OptimalAttentionSettings(counterexample=(4.0, 4.0, 1.0)).counterexample[0] == 4

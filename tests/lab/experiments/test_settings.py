@@ -34,6 +34,8 @@ def test_settings_come_as_text():
         ("initial-gradient", "seeds=0", "seeds must be above 0"),
         ("initial-gradient", "widths=", "widths must not be empty"),
         ("initial-gradient", "widths=4,0", "widths must be above 0"),
+        ("initial-gradient", "widths=4,8,4", "widths has a value twice: 4 8 4"),
+        ("copying", "kinds=subset,subset", "kinds has a value twice: subset subset"),
         ("optimal-attention", "tolerance=-1", "tolerance must be above 0"),
         ("toy-classifier", "step=0", "step must be above 0"),
         ("deceptive-attention", "copy_epochs=0", "copy_epochs must be above 0"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -66,6 +68,7 @@ def test_every_claim_holds_at_the_quick_size(bounds):
     assert table.loc["10:-10:0.5", "dp/dt at 0"] == pytest.approx((-10 * R - 10 * D) / 16)
     assert table.drift.isna().tolist() == [not start.startswith("0:") for start in table.index]
     assert table["first loss"]["0:20:0.5"] == pytest.approx(np.log1p(np.exp(-10)))
+    assert table.turns[["0:0:0.5", "10:-10:0.5"]].tolist() == pytest.approx([0, np.nan], nan_ok=True)
     source = result.table[result.table["flow"] == "source"].set_index("start")
     turns = source.turns[["0:0:0.5", "10:-10:0.5", "0.3:0:0.5"]].tolist()
     expected = experiment.turning_time(experiment.read_start("0.3:0:0.5"))
@@ -94,6 +97,23 @@ def test_the_flow_of_the_source_is_solved(start):
     times = np.linspace(0, 3, 7)
     theirs = solve_ivp(equations, (0, 3), first, t_eval=times, method="DOP853", rtol=1e-12, atol=1e-12).y.T
     assert experiment.solve_linear(first, times) == pytest.approx(theirs, rel=1e-8, abs=1e-8)
+
+
+def test_when_the_extension_turns():
+    """Against scipy, where p falls until b0 - b1 is 0, and rises from then on."""
+    first = "0:-3:0.5"
+    settings = replace(experiment.QUICK_TOY_CLASSIFIER, starts=(first,), time=200.0)
+    table = experiment.run_toy_classifier(settings).table.query("flow == 'extension'").set_index("start")
+    theirs = solve_ivp(
+        lambda t, x: experiment.flow(x[:, None])[:, 0],
+        (0, 200),
+        state_at(first),
+        rtol=1e-10,
+        atol=1e-12,
+        max_step=0.1,
+    )
+    assert table.turns[first] == pytest.approx(theirs.t[theirs.y[2].argmin()], abs=0.2)
+    assert 50 < table.turns[first] < 150
 
 
 def test_when_attention_turns():

@@ -121,7 +121,7 @@ def test_rank_slopes_are_spearmans():
         ({"doses": (5, 10)}, "doses: 0 and"),
         ({"seeds": 1}, "intervals are over seeds"),
         ({"doses": (0,)}, "doses: 0 and"),
-        ({"doses": (0, 10, 0)}, "doses: 0 and"),
+        ({"doses": (0, 10, 0)}, "doses has a value twice: 0 10 0"),
         ({"types": 5}, "must not be below length"),
         ({"contrasts": (5, 12)}, "must not be below length"),
     ],
