@@ -374,10 +374,11 @@ def train_lab_runs(
     """
     from alignkit.neural.training.translation import train_translation
 
-    paths = {name: Path(folder) / name for name in RUNS}
-    for name, (attention, more) in RUNS.items():
+    paths, plans = {name: Path(folder) / name for name in RUNS}, {}
+    for name, (attention, more) in RUNS.items():  # all are checked before the first is trained
         own = {"seed": settings.training.seed + more, "keep": "logged"}
-        plan = settings.change(network={"attention": attention}, training=own)
+        plans[name] = settings.change(network={"attention": attention}, training=own)
+    for name, plan in plans.items():
         report = named_progress(progress, name) if progress is not None else None
         train_translation(paths[name], training, valid, plan, report, device)
     return paths

@@ -83,8 +83,12 @@ SMALL = 30
 
 
 def against_chance(low: float, high: float, chance: float) -> str:
-    """``above``, ``below`` or ``at`` chance, by where a 95 % interval lies; empty if a number is NaN."""
-    if math.isnan(low) or math.isnan(high) or math.isnan(chance):
+    """``above``, ``below`` or ``at`` chance, by where a 95 % interval lies.
+
+    Empty if a number is NaN, or the interval has no width: resamples of a few values that are all alike do not
+    show how far others would be.
+    """
+    if math.isnan(low) or math.isnan(high) or math.isnan(chance) or low == high:
         return ""
     return "above" if low > chance else "below" if high < chance else "at"
 

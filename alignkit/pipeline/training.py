@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from alignkit.errors import InputError, counted, find_known, of_list
+from alignkit.errors import AlignkitError, InputError, counted, find_known, of_list
 from alignkit.links.gold import read_links
 from alignkit.links.links import Links, LinksLike, as_links, check_range
-from alignkit.neural.settings import PRESETS, Architecture, Keep, Preset
+from alignkit.neural.settings import PRESETS, UNIFORM, Architecture, Keep, Preset
 from alignkit.support.packages import need
 from alignkit.support.settings import assigned
 from alignkit.text.bitext import Bitext
@@ -83,6 +83,12 @@ def train(
     training = {"epochs": epochs, "steps": steps, "keep": keep, "seed": seed}
     settings = find_known(preset, PRESETS, "preset").change(network=network, training=training)
     settings = assigned(settings, set)
+    own = settings.training
+    if links is not None and (
+        settings.network.attention == UNIFORM or not own.guide_weight or own.warmup >= own.epochs
+    ):
+        needs = "attention with scores, training.guide_weight above 0 and more epochs than training.warmup"
+        raise AlignkitError(f"the guide would have no effect; it needs {needs}")
     # Imported only now: torch takes a second or two, which an error in the input need not wait for.
     from alignkit.neural.devices import set_threads
     from alignkit.neural.training.run_directory import TranslationRun
@@ -107,6 +113,8 @@ def read_guide(guide: Any, texts: tuple[LinePairs, LinePairs], held_out: bool) -
     if len(links) != expected:
         raise InputError(name, f"has links for {counted(len(links), 'pair')}, the text has {expected:,}")
     links = links.block(0, count)
+    if not len(links.pairs):
+        raise InputError(name, "has no links, so there is nothing to guide attention")
     words = [[len(split_words(line)) for line in side] for side in (texts[0].target, texts[0].source)]
     with nullcontext() if is_file else of_list(name):
         check_range(name, links, np.array(words).T)

@@ -85,4 +85,14 @@ def test_links_guide_a_text_whose_end_is_held_out(
     (tmp_path / "outside").write_text("".join(["0-0\n", "99-0\n", *links[2:]]))
     assert run([*call, str(tmp_path / "new"), "--guide", str(tmp_path / "outside")]) == 2
     assert "outside, line 2: link 99-0 points outside" in capsys.readouterr().err
+    (tmp_path / "blank").write_text("\n" * len(links))
+    assert run([*call, str(tmp_path / "new"), "--guide", str(tmp_path / "blank")]) == 2
+    assert "blank: has no links, so there is nothing to guide attention" in capsys.readouterr().err
+    for useless in (
+        ["--attention", "uniform"],
+        ["--set", "training.guide_weight=0"],
+        ["--set", "training.warmup=2", "--epochs", "2"],
+    ):
+        assert run([*call, str(tmp_path / "new"), "--guide", str(tmp_path / "links"), *useless]) == 2
+        assert "the guide would have no effect; it needs attention with scores" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
