@@ -10,12 +10,14 @@ from scipy.optimize import linprog
 from scipy.spatial.distance import jensenshannon
 from scipy.special import expit, logit
 
-from alignkit.lab.explain.rows import (
+from alignkit.lab.explain.subject import (
+    Decision,
     adversarial_attention,
+    jensen_shannon,
     permutation_change,
+    sums_to_one,
     uniform_change,
 )
-from alignkit.lab.explain.subject import Decision, jensen_shannon, sums_to_one
 
 
 def random_decision(seed, length=6):
