@@ -14,7 +14,7 @@ from alignkit.metrics.registry import METRICS, SCORE_METRICS
 from alignkit.support.packages import need
 from alignkit.text.pairs import check_has_words
 from alignkit_cli import shared
-from alignkit_cli.parameter_types import PASSES, InputPath
+from alignkit_cli.parameter_types import PASSES, PERCENT, InputPath
 from alignkit_cli.show import beside, chosen_pairs, draw, picture
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ FAINTEST = 0.1  #: weights below this are not drawn
 @shared.setting_option(CompareSettings, "metric", type=click.Choice([metric.name for metric in SCORE_METRICS]))
 @shared.setting_option(CompareSettings, "also", multiple=True, show_default=False, type=click.Choice(list(ALSO)))
 @shared.setting_option(CompareSettings, "iterations", type=PASSES)
-@shared.percent_option()
+@shared.setting_option(CompareSettings, "percent", type=PERCENT)
 @shared.scores_option("Also compare the alpha scores of another system on the scored pairs")
 @click.option("--heads", type=InputPath(scores=True))
 @click.option("--beta", type=InputPath())

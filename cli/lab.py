@@ -18,7 +18,7 @@ from alignkit.neural.settings import PRESETS, check_run
 from alignkit.support.packages import need
 from alignkit.support.settings import assigned
 from alignkit_cli import shared
-from alignkit_cli.parameter_types import COUNT, InputPath, OutputFolder, OutputPath
+from alignkit_cli.parameter_types import COUNT, PERCENT, InputPath, OutputFolder, OutputPath
 
 if TYPE_CHECKING:
     from alignkit.lab.translation import Lab
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @click.option("--limit", type=COUNT)
 @click.option("--bleu", is_flag=True)
 @click.option("--authors", is_flag=True)
-@shared.percent_option()
+@shared.setting_option(LabSettings, "percent", type=PERCENT)
 @shared.seed_option()
 @shared.device_option
 @shared.json_option

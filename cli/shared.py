@@ -55,7 +55,6 @@ from alignkit.support import stages
 from alignkit.types import Progress
 from alignkit_cli.group import IN_FULL, help_all_option
 from alignkit_cli.parameter_types import (
-    PERCENT,
     SEED,
     TEXT,
     THREADS,
@@ -326,13 +325,6 @@ def seed_option() -> Option:
     from alignkit.metrics.protocol import MetricSettings  # which imports numpy and Numba
 
     return setting_option(MetricSettings, "seed", type=SEED)
-
-
-def percent_option() -> Option:
-    """--percent."""
-    from alignkit.metrics.protocol import MetricSettings
-
-    return setting_option(MetricSettings, "percent", type=PERCENT)
 
 
 def scores_option(what: str) -> Option:
