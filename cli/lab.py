@@ -177,7 +177,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
 
 
 def _text(metric: Metric, value: float) -> str:
-    return "-" if metric.share and math.isnan(value) else metric.text(value)
+    return "-" if math.isnan(value) else metric.text(value)
 
 
 def _xi(row: dict[str, Any], column: str) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from alignkit.errors import AlignkitError
+from alignkit.errors import AlignkitError, first_line
 from alignkit.support.threads import core_count, thread_count
 from alignkit.text.bitext import Bitext, Corpus
 from alignkit.text.labelled import LabelledText
@@ -62,8 +62,7 @@ def pick_device(name: str = "auto") -> torch.device:
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        problem = str(error).strip().splitlines()[0]
-        raise AlignkitError(f"cannot compute on device {name!r}: {problem}") from error
+        raise AlignkitError(f"cannot compute on device {name!r}: {first_line(error)}") from error
     if device.type == "cuda":
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     return device

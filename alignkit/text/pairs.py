@@ -290,7 +290,8 @@ def read_training_pairs(
         size = max(1, min(MOST_HELD_OUT, len(lines.source) // HELD_OUT_SHARE))
         held = LinePairs(lines.source[-size:], lines.target[-size:])
         lines = LinePairs(lines.source[:-size], lines.target[:-size])
-    check_has_words(lines, "train on")
+    rest = " beside those that are held out at the end for lack of a validation text" if valid is None else ""
+    check_has_words(lines, f"train on{rest}")
     check_has_words(held, "validate on")
     if valid is None:
         log.info("no validation text: %s at the end held out as one", counted(len(held.source), "pair"))

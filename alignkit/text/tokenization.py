@@ -190,7 +190,8 @@ def train_subwords(
             max_sentence_length=1 << 20,
         )
     except RuntimeError as error:  # the size is smaller than the number of distinct characters
-        raise AlignkitError(f"cannot learn {size} subwords: {str(error).split('] ')[-1].strip()}") from error
+        reason = str(error).split("] ")[-1].strip() or "there must be more"
+        raise AlignkitError(f"cannot learn {size} subwords: {reason}") from error
     return SubwordTokenizer(found.getvalue())
 
 

@@ -135,6 +135,16 @@ def test_a_one_based_file_is_right_about_itself(alignkit, write, count):
         assert alignkit("evaluate", gold, gold, "--hyp-base", 0).lines[0].startswith("AER 60.0 %")
 
 
+def test_few_one_based_links_beside_gold_links_with_index_0(alignkit, write):
+    """They are too few to be shifted, but that is said; not where the gold links lack index 0, too."""
+    hyp, told = (
+        write("hyp", "1-1 2-2\n1-1\n"),
+        "hyp: index 0 never occurs; if the file counts from 1, give --hyp-base 1",
+    )
+    assert told in alignkit("evaluate", write("gold", "0-0 1-1\n0-0\n"), hyp).err
+    assert told not in alignkit("evaluate", write("gold", "1-1 2-2\n1-1\n"), hyp, "--gold-base", 0).err
+
+
 def test_one_based_links_beside_zero_based_gold(alignkit, write, failure):
     gold, hyp = lines(GOLD), lines(HYP)
     shifted = write("hyp", hyp.translate({ord("0") + i: str(i + 1) for i in range(9)}))

@@ -311,12 +311,24 @@ def test_one_command_trains_and_measures(lines, capsys, tmp_path):
         ([".", "--lowercase"], "--lowercase goes only with --train"),
         (["none"], "No such file or directory"),
         (["--train", "none.de", "none.en", "-o", "folder"], "none.de"),
-        (["--train", "blank", "blank", "-o", "folder"], "no pair with words on both sides to train on"),
+        (
+            ["--train", "blank", "blank", "-o", "folder"],
+            "no pair with words on both sides to train on beside those ",
+        ),
+        (
+            ["--train", "blank", "blank", "--valid", "blank", "blank", "-o", "folder"],
+            "to train on; give another text",
+        ),
+        (
+            ["--train", "one", "one", "--valid", "one", "one", "-o", "folder", "--seed", str(2**63 - 1)],
+            "setting seed must be a whole number",
+        ),
     ],
 )
 def test_wrong_usage_is_one_line(arguments, problem, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "blank").write_text("\n" * 60)
+    (tmp_path / "one").write_text("a\n")
     assert run_program(["lab", *arguments]) == 2
     error = capsys.readouterr().err
     assert problem in error

@@ -77,6 +77,16 @@ def test_a_gpu_is_taken_where_there_is_one(monkeypatch, there):
     assert devices.pick_device().type == ("cuda" if there else "cpu")
 
 
+@pytest.mark.parametrize(("text", "shown"), [("no driver.\nmore", "no driver"), ("", "RuntimeError")])
+def test_why_a_device_cannot_be_used(monkeypatch, text, shown):
+    def fail(*_, **__):
+        raise RuntimeError(text)
+
+    monkeypatch.setattr(torch, "empty", fail)
+    with pytest.raises(AlignkitError, match=f"^cannot compute on device 'cpu': {shown}$"):
+        devices.pick_device("cpu")
+
+
 @pytest.mark.parametrize(("before", "asked", "chosen"), [(1, None, 1), (4, None, 2), (1, 3, 3)])
 def test_threads_are_those_asked_for_or_no_more_than_cores(monkeypatch, before, asked, chosen):
     monkeypatch.setattr(devices, "core_count", lambda: 2)

@@ -169,6 +169,8 @@ def test_sizes_that_do_not_fit():
     with pytest.raises(AlignkitError, match="cannot learn 5 subwords") as caught:
         train_subwords(make_lines(), 5)
     assert "\n" not in str(caught.value)
+    with pytest.raises(AlignkitError, match="cannot learn 3 subwords: there must be more"):
+        train_subwords(make_lines(), 3)
     assert 4 < len(train_subwords(["a b"] * 3, 1000).vocabulary) < 20
 
 

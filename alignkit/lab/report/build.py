@@ -391,7 +391,7 @@ def _open_runs(inputs: ReportInputs) -> list[NamedRun]:
     twice = next((run.path for run, _ in found if places.count(run.path.resolve()) > 1), None)
     if twice is not None:
         raise AlignkitError(f"the run {twice} is given twice; give each run once")
-    if len(set(names)) < len(names):
+    if len({run.path.name for run, _ in found}) < len(found):
         raise AlignkitError("two of the runs lie in folders of the same name; give them other names")
     return [NamedRun(name, *pair) for name, pair in zip(names, found, strict=True)]
 

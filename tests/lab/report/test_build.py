@@ -187,6 +187,9 @@ def test_not_a_run(folder, tmp_path):
     shutil.copytree(folder / "general-0", tmp_path / "general-0")
     with pytest.raises(AlignkitError, match="same name"):
         build_report(runs=[str(folder / "general-0"), str(tmp_path / "general-0")], device="cpu")
+    shutil.copytree(folder / "uniform-0", tmp_path / "other" / "general-0")  # of another kind
+    with pytest.raises(AlignkitError, match="same name"):
+        build_report(runs=[str(folder / "general-0"), str(tmp_path / "other" / "general-0")], device="cpu")
 
 
 def test_the_command_and_the_page(folder, tmp_path, capsys):
