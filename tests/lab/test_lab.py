@@ -15,12 +15,13 @@ from alignkit.lab.time_course import COLUMNS, series
 from alignkit.lab.translation import AUTHORS, LabSettings, lab
 from alignkit.metrics.agreement import agreement
 from alignkit.metrics.kendall import kendall
+from alignkit.metrics.registry import find_metric
 from alignkit.neural.aligners import load_checkpoint
 from alignkit.neural.settings import RunSettings, TransformerSettings
 from alignkit.neural.training.run_directory import TranslationRun
 from alignkit.neural.training.translation import train_translation
 from alignkit.text.pairs import LinePairs
-from alignkit_cli.lab import render_lab
+from alignkit_cli.lab import _text, render_lab
 from alignkit_cli.main import run as run_program
 from tests.lab.conftest import settings_of
 
@@ -334,3 +335,8 @@ def test_wrong_usage_is_one_line(arguments, problem, capsys, tmp_path, monkeypat
     assert problem in error
     assert error.count("\n") == 1
     assert not (tmp_path / "folder").exists()
+
+
+@pytest.mark.parametrize("name", ["agreement", "tau"])
+def test_a_value_that_is_undefined_is_no_number(name):
+    assert _text(find_metric(name), math.nan) == "-"
