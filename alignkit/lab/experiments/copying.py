@@ -44,7 +44,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from itertools import permutations, product
@@ -356,7 +356,10 @@ def train_on_sequences(
     workers = min(torch.get_num_threads(), len(starts))
     with rounded(plan.products), Stage("training", progress) as stage, ThreadPoolExecutor(workers) as pool:
         try:
-            return list(pool.map(train, range(len(starts))))
+            trained = [pool.submit(train, k) for k in range(len(starts))]
+            for each in as_completed(trained):  # so that the first error is seen at once
+                each.result()
+            return [each.result() for each in trained]
         except BaseException:  # Ctrl-C too: without this the threads would go on for minutes
             stopped.set()
             raise
