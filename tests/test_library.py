@@ -275,6 +275,7 @@ def test_lists_are_links(aligned):
         (lambda a: alignkit.Links.from_lists([[(10**12, 1)]]), "whole numbers from 0"),
         (lambda a: alignkit.agreement([[1]], [[1]], seed="a"), "seed must be int, not 'a'"),
         (lambda a: alignkit.compare([[1]]), "scores must be a dict"),
+        (lambda a: alignkit.compare({"a": [[1]]}, None), "a metric must be a name or a Metric, not None"),
         (lambda a: alignkit.load(3), "must be a file or folder, not 3"),
         (lambda a: alignkit.read_bitext(SOURCE, TARGET), "Bitext.from_sentences takes sentences, not "),
         (lambda a: alignkit.read_links(["0-0"]), "given by its path, not "),

@@ -68,6 +68,7 @@ def compare(
     settings = with_options(MetricSettings, settings, options)
     check_type(scores, Mapping, "scores must be a dict of names and scores")
     chosen = find_metric(metric) if isinstance(metric, str) else metric
+    check_type(chosen, Metric, "a metric must be a name or a Metric")
     sets = {}
     for name, each in scores.items():
         if isinstance(each, Aligner):
