@@ -58,8 +58,8 @@ def evaluate_command(gold: str | None, hypothesis: str | None, per_sentence: str
             file, FILE:LAYER.HEAD (see `alignkit heads`), which links each target word to its best source word.
         --gold-format: pharaoh: a line of links per sentence pair; naacl: a line "sentence s t [S|P]" per link, all
             counted from 1. auto decides by the first line, here and in HYP.
-        --gold-base: The first token index in GOLD. auto takes 1 for naacl, unless it links 0 with 0; for pharaoh it
-            takes 1, with a warning, if index 0 never occurs and the sentence lengths (--text) or at least
+        --gold-base: The first token index in GOLD. auto takes 1 for naacl, unless it links 0 with 0; for pharaoh
+            it takes 1, with a warning, if index 0 never occurs and the sentence lengths (--text) or at least
             $fewest_lines lines confirm it.
         --hyp-base: The same of HYP.
         --sample: Score links of the sample's text (`alignkit align --sample`) against its gold links.
