@@ -10,14 +10,12 @@ from scipy.optimize import linprog
 from scipy.spatial.distance import jensenshannon
 from scipy.special import expit, logit
 
-from alignkit.lab.explain.subject import (
-    Decision,
+from alignkit.lab.explain.rows import (
     adversarial_attention,
-    jensen_shannon,
     permutation_change,
-    sums_to_one,
     uniform_change,
 )
+from alignkit.lab.explain.subject import Decision, jensen_shannon, sums_to_one
 
 
 def random_decision(seed, length=6):

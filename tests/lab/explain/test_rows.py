@@ -13,19 +13,13 @@ from scipy.spatial.distance import jensenshannon
 from scipy.special import expit
 
 from alignkit.lab.explain.registry import EXPLANATION_TESTS, UNTRAINED
-from alignkit.lab.explain.subject import (
-    DIFFERENCES,
-    SHARES,
-    SIZES,
+from alignkit.lab.explain.rows import (
     GuidedTask,
     adversarial_attention,
     adversary_rows,
-    decisions,
     erasure_rows,
-    explanation_table,
     guides_rows,
     inattention_rows,
-    mean_row,
     order_rows,
     permutation_change,
     seeds_rows,
@@ -33,6 +27,7 @@ from alignkit.lab.explain.subject import (
     uniform_change,
     uniform_rows,
 )
+from alignkit.lab.explain.subject import DIFFERENCES, SHARES, SIZES, decisions, explanation_table, mean_row
 from alignkit.metrics.agreement import agreement
 from alignkit.metrics.intervals import mean_interval
 from alignkit.metrics.kendall import kendall
