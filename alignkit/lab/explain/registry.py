@@ -1,7 +1,8 @@
 """The registry of explanation tests, and their settings. Imports no torch.
 
 A test is a function of a :class:`alignkit.lab.explain.subject.Subject` that returns rows, and a line of this
-module. The functions are those called ``NAME_rows`` in :mod:`alignkit.lab.explain.rows`.
+module. ``NAME_rows`` is in :mod:`alignkit.lab.explain.trained` if it trains networks, else in
+:mod:`alignkit.lab.explain.interventions`.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ import pandas as pd
 from scipy.special import expit
 
 from alignkit.errors import AlignkitError
-from alignkit.lab.explain.registry import ExplanationSettings
+from alignkit.lab.explain.registry import EXPLANATION_TESTS, ExplanationSettings
 from alignkit.metrics.intervals import mean_interval
 from alignkit.neural.aligners import ClassifierAligner
 from alignkit.neural.devices import device_of
@@ -259,6 +259,7 @@ def explanation_table(subject: Subject) -> pd.DataFrame:
     """
     rows = []
     for name in subject.settings.tests:
-        test = imported(f"alignkit.lab.explain.rows:{name.replace('-', '_')}_rows")
+        module = "trained" if EXPLANATION_TESTS[name].trains else "interventions"
+        test = imported(f"alignkit.lab.explain.{module}:{name.replace('-', '_')}_rows")
         rows += [{"group": name, **row} for row in test(subject)]
     return pd.DataFrame(rows, columns=COLUMNS)

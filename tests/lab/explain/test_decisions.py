@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 from scipy.spatial.distance import jensenshannon
 from scipy.special import expit, logit
 
-from alignkit.lab.explain.rows import (
+from alignkit.lab.explain.interventions import (
     adversarial_attention,
     permutation_change,
     uniform_change,

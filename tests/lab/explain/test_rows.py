@@ -12,21 +12,18 @@ import torch
 from scipy.spatial.distance import jensenshannon
 from scipy.special import expit
 
-from alignkit.lab.explain.registry import EXPLANATION_TESTS, UNTRAINED
-from alignkit.lab.explain.rows import (
-    GuidedTask,
+from alignkit.lab.explain import trained
+from alignkit.lab.explain.interventions import (
     adversarial_attention,
     adversary_rows,
     erasure_rows,
-    guides_rows,
-    inattention_rows,
     order_rows,
     permutation_change,
     seeds_rows,
-    trained_adversary_rows,
     uniform_change,
     uniform_rows,
 )
+from alignkit.lab.explain.registry import EXPLANATION_TESTS, UNTRAINED
 from alignkit.lab.explain.subject import DIFFERENCES, SHARES, SIZES, decisions, explanation_table, mean_row
 from alignkit.metrics.agreement import agreement
 from alignkit.metrics.intervals import mean_interval
@@ -179,7 +176,7 @@ def test_other_seeds_against_their_own_outputs(subject, count):
 
 
 def test_an_adversary_for_each_weight(subject, made):
-    rows = values_of(trained_adversary_rows(subject))
+    rows = values_of(trained.trained_adversary_rows(subject))
     own, text, wanted = classifier_scores(subject.network, subject.text, "alpha"), subject.text, {}
     p = expit(classifier_logits(subject.network, text))
     learned = classifier_scores(subject.network, subject.training, "alpha")
@@ -210,7 +207,7 @@ def test_an_adversary_for_each_weight(subject, made):
 
 
 def test_guides_are_compared_with_uniform_attention(subject, made):
-    rows, text = guides_rows(subject), subject.text
+    rows, text = trained.guides_rows(subject), subject.text
     facts = [
         (name, s.training.seed, s.network.encoder, s.network.attention, best) for name, s, _, best, *_ in made
     ]
@@ -230,7 +227,7 @@ def test_guides_are_compared_with_uniform_attention(subject, made):
     }
     for name, guide, k in (("classifier", subject.network, 4), ("adversary", networks[3], 5)):
         guides = [classifier_scores(guide, each, "alpha") for each in (subject.training, text)]
-        assert made[k][2] is GuidedTask
+        assert made[k][2] is trained.GuidedTask
         for given, each in zip(made[k][4]["guides"], guides, strict=True):
             np.testing.assert_array_equal(given.values, each.values)
         right[name] = right_by(classifier_logits(networks[k], text, guides[1]), text)
@@ -248,7 +245,7 @@ def test_what_words_leak(subject, made):
     subject.settings = replace(subject.settings, avoid=("good", *(f"w{i}" for i in range(9))))
     changed = replace(subject.network.settings, attention="feed-forward+sparsemax")
     subject.classifier = replace(subject.classifier, network=randomized(Classifier(changed), 0))
-    rows, text, wanted = inattention_rows(subject), subject.text, {}
+    rows, text, wanted = trained.inattention_rows(subject), subject.text, {}
     names = [(name, weight) for name in ("recurrent", "embeddings") for weight in (0, 1)]
     words = [text.corpus.vocabulary.id(word) for word in subject.settings.avoid]
     avoided = [np.isin(each, words) for each in subject.training.corpus]
@@ -286,7 +283,7 @@ def test_networks_that_must_not_attend_can_learn_to(subject, made):
     """Even if the classifier's own attention is fixed."""
     uniform = Classifier(replace(subject.network.settings, attention=UNIFORM))
     subject.classifier = replace(subject.classifier, network=uniform)
-    inattention_rows(subject)
+    trained.inattention_rows(subject)
     assert {settings.network.attention for _, settings, *_ in made} == {"feed-forward"}
 
 
@@ -295,7 +292,7 @@ def test_the_table_has_all_tests_in_order(subject, made):
     subject.settings = replace(subject.settings, tests=names)
     found = explanation_table(subject)
     assert list(dict.fromkeys(found["group"])) == list(names) == list(EXPLANATION_TESTS)
-    wanted = guides_rows(subject)
+    wanted = trained.guides_rows(subject)
     assert found[found["group"] == "guides"].drop(columns="group").to_dict("records") == wanted
     assert names[:5] == UNTRAINED
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from alignkit.errors import AlignkitError
-from alignkit.lab.explain.rows import telling_words, train_guided
+from alignkit.lab.explain.trained import telling_words, train_guided
 from alignkit.neural.scoring.classifier import classifier_logits
 from alignkit.scores import Scores
 from alignkit.text.labelled import LabelledLines
