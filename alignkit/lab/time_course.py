@@ -145,7 +145,7 @@ def time_course(
     """
     import pandas as pd
 
-    from alignkit.neural.scoring.translation import bleu
+    from alignkit.neural.scoring.evaluation import bleu
 
     settings, label = settings or TimeCourseSettings(), label or run.path.name
     rows: list[tuple[int, str, float]] = [(row.step, row.name, row.value) for row in run.log.rows]

@@ -27,7 +27,8 @@ from alignkit.neural.devices import batch_sizes, pick_device, to_device
 from alignkit.neural.networks.classifier import Classifier
 from alignkit.neural.networks.encoder_decoder import TranslationNetwork
 from alignkit.neural.scoring.classifier import classifier_logits, classifier_scores
-from alignkit.neural.scoring.translation import finite_scores, network_scores, translation_log_probabilities
+from alignkit.neural.scoring.evaluation import translation_log_probabilities
+from alignkit.neural.scoring.translation import finite_scores, network_scores
 from alignkit.neural.settings import (
     ClassifierRunSettings,
     ProxySettings,

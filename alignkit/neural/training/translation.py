@@ -17,7 +17,8 @@ from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.devices import Batch, Batcher, to_device, usable
 from alignkit.neural.networks.attention import samplers, score_function_loss
 from alignkit.neural.networks.encoder_decoder import Encoding, TranslationNetwork
-from alignkit.neural.scoring.translation import bleu, chosen_map, evaluate_network, read_weights
+from alignkit.neural.scoring.evaluation import bleu, evaluate_network
+from alignkit.neural.scoring.translation import chosen_map, read_weights
 from alignkit.neural.settings import Reading, RunSettings, new_network
 from alignkit.neural.training.run_directory import REFERENCES, TranslationRun, fingerprint
 from alignkit.neural.training.trainer import Task, learn_tokenizer

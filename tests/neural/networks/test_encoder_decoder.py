@@ -9,7 +9,8 @@ import torch
 from alignkit.errors import AlignkitError
 from alignkit.neural.devices import BatchSizes
 from alignkit.neural.networks.encoder_decoder import EncoderDecoder
-from alignkit.neural.scoring.translation import evaluate_network, network_scores
+from alignkit.neural.scoring.evaluation import evaluate_network
+from alignkit.neural.scoring.translation import network_scores
 from alignkit.neural.settings import PRESETS, LstmSettings
 from alignkit.text.bitext import Bitext, Corpus
 

@@ -12,7 +12,8 @@ from torch import nn
 from alignkit.neural.aligners import NeuralAligner, load_checkpoint
 from alignkit.neural.networks.attention import uniform_weights
 from alignkit.neural.networks.encoder_decoder import Decoded, EncoderDecoder, Encoding, TranslationNetwork
-from alignkit.neural.scoring.translation import beam_search, network_scores, translate
+from alignkit.neural.scoring.evaluation import beam_search, translate
+from alignkit.neural.scoring.translation import network_scores
 from alignkit.neural.settings import NETWORKS, NetworkSettings, new_network
 from alignkit.text.tokenization import EOS
 

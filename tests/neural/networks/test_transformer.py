@@ -10,7 +10,8 @@ from alignkit.errors import AlignkitError
 from alignkit.neural.aligners import NeuralAligner
 from alignkit.neural.devices import Batcher, BatchSizes
 from alignkit.neural.networks.transformer import Transformer
-from alignkit.neural.scoring.translation import beam_search, network_scores
+from alignkit.neural.scoring.evaluation import beam_search
+from alignkit.neural.scoring.translation import network_scores
 from alignkit.neural.settings import Reading, RunSettings, TransformerSettings
 from alignkit.neural.training.translation import batch_loss
 from alignkit.text.tokenization import EOS

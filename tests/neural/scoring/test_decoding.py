@@ -8,7 +8,7 @@ import torch
 
 from alignkit.errors import AlignkitError
 from alignkit.neural.devices import BatchSizes
-from alignkit.neural.scoring.translation import beam_search, bleu, longest, translate
+from alignkit.neural.scoring.evaluation import beam_search, bleu, longest, translate
 from alignkit.text.bitext import Corpus
 from alignkit.text.tokenization import EOS, PAD
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from alignkit.neural.aligners import NeuralAligner
-from alignkit.neural.scoring.translation import translation_log_probabilities
+from alignkit.neural.scoring.evaluation import translation_log_probabilities
 from alignkit.pipeline.aligned_text import AlignedText
 from alignkit.text.bitext import Bitext
 from alignkit.text.blocks import pair_batches
