@@ -106,8 +106,8 @@ def wilson(hits: int, trials: int) -> tuple[float, float]:
 def mean_interval(values: Any, least: float = -math.inf, most: float = math.inf) -> tuple[float, float]:
     """95 % interval of the mean of independent values (runs, sentences).
 
-    Student's for up to ``SMALL`` values, above that the bootstrap's percentiles. NaN with fewer than two, since
-    one value does not show how far another would be.
+    Student's for up to ``SMALL`` values, above that the bootstrap's percentiles. NaN with fewer than two, and with
+    two or three that are equal: they do not show how far another would be.
 
     Args:
         values: none of them NaN.
@@ -115,7 +115,7 @@ def mean_interval(values: Any, least: float = -math.inf, most: float = math.inf)
             further, and ends there.
     """
     sample = np.asarray(values, np.float64).ravel()
-    if len(sample) < 2:
+    if len(sample) < 2 or (len(sample) < 4 and np.ptp(sample) == 0):
         return math.nan, math.nan
     if len(sample) > SMALL:
         return bootstrap_mean(sample)

@@ -81,6 +81,10 @@ def test_the_interval_of_many_values_is_the_bootstrap():
 
 def test_one_value_has_no_interval():
     assert all(map(math.isnan, (*mean_interval([5.0]), *bootstrap_mean([5.0]), *bootstrap_mean([]))))
+    assert all(
+        map(math.isnan, (*mean_interval([5.0] * 2), *mean_interval([5.0] * 3)))
+    )  # nor have a few equal ones
+    assert mean_interval([5.0] * 4) == (5, 5)
     assert bootstrap_mean([1.0, 3.0]) == (1, 3)
     assert all(map(math.isnan, bootstrap_ratio(np.array([1, 0]), np.array([2, 0]))))  # of one pair with a value
     assert adjusted_p(np.array([1.0, 2.0]), resampled_sums(np.array([[1.0, 2.0]]))).tolist() == [1, 1]
