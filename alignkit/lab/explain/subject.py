@@ -257,6 +257,11 @@ def explanation_table(subject: Subject) -> pd.DataFrame:
     Raises:
         AlignkitError: a test that trains networks cannot be made for this classifier or text.
     """
+    # Before other tests are run: there must be attention to be far from.
+    no_attention = subject.network.attention is None or not subject.distributions
+    if "trained-adversary" in subject.settings.tests and no_attention:
+        wanted = "a classifier whose attention is learned, with rows that sum to 1"
+        raise AlignkitError(f"the trained adversary needs {wanted}")
     rows = []
     for name in subject.settings.tests:
         module = "trained" if EXPLANATION_TESTS[name].trains else "interventions"

@@ -44,13 +44,7 @@ def trained_adversary_rows(subject: Subject) -> list[Row]:
 
     Each network starts from the classifier's weights, apart from those of its attention: the gradient of TVD dies
     where a fresh network is confident and wrong, and from the classifier's own attention KL would not move.
-
-    Raises:
-        AlignkitError: the classifier has no attention to be far from.
     """
-    if subject.network.attention is None or not subject.distributions:
-        wanted = "a classifier whose attention is learned, with rows that sum to 1"
-        raise AlignkitError(f"the trained adversary needs {wanted}")
     rows, own, text = [], subject.scores("alpha"), subject.text
     for number, weight in enumerate(subject.settings.adversary_weights):
         adversary = train_adversary(subject, weight, number)

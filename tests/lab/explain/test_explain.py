@@ -21,7 +21,7 @@ def explain_classifier(classifier, text, others=(), **options):
     return explanation_table(Subject(classifier, text, text, ExplanationSettings(**options), others))
 
 
-def test_attention_of_sigmoids_has_no_distance(runs):
+def test_attention_of_sigmoids_has_no_distance(runs, monkeypatch):
     """A divergence is of distributions: other seeds and adversaries are compared only where rows sum to 1."""
     own = ClassifierRun(runs / "0")
     classifier, text = own.load(device="cpu"), own.valid
@@ -32,6 +32,9 @@ def test_attention_of_sigmoids_has_no_distance(runs):
         assert explain_classifier(one, text, others, tests=("seeds",)).empty
     assert explain_classifier(strange, text, tests=("adversary",)).empty
     assert len(explain_classifier(classifier, text, [classifier], tests=("seeds",))) == 3
+    monkeypatch.setattr("alignkit.lab.explain.interventions.order_rows", None)  # it is refused before other tests
+    with pytest.raises(AlignkitError, match="the trained adversary needs a classifier whose attention is learned"):
+        explain_classifier(strange, text, tests=("order", "trained-adversary"))
 
 
 def test_the_command_prints_the_table(runs, capsys, tmp_path, monkeypatch):
