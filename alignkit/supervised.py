@@ -47,8 +47,8 @@ OWN_LINKS = 7
 #: In cross-validation, the classifier may be worse by this part of a standard error: what learns from all pairs is
 #: better than those that are judged, each of which learned from a part.
 TOLERATED = 0.5
-#: Gold links with which no way agrees better, as an AER, are not of these pairs. Of the next pair each, within the
-#: range of its own, they have 65 to 69 in the sample.
+#: Gold links with which no way agrees better, as an AER, are not of these pairs. Those of the next pair have AERs
+#: of 65 to 69 in the sample.
 FOREIGN = 0.6
 BLOCK = 1_000  # sentence pairs whose links are decided at a time
 

@@ -9,8 +9,6 @@ from contextlib import nullcontext
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from alignkit.errors import AlignkitError, InputError, counted, find_known, of_list
 from alignkit.links.gold import read_links
 from alignkit.links.links import Links, LinksLike, as_links, check_range
@@ -19,7 +17,6 @@ from alignkit.support.packages import need
 from alignkit.support.settings import assigned
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs, Side, read_training_pairs
-from alignkit.text.tokenization import split_words
 from alignkit.types import EncodingErrors, PathLike, Progress
 
 if TYPE_CHECKING:
@@ -115,7 +112,6 @@ def read_guide(guide: Any, texts: tuple[LinePairs, LinePairs], held_out: bool) -
     links = links.block(0, count)
     if not len(links.pairs):
         raise InputError(name, "has no links, so there is nothing to guide attention")
-    words = [[len(split_words(line)) for line in side] for side in (texts[0].target, texts[0].source)]
     with nullcontext() if is_file else of_list(name):
-        check_range(name, links, np.array(words).T)
+        check_range(name, links, texts[0].shapes)
     return links

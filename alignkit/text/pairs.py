@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from alignkit.errors import AlignkitError, InputError, abbreviated, check_list, check_type, counted, of_file
 from alignkit.support.stages import Stage
 from alignkit.text.bitext import Bitext, Corpus, lines_of
@@ -38,6 +40,12 @@ class LinePairs(NamedTuple):
 
     source: Sequence[str]
     target: Sequence[str]
+
+    @property
+    def shapes(self) -> np.ndarray:
+        """int64 (M, 2): the numbers of target and of source words of each pair."""
+        words = [[len(split_words(line)) for line in side] for side in (self.target, self.source)]
+        return np.array(words, np.int64).T
 
 
 class PairFiles:

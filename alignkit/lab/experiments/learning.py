@@ -57,7 +57,7 @@ from alignkit.scores import Scores, flat_offsets, merge_subwords, tokens_of_elem
 from alignkit.support.stages import no_progress, progress_of_parts
 from alignkit.text.bitext import Bitext
 from alignkit.text.pairs import LinePairs, read_line_pairs
-from alignkit.text.tokenization import UNK, Tokenizer, encode_bitext, learn_words, split_words
+from alignkit.text.tokenization import UNK, Tokenizer, encode_bitext, learn_words
 from alignkit.types import Progress
 
 PREDICTORS = ("co-occurrence", "IBM 1", "frequency")
@@ -359,8 +359,7 @@ def read_sets(settings: GoldLinksSettings) -> list[GoldSet]:
     sets = []
     for name, paths in texts.items():
         held, text = (read_line_pairs(*paths[low : low + 2], lowercase=True) for low in (0, 2))
-        words = [[len(split_words(line)) for line in side] for side in (held.target, held.source)]
-        gold = read_gold(paths[-1], shapes=np.array(words).T)
+        gold = read_gold(paths[-1], shapes=held.shapes)
         if len(gold) != len(held.source):
             raise AlignkitError(f"{name}: gold links of {len(gold)} pairs, but {len(held.source)} pairs")
         if not len(gold.possible.pairs):
