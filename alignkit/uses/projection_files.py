@@ -158,63 +158,17 @@ class TaggedLine:
         if found is not None and self.target is None:
             problem = f"has the tag {abbreviated(found[0])!r}"
             raise InputError(path, problem, line=self.line, remedy="give the translation without tags")
-        # Tags as they are written, and the place of the character that each goes in front of, in order; and tags
-        # whose place the links do not tell.
-        out: list[tuple[int, str]] = []
-        lost: list[Tag] = []
-
-        def put(tags: Sequence[Tag], inside: Span, region: Span, bounds: Span) -> None:
-            """Put tags that stand side by side, and what is in them, into the place of the element they are in.
-
-            Args:
-                tags: in order.
-                inside: the source words of that element.
-                region: its target words.
-                bounds: the characters of these.
-            """
-            low, high = bounds
-            spans = [covered(self.places, (tag.start, tag.end)) for tag in tags]
-            chosen = pair.apart(spans, region)
-            rows = []
-            for i, (tag, span, words) in enumerate(zip(tags, spans, chosen, strict=True)):
-                if words is None:  # an empty range, outside of those of its neighbours
-                    place = pair.position(span[0])
-                    # What begins or ends an element goes on to do so.
-                    if span[0] == span[1] and not inside[0] < span[0] < inside[1]:
-                        place = region[span[0] >= inside[1] > inside[0]]
-                    if place is None or span[0] < span[1]:
-                        lost.append(tag)
-                    if place is None:  # without any link, as far along as in the source
-                        place = round(span[0] * len(places) / max(len(self.places), 1))
-                    place = min(max(place, region[0]), region[1])
-                    for k, other in enumerate(chosen):
-                        if other is not None and other[0] < place < other[1]:
-                            place = other[1] if k < i else other[0]
-                    words = place, place
-                rows.append((words, i, tag, span))
-            for (first, last), _, tag, span in sorted(rows, key=lambda row: row[:2]):
-                start = stop = places[first][0] if first < region[1] else high
-                if first < last:
-                    around = start, places[last - 1][1]
-                    start, stop = without_punctuation(self.text, target, (tag.start, tag.end), around)
-                start, stop = min(max(start, low), high), min(max(stop, low), high)
-                # If the end comes first here, they change places.
-                if tag.begin is not None and not tag.begin.is_placed:
-                    tag.opening, tag.begin.opening = tag.begin.opening, tag.opening
-                tag.is_placed = True
-                out.append((start, tag.opening))
-                put(tag.children, span, (first, last), (start, stop))
-                out.append((stop, tag.closing))
-
+        placing = _Placing((self.text, target), self.places, places, pair)
         end = places[-1][1] if places else len(target.removesuffix("\r"))
-        put(self.tags, (0, len(self.places)), (0, len(places)), (0, end))
+        sizes = len(self.places), len(places)
+        placing.place(self.tags, (0, sizes[0]), (0, sizes[1]), (0, end))
         written = target if self.target is None else self.target
         parts: list[str] = []
         at = 0
-        for offset, tag in out:
+        for offset, tag in placing.out:
             parts += [*written[at:offset], tag]
             at = offset
-        names = [(tag.opening, self.text[tag.start : tag.end]) for tag in lost]
+        names = [(tag.opening, self.text[tag.start : tag.end]) for tag in placing.unplaced]
         unplaced = [{"line": self.line, "tag": opening, "text": text} for opening, text in names]
         return "".join([*parts, *written[at:], "\n"]), unplaced
 
@@ -298,6 +252,72 @@ def inline_tags(segment: Segment, written: Sequence[str]) -> list[Tag]:
     while len(waiting) > 1:
         let_stand_alone()
     return top.children
+
+
+@dataclass
+class _Placing:
+    """Tags put into a line.
+
+    Attributes:
+        texts: the text without tags, and the line.
+        source, words: the places of their words.
+        pair: the links between these.
+        out: tags as they are written, and the place of the character that each goes in front of, in order.
+        unplaced: tags whose place the links do not tell.
+    """
+
+    texts: tuple[str, str]
+    source: Sequence[Span]
+    words: Sequence[Span]
+    pair: LinkedPair
+    out: list[tuple[int, str]] = field(default_factory=list)
+    unplaced: list[Tag] = field(default_factory=list)
+
+    def place(self, tags: Sequence[Tag], inside: Span, region: Span, bounds: Span) -> None:
+        """Put tags that stand side by side, and what is in them, into the place of the element that they are in.
+
+        Args:
+            tags: in order.
+            inside: the source words of that element.
+            region: its target words.
+            bounds: the characters of these.
+        """
+        low, high = bounds
+        spans = [covered(self.source, (tag.start, tag.end)) for tag in tags]
+        places = self.pair.apart(spans, region)
+        rows = []
+        for i, (tag, span, place) in enumerate(zip(tags, spans, places, strict=True)):
+            rows.append((place or self._between(i, tag, span, places, inside, region), i, tag, span))
+        for (first, last), _, tag, span in sorted(rows, key=lambda row: row[:2]):
+            start = stop = self.words[first][0] if first < region[1] else high
+            if first < last:
+                place = start, self.words[last - 1][1]
+                start, stop = without_punctuation(*self.texts, (tag.start, tag.end), place)
+            start, stop = min(max(start, low), high), min(max(stop, low), high)
+            if tag.begin is not None and not tag.begin.is_placed:  # the end comes first here: they change places
+                tag.opening, tag.begin.opening = tag.begin.opening, tag.opening
+            tag.is_placed = True
+            self.out.append((start, tag.opening))
+            self.place(tag.children, span, (first, last), (start, stop))
+            self.out.append((stop, tag.closing))
+
+    def _between(
+        self, i: int, tag: Tag, span: Span, places: Sequence[Span | None], inside: Span, region: Span
+    ) -> Span:
+        """An empty range for a tag without words, outside of those of its neighbours."""
+        place = self.pair.position(span[0])
+        # What begins or ends an element goes on to do so.
+        if span[0] == span[1] and not inside[0] < span[0] < inside[1]:
+            place = region[span[0] >= inside[1] > inside[0]]
+        if place is None or span[0] < span[1]:
+            self.unplaced.append(tag)
+        if place is None:  # without any link, as far along as in the source
+            place = round(span[0] * len(self.words) / max(len(self.source), 1))
+        place = min(max(place, region[0]), region[1])
+        for k, other in enumerate(places):
+            if other is not None and other[0] < place < other[1]:
+                place = other[1] if k < i else other[0]
+        return place, place
 
 
 @dataclass(frozen=True)
