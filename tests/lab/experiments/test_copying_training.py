@@ -105,12 +105,13 @@ def test_a_network_that_is_done_stops_and_the_others_go_on_as_before(reason):
 
 
 def test_an_error_in_one_network_stops_the_others():
+    """Also the first one, whose result is waited for."""
     batches = []
 
     def failing(generator, count):
-        batches.append(count)
-        if len(batches) == 3:
-            raise KeyError("of the third batch")
+        batches.append(generator)
+        if generator is not batches[0]:
+            raise KeyError("of the second network")
         return draw(generator, count)
 
     threads = torch.get_num_threads()
