@@ -339,7 +339,7 @@ def padded_ids(rows: Sequence[list[int]], filler: int) -> torch.Tensor:
 
 def check_lengths(model: Any, what: str, ids: Mapping[int, Sequence[int]]) -> None:
     """Check that a model can read lines, ``ids`` by number; raises AlignkitError if one is too long."""
-    most = getattr(model.config.get_text_config(), "max_position_embeddings", None)  # XLNet: -1, of no limit
+    most = getattr(model.config.get_text_config(), "max_position_embeddings", None)  # -1: no limit, as of XLNet
     for m, tokens in ids.items():
         if most is not None and 0 <= most < len(tokens):
             problem = f"its {what} has {len(tokens)} tokens, the model reads at most {most}"
