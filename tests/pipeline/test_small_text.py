@@ -23,7 +23,8 @@ def encoder(tmp_path, monkeypatch, caplog):
             "3 3\n" + "".join(f"{w} {int(n == 0)} {int(n == 1)} {int(n == 2)}\n" for n, w in enumerate(words))
         )
     asked = []
-    monkeypatch.setattr(models, "SMALL_TEXT", 4)
+    monkeypatch.setattr(models, "READ_PAIRS", 3)
+    monkeypatch.setattr(models, "READ_TEXT", 4)
     monkeypatch.setattr(models, "is_here", lambda name: name in E5_PACKAGES)
     monkeypatch.setattr(
         models,
@@ -43,8 +44,27 @@ def test_fewer_pairs_than_that(caplog):
     assert crossed()
     assert "3 sentence pairs to learn from: e5 embeddings are used, too; --embeddings none leaves" in caplog.text
     assert "expect many wrong links" not in caplog.text
-    assert not crossed([*CROSSED[0], "a"], [*CROSSED[1], "x"])
     assert crossed([*CROSSED[0], ""], [*CROSSED[1], "x"])  # which teaches nothing
+    assert not crossed([*CROSSED[0], "a", ""], [*CROSSED[1], "x", ""])
+
+
+def test_the_most_doubtful_pairs_of_more(monkeypatch, caplog):
+    """Words that meet often alone leave no doubt; those that always meet three by three do."""
+    monkeypatch.setattr(models, "READ_TEXT", 40)
+    plain = [*("d", "e", "f", "d e f")] * 8, [*("u", "v", "w", "w v u")] * 8
+    source, target = [*CROSSED[0], *plain[0]], [*CROSSED[1], *plain[1]]
+    seen = []
+    levels = WordVectors.levels
+    monkeypatch.setattr(
+        WordVectors, "levels", lambda self, text, *more: seen.append(text) or levels(self, text, *more)
+    )
+    assert not crossed(source, target, embeddings="none")
+    assert crossed(source, target)
+    assert (
+        "35 sentence pairs to learn from: e5 embeddings of the 3 most doubtful ones are used, too" in caplog.text
+    )
+    (text,) = seen
+    assert [text.source.words(m) for m in range(len(text))] == [["a", "b", "c"]] * 3
 
 
 @pytest.mark.parametrize("options", [{"embeddings": "none"}, {"method": "hmm"}, {"quality": "fast"}])
