@@ -10,6 +10,7 @@ import click
 
 from alignkit.lab.comparison import ALSO, BEST_HEADS, CompareSettings
 from alignkit.lab.report.tables import NONE, align_columns, metric_matrix, records, to_json
+from alignkit.metrics.protocol import as_number
 from alignkit.metrics.registry import METRICS, SCORE_METRICS
 from alignkit.support.packages import need
 from alignkit.text.pairs import check_has_words
@@ -168,7 +169,7 @@ def render_comparison(found: Comparison, settings: CompareSettings, as_json: boo
     network, training, pairs = found.network, found.training, found.pairs
     if as_json:
         facts: dict[str, Any] = {
-            "percent": float(settings.percent),
+            "percent": as_number(settings.percent),
             "ibm1": {"iterations": settings.iterations, "null": False},
             "training_pairs": len(training),
             "scored_pairs": len(pairs),

@@ -30,7 +30,7 @@ from alignkit.lab.time_course import (
     time_course,
 )
 from alignkit.metrics.agreement import contextualised
-from alignkit.metrics.protocol import MetricOptions, MetricSettings
+from alignkit.metrics.protocol import MetricOptions, MetricSettings, as_number
 from alignkit.metrics.registry import MAIN, SCORE_METRICS
 from alignkit.scores import Scores
 from alignkit.support.settings import with_options
@@ -237,7 +237,7 @@ def lab(
         "text": "validation" if settings.on == "valid" else "training",
         "scored_pairs": len(pairs),
         "training_pairs": len(training),
-        "percent": float(settings.percent),
+        "percent": as_number(settings.percent),
         "ibm1": {"iterations": IBM1Settings.iterations, "null": False},
         "network": {"name": network.name, "step": network.step, "seed": network.settings.training.seed},
         "fingerprint": network.fingerprint,

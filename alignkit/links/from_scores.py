@@ -63,12 +63,11 @@ def are_linked(links: Links, shapes: np.ndarray) -> np.ndarray:
 def best_links(scores: Scores, *, null: bool = True) -> Links:
     """Link each target word to the source word with the largest score, the first of several.
 
-    A target word stays unlinked if its row has no positive score, or if NULL is more probable than the best source
-    word: NULL's posterior is the difference between 1 and the sum of the row. Meant for ``alpha`` scores.
-
     Args:
         scores: of M pairs.
-        null: False to take what a row lacks to 1 for something else than NULL, as attention to ``</s>``.
+        null: True for ``alpha`` of an aligner: a target word stays unlinked if NULL is more probable than the best
+            source word, or this has probability 0; NULL's posterior is the difference between 1 and the sum of the
+            row. False for other scores, as attention or logarithms: if all scores of its row are 0.
     """
     sentences: list[list[tuple[int, int]]] = []
     for matrix in scores:
@@ -78,7 +77,7 @@ def best_links(scores: Scores, *, null: bool = True) -> Links:
         best = matrix.argmax(axis=1)
         value = matrix[np.arange(len(matrix)), best]
         missing = 1 - matrix.sum(axis=1, dtype=np.float64)
-        linked = np.flatnonzero((value > 0) & ((value >= missing) | (not null)))
+        linked = np.flatnonzero((value > 0) & (value >= missing) if null else matrix.any(axis=1))
         sentences.append([(int(best[t]), int(t)) for t in linked])
     return Links.from_lists(sentences)
 

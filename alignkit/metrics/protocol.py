@@ -43,6 +43,11 @@ def top_share(percent: Percent) -> Fraction:
     return max(share.limit_denominator(10**9), Fraction(1, 10**9))
 
 
+def as_number(percent: Percent) -> float:
+    """``percent`` as a number: 0.5 for ``"1/2"``."""
+    return float(Fraction(str(percent)))
+
+
 @dataclass(frozen=True, kw_only=True)
 class MetricSettings:
     """Settings of all metrics.

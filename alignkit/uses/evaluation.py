@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import zipfile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from alignkit.errors import InputError, counted, shown_path
+from alignkit.errors import InputError, counted, of_file, shown_path
 from alignkit.lab.interop.heads import split_choice
 from alignkit.lab.interop.other_systems import read_heads
 from alignkit.links.from_scores import best_links
@@ -95,8 +96,13 @@ def _read_hypothesis(
     count = len(gold.gold)
     place, choice = split_choice(path)
     if choice is not None:
-        links = best_links(read_heads(place).word_scores(choice), null=False)
+        heads = read_heads(place)
+        with of_file(place):
+            links = best_links(heads.word_scores(choice), null=False)
         return links.block(0, count), None, None, len(links)
+    if path != "-" and zipfile.is_zipfile(path):
+        remedy = f"of a file of scores name a head, as {path}:0.0"
+        raise InputError(path, "is an archive, not links", remedy=remedy)
     lines = read_lines(path)
     if is_naacl(lines):
         found = parse_gold(path, lines, file_format="naacl", base=base)

@@ -7,7 +7,10 @@ import io
 import json
 
 import naive
+import numpy as np
 import pytest
+
+from alignkit.scores import Scores
 
 
 def test_by_hand(alignkit, write):
@@ -176,6 +179,16 @@ def test_a_longer_hypothesis_is_cut_a_shorter_one_refused(alignkit, write, failu
     assert "longer has 3 pairs, " in outcome.err
     assert outcome.err.endswith("gold 1: the first 1 are compared\n")
     failure(alignkit("evaluate", write("two", "0-0\n0-0\n"), gold), "2", "1")
+
+
+def test_a_file_of_scores_needs_the_name_of_a_head(alignkit, write, failure, tmp_path):
+    scores, gold = tmp_path / "s.npz", write("gold", "0-0 1-1\n1-0\n")
+    Scores.from_matrices([np.log([[0.6, 0.4], [0.2, 0.8]]), np.log([[0.3, 0.7]])]).save(scores)
+    failure(
+        alignkit("evaluate", gold, scores), "s.npz: is an archive, not links; of a file of scores name a head, as"
+    )
+    failure(alignkit("evaluate", gold, f"{scores}:1.0"), "s.npz: there is no head 1.0; there are")
+    assert alignkit("evaluate", gold, f"{scores}:0.0").lines[0].startswith("AER 0.0 %")
 
 
 def test_arguments_with_the_sample(alignkit, write, failure):

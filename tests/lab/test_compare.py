@@ -150,6 +150,8 @@ def test_command(folder, found, capsys):
     fields = ["u", "v", "agreement", "chance", "low", "high", "rows", "ties"]
     assert all(list(row) == fields for row in result["agreement"])
     assert [row["agreement"] for row in result["agreement"]] == found.table.agreement.tolist()
+    assert run_program([*map(str, arguments), "--json", "--percent", "11/2"]) == 0
+    assert json.loads(capsys.readouterr().out)["percent"] == 5.5
     assert run_program([*map(str, arguments)]) == 0
     text = capsys.readouterr().out
     lines = text.splitlines()

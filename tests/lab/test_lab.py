@@ -208,9 +208,10 @@ def test_what_is_missing_is_left_out_and_said(folder):
     assert any("--other" in text for text in alone.notes)
     assert any("--uniform" in text for text in alone.notes)
     assert alone.facts["scored_pairs"] == 10
-    train = lab(folder / "general-0", settings=LabSettings(on="train", limit=20), device="cpu")
+    train = lab(folder / "general-0", settings=LabSettings(on="train", limit=20, percent="11/2"), device="cpu")
     assert train.facts["text"] == "training"
     assert train.facts["scored_pairs"] == 20
+    assert train.facts["percent"] == 5.5
     assert train.facts["ibm1"] == {"iterations": 5, "null": False}  # as the paper has it
 
 

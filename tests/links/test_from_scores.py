@@ -38,6 +38,14 @@ def test_best_links_take_the_first_maximum_unless_null_is_stronger():
     assert as_lists(best_links(scores, null=False)) == [[(0, 1), (0, 3), (1, 0)], [], [], [(0, 0)]]
 
 
+def test_the_best_links_of_logarithms_are_those_of_what_they_are_of():
+    chances = np.array([[0.2, 0.5, 0.3], [0.3, 0.0, 0.3], [0.1, 0.2, 0.7]])
+    with np.errstate(divide="ignore"):
+        scores = Scores.from_matrices([np.log(chances)])
+    assert as_lists(best_links(scores, null=False)) == [[(0, 1), (1, 0), (2, 2)]]
+    assert as_lists(best_links(scores)) == [[]]  # as an aligner's, they would be probabilities
+
+
 values = st.sampled_from([-1.0, 0.0, 0.1, 0.5, 0.7, 1.0])
 matrices = st.tuples(st.integers(0, 4), st.integers(0, 4)).flatmap(
     lambda shape: st.lists(

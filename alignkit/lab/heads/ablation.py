@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from alignkit.errors import AlignkitError, check_known
+from alignkit.errors import AlignkitError, abbreviated, check_known
 from alignkit.lab.experiments import Figure
 from alignkit.lab.heads import hugging_face
 from alignkit.lab.heads.ranking import BestLinkCounter, heads_of_text, links_to_rank_by
@@ -390,8 +390,11 @@ def ablate_heads_of_file(
     heads = heads_of_text(path, bitext)
     if too_many := [size for size in sizes if size > len(heads.heads) and size not in SIZES]:
         raise AlignkitError(f"{too_many[0]} heads cannot be switched off; the file has {len(heads.heads)}")
-    if not {"model", "template"} <= set(heads.made):
+    if "model" not in heads.made:
         raise AlignkitError("the attention file names no language model; write it with `alignkit attention`")
+    if "template" not in heads.made:
+        problem = f"{abbreviated(heads.made['model'])} is an encoder-decoder"
+        raise AlignkitError(f"only heads of decoder-only models can be switched off; {problem}")
     links, _ = links_to_rank_by(bitext, gold, model, settings.threads)
     odd, even = np.arange(0, len(bitext), 2), np.arange(1, len(bitext), 2)
     even = even[bitext.shapes[even].min(axis=1) > 0]

@@ -116,10 +116,11 @@ class BestLinkCounter:
         return np.stack([np.bincount(self.pair, each, len(self.shapes)) for each in rows], axis=1)
 
     def count(self, values: np.ndarray) -> np.ndarray:
-        """(M, 3): links, sure links and possible links of values (N,); rows with nothing above 0 have no link."""
+        """(M, 3): links, sure links and possible links of values (N,); rows with nothing but 0 have no link."""
         largest = np.maximum.reduceat(values, self.starts) if len(self.starts) else values
         places = np.flatnonzero(values == largest[self.row])
-        first, linked = places[np.unique(self.row[places], return_index=True)[1]], largest > 0
+        first = places[np.unique(self.row[places], return_index=True)[1]]
+        linked = self.row_sums(values != 0) > 0
         return self._by_pair(linked, linked & self.sure[first], linked & self.possible[first])
 
     def chance(self) -> np.ndarray:
@@ -243,7 +244,10 @@ def rank_heads(
     # Hits and AER with their intervals, by a bootstrap over sentence pairs.
     columns = np.concatenate([counter.totals, *counts], axis=1)
     hits, aer = (values[0] for values in counter.hits_and_aer(columns.sum(axis=0)[None]))
-    hit_draws, aer_draws = counter.hits_and_aer(resampled_sums(columns, settings.seed, settings.resamples))
+    draws = resampled_sums(columns, settings.seed, settings.resamples)
+    if np.count_nonzero(counter.totals.any(axis=1)) < 2:  # of the pairs that have gold links
+        draws[:] = np.nan
+    hit_draws, aer_draws = counter.hits_and_aer(draws)
     rows = []
     for k, each in enumerate(counts):
         low, high = percentile_interval(hit_draws[:, k])

@@ -38,7 +38,7 @@ from alignkit.links.gold import read_gold
 from alignkit.links.links import GoldLinks, Links
 from alignkit.metrics.aer import LENGTHS, LinkCounts, WordFacts, band_names, count_links, error_table, occurrences
 from alignkit.metrics.agreement import AgreementRows, agreement_rows
-from alignkit.metrics.intervals import percentile_interval, ratio, resampled_sums
+from alignkit.metrics.intervals import bootstrap_ratio
 from alignkit.metrics.protocol import PERCENT, MetricOptions, MetricSettings, Percent
 from alignkit.metrics.registry import MAIN, SCORE_METRICS, compare
 from alignkit.scores import Grouping, Scores, merge_to_words
@@ -464,12 +464,10 @@ def breakdown_table(report: Report) -> list[dict[str, Any]]:
             cells = rows.sentence * len(used) + np.searchsorted(used, band)
             sums = [np.bincount(cells, weights, pairs * len(used)) for weights in (rows.hits, None, rows.expected)]
             hits, count, chance = (each.reshape(pairs, len(used)).astype(np.float64) for each in sums)
-            drawn = resampled_sums(np.hstack([hits, count]), report.seed)
-            ratios = ratio(drawn[:, : len(used)], drawn[:, len(used) :])
             for i, k in enumerate(used):
                 total = count[:, i].sum()
                 shares = {"agreement": hits[:, i].sum() / total, "chance": chance[:, i].sum() / total}
-                shares["low"], shares["high"] = percentile_interval(ratios[:, i])
+                shares["low"], shares["high"] = bootstrap_ratio(hits[:, i], count[:, i], report.seed)
                 found.append({"by": by, "u": u.name, "v": v.name, "band": names[k], "rows": int(total), **shares})
     return found
 

@@ -23,7 +23,7 @@ from alignkit.errors import counted
 from alignkit.lab.report.build import Report, against_gold, breakdown_table, mass_table
 from alignkit.lab.time_course import row_name
 from alignkit.metrics.agreement import agreement_rows
-from alignkit.metrics.protocol import MetricSettings
+from alignkit.metrics.protocol import MetricSettings, as_number
 from alignkit.metrics.registry import MAIN, METRICS
 from alignkit.support.packages import __version__
 from alignkit.text.tokenization import style_of
@@ -81,9 +81,9 @@ def build_page(report: Report, limit: int = SHOWN_PAIRS) -> bytes:
         "u": u,
         "v": v,
         "learned": learned(data["course"]),
-        "percent": f"{float(report.percent):g}",
+        "percent": f"{as_number(report.percent):g}",
         # the longest row with one cell at its top
-        "single_top": max(1, math.floor(100 / float(report.percent) + 1e-9)),
+        "single_top": max(1, math.floor(100 / as_number(report.percent) + 1e-9)),
         "tables": tables,
         "main": MAIN,
         "other_metrics": [METRICS[name] for name in tables if name != MAIN.name and tables[name]],

@@ -378,7 +378,11 @@ def test_what_is_refused(files, tmp_path, capsys):
     known = AttentionHeads.load(files / "a.npz")
     replace(known, heads=tuple((layer + 1, head) for layer, head in known.heads)).save(tmp_path / "b.npz")
     lacking = "the attention file has heads that its model has not: layers 1 to 2, heads 0 to 3"
+    replace(known, made={"model": "bart"}).save(tmp_path / "c.npz")
     cases = (named, files, "names no language model"), (files / "a.npz", tmp_path, odd)
+    cases += (
+        (tmp_path / "c.npz", files, "heads of decoder-only models can be switched off; bart is an encoder-"),
+    )
     for heads, gold, message in (*cases, (tmp_path / "b.npz", files, lacking)):
         names = [str(place) for place in (heads, files / "s", files / "t", gold / "gold")]
         assert run_program(["ablate", *names[:3], "--gold", names[3], "-q"]) == 2

@@ -267,6 +267,30 @@ def test_rows_without_attention_are_no_hits():
     assert rows.loc[1, "agreement"] < 0.05
 
 
+def test_logarithms_of_attention_are_ranked_alike(planted):
+    _, bitext, gold = planted
+    rng = np.random.default_rng(3)
+    values = Scores.zeros(bitext.shapes)
+    values = replace(values, values=rng.uniform(0.1, 0.9, len(values.values)).astype(np.float32))
+    logarithms = replace(values, values=np.log(values.values))
+    tables = [
+        rank_heads(AttentionHeads.from_scores(each), bitext, gold, threads=1).table
+        for each in (values, logarithms)
+    ]
+    plain, logs = (table[table["shift"] == 0].iloc[0] for table in tables)
+    assert plain["hits"] == logs["hits"] > 0
+    assert plain["count"] == logs["count"]
+
+
+def test_one_pair_with_gold_links_has_no_interval(planted):
+    heads, bitext, gold = planted
+    one = [[*map(tuple, each.tolist())] if m == 1 else [] for m, each in enumerate(gold.sure)]
+    table = rank_heads(heads, bitext, GoldLinks(*[Links.from_lists(one)] * 2), threads=1).table
+    assert table[["low", "high", "aer_low", "aer_high"]].isna().all(axis=None)
+    assert (table["hits"] > 0).any()
+    assert (table["p_chance"] == 1).all()
+
+
 def test_what_is_refused(planted):
     heads, bitext, gold = planted
     with pytest.raises(AlignkitError, match=f"links are of {PAIRS} pairs, the text has {PAIRS - 1}"):

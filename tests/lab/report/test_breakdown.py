@@ -34,6 +34,7 @@ def test_bands_add_up_to_the_table(report):
         assert part["rows"].sum() == row["rows"]
         for name in ("agreement", "chance"):
             assert np.average(part[name], weights=part["rows"]) == pytest.approx(row[name])
+        part = part.dropna()  # one sentence has no interval
         assert ((part["low"] <= part["agreement"] + 1e-12) & (part["agreement"] <= part["high"] + 1e-12)).all()
 
 
@@ -85,6 +86,14 @@ def test_intervals_are_those_of_whole_sentences():
     mine = band == names.index(row.band)
     hits, count = (np.bincount(rows.sentence, mine * weight, 60) for weight in (rows.hits, 1))
     assert (row.low, row.high) == bootstrap_ratio(hits, count)
+
+
+def test_one_sentence_of_a_band_has_no_interval():
+    """Whether all its words agree, or none or some."""
+    table = pd.DataFrame(breakdown_table(planted_report()))
+    part = table[table["by"] == "length"]
+    assert sorted(part["agreement"]) == [0.5] * 4
+    assert part[["low", "high"]].isna().all(axis=None)
 
 
 def test_mass_on_planted_attention():

@@ -158,11 +158,12 @@ def test_steps_with_attention_fixed_to_uniform_are_marked():
     assert "Attention was fixed" not in text_of(make_report())
 
 
-@pytest.mark.parametrize(("percent", "limit"), [(5, 0), (50, 2), (60, 1)])
+@pytest.mark.parametrize(("percent", "limit"), [(5, 0), (50, 2), (60, 1), ("101/2", 1)])
 def test_the_headline_says_where_the_top_is_several_words(percent, limit):
     text = text_of(make_report(percent=percent, unfinished=("<r>",)))
     assert ("at the very source word that comes first in" in text) == (not limit)
-    assert (f"a source word that is among the top {percent} % in" in text) == bool(limit)
+    top = {"101/2": 50.5}.get(percent, percent)
+    assert (f"a source word that is among the top {top} % in" in text) == bool(limit)
     assert (f"of chance. In sentences of more than {limit} words, these are several." in text) == bool(limit)
     assert "Training of <em>&lt;r&gt;</em> is not finished" in text
     assert "is not finished" not in text_of(make_report())

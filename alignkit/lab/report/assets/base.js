@@ -24,6 +24,10 @@ function percent(value, digits = 0) {
   return value === null || Number.isNaN(value) ? "–" : `${(100 * value).toFixed(digits)}\u00a0%`;
 }
 
+function interval(low, high) {
+  return low === null ? "–" : `${percent(low)} to ${percent(high)}`; // of one sentence there is none
+}
+
 function number(value) {
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
   if (value === 0) return "0";

@@ -108,14 +108,14 @@ function bandChart(name, unit, short) {
     bands.forEach(([band, count, value, chance, low, high], i) => {
       const x = box.left + (i + 0.5) * slot, half = Math.min(18, slot / 3);
       svg.append(shape("path", { class: "chance", d: `M${x - half} ${box.y(chance)}H${x + half}` }));
-      group.append(shape("line", { class: "range", x1: x, x2: x, y1: box.y(low), y2: box.y(high) }));
+      if (low !== null) group.append(shape("line", { class: "range", x1: x, x2: x, y1: box.y(low), y2: box.y(high) }));
       group.append(shape("circle", { class: "dot", cx: x, cy: box.y(value), r: 6 }));
       const [first, ...rest] = slot < 70 ? band.split(" ") : [band];
       const lift = slot < 46 && i % 2 ? 15 : 0;
       svg.append(shape("text", { x, y: box.bottom + 17 + lift, "text-anchor": "middle" }, first));
       if (rest.length) svg.append(shape("text", { x, y: box.bottom + 32, "text-anchor": "middle" }, rest.join(" ")));
       const strip = shape("rect", { class: "hit", x: x - slot / 2, y: box.top, width: slot, height: box.bottom - box.top });
-      explain(strip, `${band}: ${percent(value, 1)} (${percent(low)} to ${percent(high)})\nchance ${percent(chance, 1)}\n${count.toLocaleString("en")} target words`);
+      explain(strip, `${band}: ${percent(value, 1)} (${interval(low, high)})\nchance ${percent(chance, 1)}\n${count.toLocaleString("en")} target words`);
       group.append(strip);
     });
     svg.append(group);
@@ -123,7 +123,7 @@ function bandChart(name, unit, short) {
     place.replaceChildren(legend([["dot", `agreement of ${pair}`], ["range", "its 95 % interval"], ["chance", "agreement by chance"]]), svg);
     const header = [unit, "Target words", "Agreement", "95 % interval", "Chance"];
     table(document.getElementById(`${name}-table`), header, bands.map(([band, count, value, chance, low, high]) =>
-      [band, count.toLocaleString("en"), percent(value, 1), `${percent(low)} to ${percent(high)}`, percent(chance, 1)]));
+      [band, count.toLocaleString("en"), percent(value, 1), interval(low, high), percent(chance, 1)]));
   };
   return fitted(place, redraw);
 }
