@@ -247,7 +247,8 @@ def _table_records(
 ) -> Iterator[dict[str, str] | None]:
     # Between tabs, a quotation mark is one.
     quoting: Literal[0, 3] = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
-    lines = _lines(path, parts, encoding_errors)
+    # Only quoted line breaks are those of a text to the csv module.
+    lines = (re.sub("\r(?!\n)", " ", line) for line in _lines(path, parts, encoding_errors))
     rows = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
     try:
         names = [name.strip('" ') for name in next((row for row in rows if row), [])]

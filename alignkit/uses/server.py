@@ -133,7 +133,7 @@ class Served:
             {
                 "source": pair.source,
                 "target": pair.target,
-                "links": [[s, t, round(p, 4)] for s, t, p in pair.links],
+                "links": [[s, t, float(f"{p:.4g}")] for s, t, p in pair.links],
             }
             for pair in self._linked(source, target)
         ]

@@ -41,6 +41,7 @@ FILES = {
     "words": objects({"src": x.split(), "tgt": y.split() or None} for x, y in LINES),
     "tsv": "".join(f"{x}\t{y}\n" for x, y in [("src", "tgt"), *LINES]),
     "csv": table(","),
+    "carriage return": table(",").replace('"a\nb ||| c"', "a\rb ||| c").replace('"\n', '"\r\n'),
     "semicolons": table(";", ("source", "target")),
 }
 
