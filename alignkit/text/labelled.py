@@ -301,8 +301,14 @@ def read_training_texts(
         text, held = hold_out(text)
         log.info("no validation text: %s held out as one", counted(len(held), "text"))
     else:
-        held = read_labelled(valid, columns=columns, encoding_errors=encoding_errors, lowercase=lowercase)
-        held = held.keep(names) if labels is not None else held
+        with of_file(valid):
+            held = read_labelled(valid, columns=columns, encoding_errors=encoding_errors, lowercase=lowercase)
+            if labels is None and (unknown := sorted({*held.labels} - {*names})):
+                problem = f"no training text has the label {unknown[0]!r}; they have {_listed(names)}"
+                raise AlignkitError(f"{problem}; keep two labels with --labels A,B")
+            held = held.keep(names) if labels is not None else held
+    if len(held.names) == 1:
+        log.warning("all held-out texts have the label %r: a constant answer is right; give --valid", *held.names)
     if split_punctuation:
         text, held = text.split_punctuation(), held.split_punctuation()
     return text, held, names

@@ -179,6 +179,17 @@ def test_training_texts_and_validation_texts_are_read_alike(tmp_path: Path) -> N
     assert (len(text), len(held), text.texts[0][:4]) == (18, 2, "It's")
 
 
+def test_labels_of_validation_texts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    data, other = write(tmp_path / "data", "no\ta\nyes\tb\n" * 30), write(tmp_path / "other", "yes\ta\nmaybe\tb\n")
+    with pytest.raises(InputError, match="other: no training text has the label 'maybe'; they have no, yes; keep"):
+        read_training_texts(data, other)
+    read_training_texts(data, data)
+    assert not caplog.records
+    read_training_texts(data, write(tmp_path / "one", "yes\ta\nyes\tb\n"))
+    read_training_texts(write(tmp_path / "few", "no\ta\n" * 50 + "yes\tb\n"), None)
+    assert [record.args[0] for record in caplog.records if record.levelname == "WARNING"] == ["yes", "no"]
+
+
 @pytest.mark.parametrize(
     "labels",
     [np.array([0, 1, 0], np.int64), np.zeros(2, np.int32), *(np.array([0, i, 0], np.int32) for i in (-1, 2))],
