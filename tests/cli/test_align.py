@@ -8,11 +8,14 @@ import os
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 
 import pytest
 
 import alignkit_data
 from alignkit.links.formats import OUTPUT_FORMATS
+from alignkit.pipeline.settings import FitSettings
+from alignkit_cli import align as program
 
 from .conftest import DIAGONAL, SOURCE, TARGET
 
@@ -243,6 +246,17 @@ def test_reading_in_lower_case_changes_no_byte_of_a_fit(alignkit, tmp_path):
     assert (tmp_path / "program.npz").read_bytes() == (tmp_path / "library.npz").read_bytes()
     shown = alignkit("align", "-q", source, target, "--format", "giza")
     assert source.read_text().split()[0].encode() in shown.out
+
+
+def test_what_an_encoder_may_read_keeps_its_case(tmp_path, monkeypatch):
+    """Two files have a line for each pair; one file may have many."""
+    monkeypatch.setattr(program, "READ_TEXT", 2)
+    settings, source = FitSettings(), str(tmp_path / "s")
+    for lines, target, read in ((2, "t", True), (3, "t", False), (200, None, True), (201, None, False)):
+        (tmp_path / "s").write_text("a\n" * lines)
+        assert program.has_embeddings(settings, source, target) == read
+        assert program.has_embeddings(replace(settings, embeddings="e5"), source, target)
+        assert not program.has_embeddings(replace(settings, embeddings="none"), source, target)
 
 
 @pytest.mark.parametrize("output_format", ["pharaoh", "giza"])

@@ -155,7 +155,8 @@ _TEMPLATES.policies["json.dumps_kwargs"] = {"allow_nan": False, "sort_keys": Tru
 
 
 def learned(course: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """When the first agreement was half way from chance to its last value; None if it did not rise above chance.
+    """When the first agreement was half way from chance to its last value, and stayed so; None if it did not rise
+    above chance. The agreement of weights that are not trained yet may be anything.
 
     Args:
         course: of :func:`time_course_lines`.
@@ -168,7 +169,7 @@ def learned(course: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if course is None or course["chance"] is None or len(points) < 3 or points[-1][1] <= course["chance"]:
         return None
     half = (course["chance"] + points[-1][1]) / 2
-    step = next(step for step, value in points if value >= half)
+    step = points[max((k + 1 for k, (_, value) in enumerate(points) if value < half), default=0)][0]
     label = PERFORMANCE["valid.accuracy"][0]
     accuracy = next((dict(s["points"]) for s in series if s["label"].startswith(label)), {})
     return {"step": step, "last": points[-1][0], "accuracy": accuracy.get(step)}

@@ -216,13 +216,14 @@ def test_the_pair_that_the_page_begins_with(report, names, pair):
 
 
 def test_it_is_learned_half_way_from_chance_to_the_last_value():
-    points = [[0, 0.125], [10, 0.5], [20, 0.375], [30, 0.75]]
+    points = [[0, 0.625], [10, 0.375], [20, 0.5], [30, 0.75]]  # at first of weights at random
     agreements = {"role": "agreement", "label": "x", "points": points}
-    performance = {"role": "performance", "label": "next words predicted correctly", "points": [[10, 0.25]]}
+    performance = {"role": "performance", "label": "next words predicted correctly", "points": [[20, 0.25]]}
     course = {"chance": 0.25, "series": [agreements, performance]}
-    assert learned(course) == {"step": 10, "last": 30, "accuracy": 0.25}
-    assert learned({**course, "series": [agreements]}) == {"step": 10, "last": 30, "accuracy": None}
-    assert learned({**course, "series": [{**agreements, "points": points[1:]}]})["step"] == 10
+    assert learned(course) == {"step": 20, "last": 30, "accuracy": 0.25}
+    assert learned({**course, "series": [agreements]}) == {"step": 20, "last": 30, "accuracy": None}
+    rising = [[0, 0.5], *points[2:]]
+    assert learned({**course, "series": [{**agreements, "points": rising}]})["step"] == 0
     few = [{**agreements, "points": points[2:]}]
     for other in (None, {**course, "chance": 0.75}, {**course, "chance": None}, {**course, "series": few}):
         assert learned(other) is None
