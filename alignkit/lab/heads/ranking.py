@@ -24,7 +24,7 @@ from alignkit.links.from_scores import are_linked
 from alignkit.links.gold import read_gold
 from alignkit.links.links import GoldLinks
 from alignkit.metrics.aer import AER, LinkCounts
-from alignkit.metrics.agreement import AGREEMENT
+from alignkit.metrics.agreement import AGREEMENT, count_agreement
 from alignkit.metrics.intervals import RESAMPLES, adjusted_p, percentile_interval, ratio, resampled_sums
 from alignkit.metrics.protocol import MetricOptions, MetricSettings
 from alignkit.pipeline.align import align
@@ -219,11 +219,12 @@ def rank_heads(
             facts: dict[str, Any] = {"layer": layer, "head": head, "shift": shift}
             counts = counter.count(values)
             if references is not None:
-                # Rows without attention, where all would be a tie, are reversed so as to disagree.
-                empty = counter.row_sums(np.abs(values)) == 0
-                pair = references[k], np.where(empty[counter.row], -references[k], values)
-                u, v = (Scores(each, layout.offsets, layout.shapes) for each in pair)
-                agreement = AGREEMENT.total(AGREEMENT.count(u, v, settings))
+                u, v = (Scores(each, layout.offsets, layout.shapes) for each in (references[k], values))
+                found = count_agreement(u, v, settings.percent, settings.threads)
+                # Rows without attention agree with no word; as ties, they would agree with any.
+                empty = np.bincount(counter.pair, counter.row_sums(values != 0) == 0, len(bitext))
+                found = replace(found, hits=found.hits - empty, expected=found.expected - empty)
+                agreement = AGREEMENT.total(found)
                 facts |= {"agreement": agreement["agreement"], "agreement_chance": agreement["chance"]}
             with warnings.catch_warnings(action="ignore"):  # of the mean of nothing, which is NaN
                 facts["words"] = float(counter.row_sums(values).mean())

@@ -265,6 +265,9 @@ def test_rows_without_attention_are_no_hits():
     assert rows.loc[0, "hits"] == rows.loc[0, "agreement"] == 1
     assert rows.loc[1, "hits"] < 0.05
     assert rows.loc[1, "agreement"] < 0.05
+    # 5 % of 4 or 5 words is one: a place drawn at random agrees in one of as many, except for the last rows.
+    assert rows.loc[0, "agreement_chance"] == pytest.approx((4 / 4 + 5 / 5) / 9)
+    assert rows.loc[1, "agreement_chance"] == pytest.approx((3 / 4 + 4 / 5) / 9)
 
 
 def test_logarithms_of_attention_are_ranked_alike(planted):
