@@ -23,6 +23,7 @@ from alignkit.support.arrays import brief_repr, in_runs, offsets_of, places_of
 from alignkit.text.bitext import Bitext, Corpus, check_bitext
 from alignkit.text.pairs import PairFiles
 from alignkit.text.tokenization import style_of, without_mark
+from alignkit.text.vocabulary import Vocabulary
 from alignkit.types import PathLike
 
 log = logging.getLogger(__name__)
@@ -113,7 +114,7 @@ def first_differing(maps: tuple[TokenMap, TokenMap]) -> tuple[int, int, str] | N
     side = 0 if maps[0].differs[m] else 1
     sentences = maps[side].old.words(m), maps[side].new.words(m)
     old, new = (
-        "".join(_characters(token, style_of([words]), _normalized).decode("utf-8", "replace") for token in words)
+        b"".join(_characters(token, style_of([words]), _normalized) for token in words).decode("utf-8", "replace")
         for words in sentences
     )
     at = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
@@ -221,7 +222,7 @@ class _Forms:
     """
 
     def __init__(self, corpus: Corpus, style: str, level: Callable[[str], str]) -> None:
-        self.corpus = corpus
+        self.corpus = corpus = _with_characters(corpus) if style == "sentencepiece" else corpus
         forms = [_characters(token, style, level) for token in corpus.vocabulary.tokens]
         self.lengths = np.fromiter(map(len, forms), np.int64, len(forms))
         self.starts = offsets_of(self.lengths)[:-1]
@@ -245,6 +246,25 @@ class _Forms:
         last = np.repeat(np.cumsum(self.sizes[sentences]), self.corpus.lengths[sentences]) - 1
         starts = np.minimum(starts, last)
         return places, starts, np.maximum(ends, starts + 1)
+
+
+def _with_characters(corpus: Corpus) -> Corpus:
+    """The corpus with the characters whose bytes are pieces: the last byte of each is the character, those before
+    are marks without one, which belong to it. Bytes of no character stay as they are."""
+    tokens = list(corpus.vocabulary.tokens)
+    bytes_of = {i: int(match[1], 16) for i, token in enumerate(tokens) if (match := _BYTE.match(token))}
+    places = np.flatnonzero(np.isin(corpus.tokens, [*bytes_of]))
+    ids, new = {token: i for i, token in enumerate(tokens)}, corpus.tokens.copy()
+    starts_run = np.isin(places, corpus.offsets) | (np.diff(places, prepend=-2) > 1)
+    for run in np.split(places, np.flatnonzero(starts_run)):
+        at = 0
+        for character in bytes(bytes_of[i] for i in corpus.tokens[run].tolist()).decode(*_ENCODING):
+            size = len(character.encode(*_ENCODING))
+            if not "\udc80" <= character <= "\udcff":
+                new[run[at : at + size - 1]] = ids.setdefault("\u2581", len(ids))
+                new[run[at + size - 1]] = ids.setdefault(character, len(ids))
+            at += size
+    return Corpus(new, corpus.offsets, Vocabulary.from_tokens(ids)) if len(places) else corpus
 
 
 def _style(corpus: Corpus) -> str:

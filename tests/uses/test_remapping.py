@@ -105,6 +105,7 @@ def test_a_mark_without_letters_belongs_to_what_follows():
         ("한국", ["▁한", "국"]),
         ("日本語", ["▁", "日本", "語"]),
         ("😀ä", ["▁", "<0xF0>", "<0x9F>", "<0x98>", "<0x80>", "ä"]),  # byte fallback
+        ("\ufb01\u00dc\u00e9", ["▁fi", "<0xC3>", "<0x9C>", "<0xC3>", "<0xA9>"]),  # and compatibility characters
         ("für", ["ĠfÃ", "¼", "r"]),  # byte-level BPE
         ("a&b", ["a", "&amp;", "b"]),
         ("<>\"'[]|", ["&lt;", "&gt;", "&quot;", "&apos;", "&#91;", "&#93;", "&#124;"]),
@@ -124,6 +125,18 @@ def test_normalized_tokens_are_recognized(word, pieces):
     found = remap_links(Links.from_strings(["0-0"]), old, new)
     assert [s for s, _ in found[0].tolist()] == list(range(len(pieces)))
     assert remap_links(found, new, old).to_strings() == ["0-0"]
+
+
+def test_the_bytes_of_a_character_are_of_its_token():
+    old = bitext(("\u2026 \u00dc \u00e9", "y"), ("\u00dc", "y"), ("\u00dc", "y"))
+    pieces = "▁... ▁ <0xC3> <0x9C> ▁ <0xC3> <0xA9>"
+    new = bitext((pieces, "y"), ("<0xC3>", "y"), ("<0x9C>", "y"))  # a character does not go on in the next line
+    found = token_map(old.source, new.source)
+    assert found.differs.tolist() == [False, True, True]
+    assert list(zip(found.first[:3].tolist(), found.end[:3].tolist(), strict=True)) == [(0, 1), (1, 4), (4, 7)]
+    back = token_map(new.source, old.source)
+    assert back.first[:7].tolist() == [0, 1, 1, 1, 2, 2, 2]
+    assert (back.end[:7] - back.first[:7]).tolist() == [1] * 7
 
 
 def test_other_text_is_an_error():
