@@ -16,6 +16,8 @@ from alignkit.types import Progress
 #: The number of levels. One more stands for tokens about which nothing is known.
 LEVELS = 32
 UNKNOWN = LEVELS
+#: The first of as many levels of other evidence, which may stand for elements without known likeness.
+OPINIONS = UNKNOWN + 1
 #: Of the softmax of cosines; and the width of a level, in natural logarithms.
 TEMPERATURE, STEP = 0.1, 0.25
 #: Embeddings know a text if the share of its target words with a source word below this level, times its ratio
@@ -43,10 +45,7 @@ class Embeddings(Protocol):
 
 
 class OfDoubtfulPairs:
-    """Embeddings of those pairs of a text whose links are the most doubtful; nothing is known of the others.
-
-    Of cdt_da_en and ult_hbo_en (3,300 and 5,000 pairs), the 2,000 most doubtful pairs give nine tenths of what all
-    give, and 2,000 drawn at random half of it or less (dev parts).
+    """Embeddings of those pairs of a text whose links are the most doubtful; nothing is known of most others.
 
     Args:
         inner: the embeddings.
@@ -59,7 +58,11 @@ class OfDoubtfulPairs:
         # The share of decisions to expect to be wrong, by word: a long pair takes longer to encode.
         wrong = np.append(np.minimum(probabilities.values, 1 - probabilities.values), 0)
         doubt = np.add.reduceat(wrong, probabilities.offsets[:-1]) / probabilities.shapes.sum(axis=1)
-        self.pairs = np.sort(np.argsort(-doubt, kind="stable")[:most])
+        order = np.argsort(-doubt, kind="stable")
+        # A tenth, of the whole text, come first: tell_translations judges embeddings by the first pairs.
+        long = np.flatnonzero(probabilities.shapes.min(axis=1) >= LEAST_WORDS)
+        drawn = long[np.linspace(0, len(long) - 1, min(len(long), most // 10)).astype(np.int64)]
+        self.pairs = np.concatenate([drawn, order[~np.isin(order, drawn)]])[:most]
 
     def levels(self, bitext: Bitext, threads: int, progress: Progress | None = None) -> np.ndarray:
         """See :class:`Embeddings`; of the bitext that the probabilities are of."""

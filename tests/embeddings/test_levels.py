@@ -1,5 +1,7 @@
 """Levels of likeness of the tokens of a sentence pair."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from planted import bitext_of
@@ -67,7 +69,7 @@ def test_vectors_are_centred_and_of_length_one():
     assert found == pytest.approx(np.array([[0.5**0.5, 0.5**0.5], [0.0, 0.0], [1 / 145**0.5, 12 / 145**0.5]]))
 
 
-@pytest.mark.parametrize(("most", "pairs"), [(0, []), (1, [3]), (2, [0, 3]), (3, [0, 1, 3]), (9, [0, 1, 2, 3])])
+@pytest.mark.parametrize(("most", "pairs"), [(0, []), (1, [3]), (2, [3, 0]), (3, [3, 0, 1]), (9, [3, 0, 1, 2])])
 def test_pairs_with_the_most_doubt_a_word_are_looked_at(most, pairs):
     text = bitext_of([(["a"], ["x"]), (["a"] * 4, ["y"]), (["b", "c"], ["x"]), (["d"], ["x", "y"])])
     # Of each word, 1/8, 1/8, 1/16 and 1/4 of a decision to be wrong: of equals, the first is looked at.
@@ -83,6 +85,21 @@ def test_pairs_with_the_most_doubt_a_word_are_looked_at(most, pairs):
                 assert len(side.vocabulary) == len(np.unique(side.tokens))
             return np.arange(1, 1 + int(bitext.shapes.prod(axis=1).sum()), dtype=np.uint8)
 
-    numbers = iter(range(1, 100))
-    wanted = [next(numbers) if m in pairs else UNKNOWN for m, each in enumerate(doubts) for _ in np.ravel(each)]
+    numbers, levels = iter(range(1, 100)), {}
+    for m in pairs:
+        levels[m] = [next(numbers) for _ in np.ravel(doubts[m])]
+    wanted = [level for m, each in enumerate(doubts) for level in levels.get(m, [UNKNOWN] * np.size(each))]
     assert OfDoubtfulPairs(Counting(), probabilities, most).levels(text, 1).tolist() == wanted
+
+
+def test_a_tenth_of_the_pairs_are_of_the_whole_text():
+    """First come two of the long pairs, then those of one word, which are the most doubtful, in their order."""
+    shapes = np.array([[6, 6], [1, 1], [6, 7], [1, 1], [7, 6]] * 6, np.int32)
+    probabilities = Scores.zeros(shapes)
+    doubtful = replace(
+        probabilities,
+        values=np.where(np.repeat(shapes[:, 0] == 1, shapes.prod(axis=1)), 0.5, 0).astype(np.float32),
+    )
+    short = np.flatnonzero(shapes[:, 0] == 1).tolist()
+    assert OfDoubtfulPairs(None, doubtful, 20).pairs.tolist()[:14] == [0, 29, *short]
+    assert OfDoubtfulPairs(None, doubtful, 5).pairs.tolist() == short[:5]

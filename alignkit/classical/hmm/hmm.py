@@ -99,7 +99,11 @@ class HMMEstimation:
         self.bitext, self.settings, self.pool, self.threads = bitext, settings, pool, threads
         self.start, self.background = start, background
         self.counts_of_others: np.ndarray | None = None
-        self.ratios = None if levels is None else LevelRatios(levels, bitext.shapes, settings.likeness)
+        self.ratios = (
+            None
+            if levels is None
+            else LevelRatios(levels, bitext.shapes, (settings.likeness, settings.co_training))
+        )
         self.sides = (bitext.source, bitext.target)
         self.types = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
         if background is not None:

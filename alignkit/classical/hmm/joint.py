@@ -84,7 +84,7 @@ from alignkit.classical.hmm.views import (
 )
 from alignkit.classical.lexical_model import Lookup
 from alignkit.classical.priors import LexiconPrior, check_knowledge
-from alignkit.embeddings.levels import Embeddings, known_levels
+from alignkit.embeddings.levels import UNKNOWN, Embeddings, known_levels
 from alignkit.errors import AlignkitError, check_known, check_type, counted
 from alignkit.kernels.hmm_e_step import BOTH, FORWARD, REVERSE, OpinionPool
 from alignkit.kernels.link_probabilities import NO_LINK
@@ -556,12 +556,15 @@ def fit_joint(
 
     # Each view is fitted once, words last; views that learn from each other begin with a rough model of words.
     fits = [(n, plans[n][1], f"view {n + 1}") for n in (*range(1, len(views)), 0)]
-    words, is_alone = plans[0][1], len(views) == 1 or levels is not None or start is not None
+    words, unread = plans[0][1], np.ones(1, bool)  # True for elements of pairs of which embeddings know nothing
+    if levels is not None:
+        offsets = flat_offsets(text.shapes)
+        unread = np.repeat(np.minimum.reduceat(levels, offsets[:-1]) == UNKNOWN, np.diff(offsets))
+    is_alone = len(views) == 1 or start is not None or not unread.any()
     learn = not is_alone and words.co_training > 0 and matrix_elements(text) < SMALL_TEXT * share_of_text
     if learn:
         lexical = min(words.lexical_iterations, CO_TRAINED_LEXICAL)
-        likeness = words.co_training
-        fits = [(n, replace(own, lexical_iterations=lexical, likeness=likeness), name) for n, own, name in fits]
+        fits = [(n, replace(own, lexical_iterations=lexical), name) for n, own, name in fits]
         fits.insert(0, (0, replace(words, iterations=ROUGH_ITERATIONS), "rough view 1"))
 
     models: dict[int, BidirectionalHMM] = {}
@@ -576,7 +579,10 @@ def fit_joint(
             side.vocabulary.forget_strings()  # several times as large as the vocabulary
         # Evidence for single links: how alike their embeddings are, or what the other views say of them.
         opinions.pop(n, None)  # of the rough model
-        evidence = levels_of_links(mean_log_odds(opinions.values())) if learn and opinions else levels
+        evidence = levels
+        if learn and opinions:
+            evidence = levels_of_links(mean_log_odds(opinions.values()))
+            evidence = evidence if levels is None else np.where(unread, evidence, levels)
         evidence = None if evidence is None else viewed.levels(evidence, count)
         # Priors, and EM in both directions.
         report = progress_of_view(progress, step, [each for _, each, _ in fits], name)

@@ -26,7 +26,7 @@ import numpy as np
 
 from alignkit.classical.hmm.settings import JOINT_THRESHOLD
 from alignkit.classical.hmm.spelling import are_words, is_word
-from alignkit.embeddings.levels import LEVELS, STEP
+from alignkit.embeddings.levels import LEVELS, OPINIONS, STEP
 from alignkit.kernels.link_probabilities import (
     CONTENT,
     HARDLY,
@@ -96,11 +96,14 @@ def mean_log_odds(opinions: Iterable[PackedLogOdds]) -> np.ndarray:
 
 
 def levels_of_links(log_odds: np.ndarray) -> np.ndarray:
-    """uint8 (P,): what log-odds say of links, as levels of likeness (:mod:`alignkit.embeddings.levels`): level n
-    is of probabilities from exp(-n / 4) down to exp(-(n + 1) / 4), and the last one of everything below."""
-    levels = np.full(len(log_odds), LEVELS - 1, np.uint8)
+    """uint8 (P,): what log-odds say of links, as levels after those of likeness (:class:`.LevelRatios`).
+
+    OPINIONS + n is of probabilities from exp(-n / 4) down to exp(-(n + 1) / 4), and the last one of all below.
+    """
+    levels = np.full(len(log_odds), OPINIONS + LEVELS - 1, np.uint8)
     seen = np.flatnonzero(log_odds > HARDLY)  # few: the others are no links in either direction
-    levels[seen] = np.minimum(np.log(1 / (1 + np.exp(-log_odds[seen]))) / np.float32(-STEP), LEVELS - 1)
+    said = np.log(1 / (1 + np.exp(-log_odds[seen]))) / np.float32(-STEP)
+    levels[seen] = OPINIONS + np.minimum(said, LEVELS - 1).astype(np.uint8)
     return levels
 
 

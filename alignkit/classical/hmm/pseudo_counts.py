@@ -13,7 +13,7 @@ from alignkit.classical.hmm.spelling import MOST_PAIRS, Transliteration, are_wor
 from alignkit.classical.hmm.word_classes import BackOff, affix_classes
 from alignkit.classical.lexical_model import Ids
 from alignkit.classical.priors import LexiconPrior
-from alignkit.embeddings.levels import LEVELS, STEP, UNKNOWN
+from alignkit.embeddings.levels import LEVELS, OPINIONS, STEP
 from alignkit.kernels.expected_links import UNIT, add_by_level, count_pairs
 from alignkit.kernels.hmm_e_step import Likeness, LinkArrays
 from alignkit.kernels.hmm_m_step import PairPrior, column_sums, row_sums, update_counts
@@ -173,41 +173,47 @@ class PairCounts:
 
 
 class LevelRatios:
-    """How much likelier each level of likeness is where there is a link than elsewhere, estimated with the links.
+    """How much likelier each level of evidence is where there is a link than elsewhere, estimated with the links.
 
     An encoder knows some languages less well than others: the ratios count with an exponent that falls with the
-    share of target tokens to which a source token is much alike.
+    share of target tokens to which a source token is much alike. So it is with what other views say.
 
     Args:
-        levels: uint8 (P,), of every element of the text's matrices (:mod:`alignkit.embeddings.levels`).
+        levels: uint8 (P,), of every element of the text's matrices: of likeness
+            (:mod:`alignkit.embeddings.levels`), or after these of opinions
+            (:func:`alignkit.classical.hmm.link_probabilities.levels_of_links`).
         shapes: int (M, 2), T and L of each matrix.
-        exponent: of the ratios if all target tokens have such a source token, and in proportion; at most 1 in all.
+        exponents: of the ratios of both if all target tokens have such a source token, and in proportion; at most
+            1 in all.
     """
 
-    def __init__(self, levels: np.ndarray, shapes: np.ndarray, exponent: float) -> None:
-        # The share of rows, of those with any known level, that have one below SURE.
-        widths, share = np.repeat(shapes[:, 1], shapes[:, 0]), 0.0
+    def __init__(self, levels: np.ndarray, shapes: np.ndarray, exponents: tuple[float, float]) -> None:
+        widths = np.repeat(shapes[:, 1], shapes[:, 0])
         widths = widths[widths > 0].astype(np.int64)
-        if len(widths):
-            best = np.minimum.reduceat(levels, np.cumsum(widths) - widths)
-            share = float((best < SURE).sum() / max((best < UNKNOWN).sum(), 1))
-        self.exponent = min(exponent * share, 1.0)
-        counts, step = np.zeros(LEVELS + 1), 1 << 20
+        best = np.minimum.reduceat(levels, np.cumsum(widths) - widths) if len(widths) else levels
+        counts, step = np.zeros(OPINIONS + LEVELS), 1 << 20
         for low in range(0, len(levels), step):
-            counts += np.bincount(levels[low : low + step], minlength=LEVELS + 1)
-        counts = counts[:LEVELS] + 1
-        self.shares = counts / counts.sum()
+            counts += np.bincount(levels[low : low + step], minlength=len(counts))
         first = np.exp(np.interp(STEP * np.arange(LEVELS), -LOG_LIKENESS, LOG_RATIO))
-        expected = self.shares * first
-        self.prior = PRIOR_LINKS * expected / expected.sum()
-        self.ratios = np.ones(LEVELS + 1, np.float32)
-        self.ratios[:LEVELS] = np.maximum(first, 1e-6) ** self.exponent
+        ratios = np.ones(len(counts), np.float32)
+        #: Of likeness and opinions: the first level, the exponent, the shares of levels, and links known before.
+        self.kinds: list[tuple[int, float, np.ndarray, np.ndarray]] = []
+        for low, exponent in zip((0, OPINIONS), exponents, strict=True):
+            own = best[(best >= low) & (best < low + LEVELS)] - low
+            exponent = min(exponent * float((own < SURE).sum() / max(len(own), 1)), 1.0)
+            shares = counts[low : low + LEVELS] + 1
+            shares /= shares.sum()
+            expected = shares * first
+            self.kinds.append((low, exponent, shares, PRIOR_LINKS * expected / expected.sum()))
+            ratios[low : low + LEVELS] = np.maximum(first, 1e-6) ** exponent
         #: As the kernels take it; :meth:`update` changes it.
-        self.likeness = Likeness(levels, self.ratios)
+        self.likeness = Likeness(levels, ratios)
 
     def update(self, elements: np.ndarray) -> None:
         """New ratios from the expected links of elements uint32 (P,)."""
-        sums = np.zeros(LEVELS + 1)
-        add_by_level(self.likeness.levels, elements, sums)
-        linked = sums[:LEVELS] * UNIT + self.prior
-        self.ratios[:LEVELS] = np.maximum(linked / linked.sum() / self.shares, 1e-6) ** self.exponent
+        levels, ratios = self.likeness
+        sums = np.zeros(len(ratios))
+        add_by_level(levels, elements, sums)
+        for low, exponent, shares, prior in self.kinds:
+            linked = sums[low : low + LEVELS] * UNIT + prior
+            ratios[low : low + LEVELS] = np.maximum(linked / linked.sum() / shares, 1e-6) ** exponent

@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 from planted import bitext_of, expected_links, random_pairs
 
+from alignkit.classical.hmm import joint
 from alignkit.classical.hmm import views as windows
 from alignkit.classical.hmm.hmm import HMMEstimation
 from alignkit.classical.hmm.joint import fit_joint
 from alignkit.classical.hmm.pseudo_counts import LOG_LIKENESS, LOG_RATIO, PRIOR_LINKS, LevelRatios
 from alignkit.classical.hmm.settings import HMMSettings
 from alignkit.classical.hmm.views import View, ViewedText, trained_views
-from alignkit.embeddings.levels import LEVELS, STEP, UNKNOWN
+from alignkit.embeddings.levels import LEVELS, OPINIONS, STEP, UNKNOWN
 from alignkit.kernels.expected_links import set_links
 from alignkit.kernels.hmm_e_step import FORWARD, REVERSE
 
@@ -26,29 +27,53 @@ class Given:
         return self.given
 
 
-def test_ratios_are_shares_of_links_over_shares_of_all():
+@pytest.mark.parametrize("low", [0, OPINIONS])
+def test_ratios_are_shares_of_links_over_shares_of_all(low):
     """Two of the three target tokens of which something is known have a source token that is much alike."""
     levels, shapes = np.array([0, 0, 3, 9, 9, 4, UNKNOWN], np.uint8), np.array([[3, 2], [0, 4], [1, 1]])
-    ratios = LevelRatios(levels, shapes, 0.9)
+    levels = np.where(levels == UNKNOWN, levels, levels + np.uint8(low))
+    part, other = slice(low, low + LEVELS), slice(OPINIONS - low, OPINIONS - low + LEVELS)
+
+    def of(levels, shapes, exponent):
+        return LevelRatios(levels, shapes, (0.0, exponent) if low else (exponent, 0.0))
+
+    ratios = of(levels, shapes, 0.9)
     first = np.exp(np.interp(STEP * np.arange(LEVELS), -LOG_LIKENESS, LOG_RATIO))
-    assert ratios.ratios[:LEVELS] == pytest.approx(first**0.6, rel=1e-4)
-    assert LevelRatios(levels, shapes, 2.0).ratios[:LEVELS] == pytest.approx(first, rel=1e-4)  # at most 1
-    assert (LevelRatios(levels[6:], shapes[1:], 1.0).ratios == 1).all()  # nothing is known
-    assert (np.diff(ratios.ratios[:LEVELS]) < 0).all()
+    found = ratios.likeness.ratios
+    assert found[part] == pytest.approx(first**0.6, rel=1e-4)
+    assert of(levels, shapes, 2.0).likeness.ratios[part] == pytest.approx(first, rel=1e-4)  # at most 1
+    assert (of(levels[6:], shapes[1:], 1.0).likeness.ratios == 1).all()  # nothing is known
+    assert (np.diff(found[part]) < 0).all()
     assert (np.diff(LOG_LIKENESS) < 0).all()  # between which it is interpolated
-    assert ratios.ratios[UNKNOWN] == 1
     links = np.array([1.0, 0.5, 0.25, 0.0, 0.0, 0.0, 1.0], np.float32)
     elements = np.full(len(links), 7, np.uint32)
     set_links(elements, links)
     ratios.update(elements)
-    shares = np.bincount(levels, minlength=LEVELS + 1)[:LEVELS] + 1.0
+    shares = np.bincount(levels[:6] - low, minlength=LEVELS) + 1.0
     shares /= shares.sum()
     linked = np.zeros(LEVELS)
     linked[[0, 3]] = 1.5, 0.25
-    expected = (linked + ratios.prior) / (1.75 + PRIOR_LINKS) / shares
-    assert ratios.ratios[:LEVELS] == pytest.approx(expected**0.6, rel=1e-4)
-    assert ratios.prior.sum() == pytest.approx(PRIOR_LINKS)
-    assert ratios.ratios[UNKNOWN] == 1
+    prior = PRIOR_LINKS * shares * first / (shares * first).sum()
+    expected = (linked + prior) / (1.75 + PRIOR_LINKS) / shares
+    assert found[part] == pytest.approx(expected**0.6, rel=1e-4)
+    assert (found[other] == 1).all()
+    assert found[UNKNOWN] == 1
+
+
+def test_likeness_and_opinions_of_other_pairs_are_estimated_apart():
+    levels, shapes = np.array([0, 9, 12, 2, 30, 1], np.uint8), np.array([[1, 2], [2, 2]])
+    both = np.concatenate([levels, levels[::-1] + np.uint8(OPINIONS)]), np.concatenate([shapes, shapes[::-1]])
+    links = np.array([0.75, 0.0, 0.125, 0.5, 0.0, 1.0], np.float32)
+
+    def ratios(levels, shapes, links, *exponents):
+        found, elements = LevelRatios(levels, shapes, exponents), np.full(len(links), 7, np.uint32)
+        set_links(elements, links)
+        found.update(elements)
+        return found.likeness.ratios
+
+    found = ratios(*both, np.concatenate([links, links[::-1]]), 0.9, 0.5)
+    assert found[:OPINIONS] == pytest.approx(ratios(levels, shapes, links, 0.9, 0.0)[:OPINIONS])
+    assert found[OPINIONS:] == pytest.approx(ratios(levels, shapes, links, 0.5, 0.0)[:LEVELS])
 
 
 @pytest.mark.parametrize("forward", [True, False])
@@ -64,7 +89,11 @@ def test_a_ratio_multiplies_the_probability_of_its_link(forward):
     found, place = expected_links(model).values, 0
     for source, target in pairs:
         size, shape = len(source) * len(target), (len(target), len(source))
-        factors = LevelRatios(levels, bitext.shapes, 1.0).ratios[levels[place : place + size]].reshape(shape)
+        factors = (
+            LevelRatios(levels, bitext.shapes, (1.0, 0.0))
+            .likeness.ratios[levels[place : place + size]]
+            .reshape(shape)
+        )
         weights = 0.8 * factors / shape[1 if forward else 0]
         wanted = weights / (0.2 + weights.sum(axis=1 if forward else 0, keepdims=True))
         assert found[place : place + size].reshape(shape) == pytest.approx(wanted, rel=3e-4)
@@ -101,6 +130,29 @@ def test_levels_decide_where_words_say_nothing(threads, views):
     assert found == wanted
     again = fit_joint(bitext, views=views, threads=1, embeddings=given, spelling=0.0)
     assert again.fitted_probabilities.values.tobytes() == fitted.fitted_probabilities.values.tobytes()
+
+
+def test_views_tell_each_other_of_pairs_that_embeddings_have_not_read(monkeypatch):
+    """Of those, the last fit of words hears what letters say; of others, what the embeddings say."""
+    bitext, given, wanted = unordered(sentences=40)
+    read = np.arange(40) < 25
+    read = np.repeat(read, bitext.shapes.prod(axis=1))
+    given.given[~read] = UNKNOWN
+    heard = []
+    fit_view = joint.fit_view
+    monkeypatch.setattr(
+        joint, "fit_view", lambda *of, levels, **more: heard.append(levels) or fit_view(*of, levels=levels, **more)
+    )
+    fitted = fit_joint(
+        bitext, views=(View(), View(letters=4)), embeddings=given, threads=1, spelling=0.0, co_training=0.6
+    )
+    rough, letters, words = heard
+    assert (rough == given.given).all()
+    for levels in (letters, words):
+        assert (levels[read] == given.given[read]).all()
+        assert (levels[~read] >= OPINIONS).all()
+    found = [set(map(tuple, pairs.tolist())) for pairs in fitted.fitted_links]
+    assert found[:25] == wanted[:25]
 
 
 @pytest.mark.parametrize("longest", [1 << 22, 400])

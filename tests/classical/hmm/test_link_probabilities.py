@@ -9,6 +9,7 @@ from alignkit.classical.hmm.joint import fit_joint, fit_view
 from alignkit.classical.hmm.link_probabilities import (
     PhraseEdges,
     into_probabilities,
+    levels_of_links,
     mean_log_odds,
     packed_log_odds,
     trust_in,
@@ -16,6 +17,7 @@ from alignkit.classical.hmm.link_probabilities import (
 )
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, JOINT_THRESHOLD
 from alignkit.classical.hmm.views import View, ViewedText
+from alignkit.embeddings.levels import LEVELS, OPINIONS
 from alignkit.kernels.hmm_e_step import FORWARD, REVERSE
 from alignkit.kernels.link_probabilities import NO_LINK
 from alignkit.scores import Scores
@@ -107,3 +109,11 @@ def test_a_second_word_for_the_same_word_must_stand_beside_it():
         log_odds = np.full((4, 2), NO_LINK, np.float32)
         log_odds[0, 0], log_odds[t, 0] = 4, alone
         assert least <= into_probabilities(Scores.from_matrices([log_odds]))[0][t, 0] <= most
+
+
+def test_opinions_are_levels_of_probabilities():
+    probabilities = np.exp(-(np.arange(40) + 0.5) / 4)
+    log_odds = np.append(np.log(probabilities / (1 - probabilities)), (-np.inf, 20.0)).astype(np.float32)
+    last = OPINIONS + LEVELS - 1
+    wanted = [OPINIONS + n if p > 0.0031 else last for n, p in enumerate(probabilities)]  # below, hardly any link
+    assert levels_of_links(log_odds).tolist() == [*wanted, last, OPINIONS]
