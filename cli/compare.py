@@ -11,7 +11,7 @@ import click
 from alignkit.lab.comparison import ALSO, BEST_HEADS, CompareSettings
 from alignkit.lab.report.tables import NONE, align_columns, metric_matrix, records, to_json
 from alignkit.metrics.protocol import as_number
-from alignkit.metrics.registry import METRICS, SCORE_METRICS
+from alignkit.metrics.registry import MAIN, METRICS, SCORE_METRICS
 from alignkit.support.packages import need
 from alignkit.text.pairs import check_has_words
 from alignkit_cli import shared
@@ -100,6 +100,9 @@ def compare_command(**options: Any) -> None:
     given = options["source"] is not None or options["training"] is not None
     shared.needs("lowercase", "SRC and TGT, or --train", given)
     shared.needs("beta", "--heads", there=options["heads"] is not None)
+    shared.needs(
+        "percent", f"--metric {MAIN.name} or --heads", settings.metric == MAIN.name or options["heads"] is not None
+    )
     if options["heads"] is not None and neural is None and options["source"] is None:
         raise click.UsageError("--heads needs the text that the heads are of: SRC and TGT, or --neural RUN.")
     if is_neural:

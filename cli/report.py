@@ -16,7 +16,7 @@ from alignkit_cli.parameter_types import TEXT, InputPath, OutputPath, RunPath
 @click.option("-o", "--output", type=OutputPath(), required=True)
 @shared.files_option("--text")
 @shared.files_option("--train", "training")
-@click.option("--model", "models", multiple=True, type=InputPath())
+@click.option("--model", "models", multiple=True, type=InputPath(folder=True))
 @shared.scores_option("Also show the scores of another system")
 @click.option("--gold", type=TEXT)
 @click.option("--heads", type=InputPath())

@@ -135,11 +135,12 @@ ablate a.npz s t --model net
     lab.heads.ablation:ablate_heads_of_file path=a.npz source=s target=t model=net
 compare s t
     lab.comparison:compare_classical pairs=((A,c),(D,e)) others=()
-compare s t --train t s --scores a=links --metric tau --also ibm1.alpha --iterations 3 --percent 10 --threads 2 R
+compare s t --train t s --scores a=links --metric tau --also ibm1.alpha --iterations 3 --threads 2 R
     lab.comparison:compare_classical pairs=((a,c),(d,e)) training=((d,e),(a,c)) others=(a=links)
-    metric=tau also=(ibm1.alpha) iterations=3 percent=10 threads=2
-compare s t --heads a.npz:1.2 --beta b.npz
+    metric=tau also=(ibm1.alpha) iterations=3 threads=2
+compare s t --heads a.npz:1.2 --beta b.npz --percent 10 --metric tau
     lab.comparison:compare_classical pairs=((A,c),(D,e)) others=() heads=a.npz:1.2 beta=b.npz
+    percent=10 metric=tau
 compare --neural net --uniform net --train t s --scores a=links --device cpu --threads 2 R
     lab.comparison:compare_networks neural=net uniform=net training=((d,e),(a,c)) others=(a=links) device=cpu
     threads=2

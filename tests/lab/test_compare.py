@@ -207,6 +207,7 @@ def test_the_metric_can_be_chosen(folder, found, capsys):
         (["RUN/log.jsonl", "RUN/log.jsonl", "--also", "ov"], "--neural"),
         (["--beta", "RUN/log.jsonl", "--neural", "RUN"], "--beta goes only with --heads"),
         (["--heads", "RUN/log.jsonl"], "--heads needs the text"),
+        (["--neural", "RUN", "--metric", "tau", "--percent", "9"], "--percent goes only with --metric agreement"),
         (["--neural", "RUN", "--lowercase"], "--lowercase goes only with SRC and TGT, or --train"),
         (["--neural", "RUN", "--percent", "0"], "percentage"),
         (["--neural", "RUN", "--percent", "five"], "percentage"),

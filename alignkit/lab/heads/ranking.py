@@ -438,7 +438,7 @@ def links_to_rank_by(
     """Gold links of a file, or those of a saved aligner, or of the best one fitted on the text, with its scores.
 
     Raises:
-        AlignkitError: both files are given, or one cannot be read or is not of this text.
+        AlignkitError: both files are given, or one cannot be read, is not of this text or has no links.
     """
     if gold is not None and model is not None:
         raise AlignkitError("heads are ranked either against gold links or against a model")
@@ -446,6 +446,8 @@ def links_to_rank_by(
         aligned = align(bitext, model=model, threads=threads)
         return GoldLinks(aligned.links, aligned.links), aligned.score("alpha")
     links = read_gold(gold, shapes=bitext.shapes)
+    if not len(links.possible.pairs):
+        raise InputError(gold, "has no links, so there is nothing to rank heads by")
     if len(links) < len(bitext):
         raise InputError(gold, f"has {counted(len(links), 'pair')}, the text has {len(bitext):,}")
     return links, None

@@ -233,7 +233,7 @@ def time_course_lines(report: Report) -> dict[str, Any] | None:
         elif name == row_name(MAIN.symbol, u, v) and moving:
             label = f"{MOVING[u]} agrees with {labels[v]}"
         elif name == row_name(MAIN.symbol, u, "alpha(step)") and u in labels and u.endswith(".alpha"):
-            label = f"Attention agrees with that of another seed, {labels[u]}"
+            label = f"Attention agrees with that of another run, {labels[u]}"
         else:
             continue
         forced = report.uniform_steps.get(run, 0) if "alpha(step)" in (u, v) else 0

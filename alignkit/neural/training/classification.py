@@ -219,7 +219,8 @@ def read_vectors(path: PathLike, vocabulary: Vocabulary, size: int) -> tuple[np.
     ids = np.array(sorted(vectors), np.int64)
     values = np.stack([vectors[i] for i in ids.tolist()])
     if values.shape[1] != size:
-        raise InputError(path, f"has {values.shape[1]} numbers a word where {size} are needed")
+        remedy = f"set the size of embeddings (--set network.embedding={values.shape[1]})"
+        raise InputError(path, f"has {values.shape[1]} numbers a word where {size} are needed", remedy=remedy)
     return ids, values
 
 

@@ -373,6 +373,7 @@ def test_files_that_do_not_fit_are_refused(files, tmp_path):
     texts, bad = [files / name for name in ("s", "t")], tmp_path / "bad"
     for content, problem in (
         ("0-0\n", f"has 1 pair, the text has {PAIRS}"),
+        ("\n" * PAIRS, "has no links, so there is nothing to rank heads by"),
         ("0-0 0p77\n" + "\n" * (PAIRS - 1), "line 1: link 0-77 points outside"),
     ):
         bad.write_text(content)

@@ -119,7 +119,7 @@ def test_runs_of_two_seeds_are_called_by_their_folders(two_seeds):
 
 def test_the_second_seeds_attention_is_drawn_towards_the_firsts(folder, two_seeds):
     found = two_seeds
-    (shown,) = (each for each in page_data(found, 1)["course"]["series"] if "another seed" in each["label"])
+    (shown,) = (each for each in page_data(found, 1)["course"]["series"] if "another run" in each["label"])
     assert shown["label"].endswith("(general-1)")
     other = TranslationRun(folder / "general-1")
     assert [step for step, _ in shown["points"]] == sorted(other.checkpoints)
@@ -175,6 +175,12 @@ def test_saved_models_are_compared_between_words(folder, lines, tmp_path):
     assert np.array_equal(found.bitext.shapes, held.shapes)
     for name, model in models.items():
         assert find(found, f"{name}.alpha").scores.values == pytest.approx(model.score(held, "alpha").values)
+
+
+def test_a_run_is_no_model(folder, tmp_path, capsys):
+    arguments = [str(folder / "general-0"), "--model", str(folder / "general-1"), "-o", str(tmp_path / "r.html")]
+    assert run_program(["report", *arguments, "--device", "cpu", "-q"]) == 2
+    assert "is a network: give it as a run, and not with --model" in capsys.readouterr().err
 
 
 def test_not_a_run(folder, tmp_path):
