@@ -140,7 +140,7 @@ class Fit:
             # The size of the whole text decides on a look at subwords, which takes time for every pair.
             share_of_text = 1.0 if pairs is None else len(bitext) / max(pairs, 1)
             text = bitext.reversed if reverse else bitext
-            if added is not None and filled > READ_PAIRS:
+            if added is not None and filled > READ_PAIRS:  # it reads those that are doubtful without it
                 alone = cast(JointHMM, self._direction(text, reverse, threads, stage)).fitted
                 assert alone is not None
                 added = OfDoubtfulPairs(added, alone.probabilities, READ_PAIRS)

@@ -99,11 +99,8 @@ class HMMEstimation:
         self.bitext, self.settings, self.pool, self.threads = bitext, settings, pool, threads
         self.start, self.background = start, background
         self.counts_of_others: np.ndarray | None = None
-        self.ratios = (
-            None
-            if levels is None
-            else LevelRatios(levels, bitext.shapes, (settings.likeness, settings.co_training))
-        )
+        exponents = settings.likeness, settings.co_training
+        self.ratios = None if levels is None else LevelRatios(levels, bitext.shapes, exponents)
         self.sides = (bitext.source, bitext.target)
         self.types = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
         if background is not None:
