@@ -181,7 +181,7 @@ def token_map(old: Corpus, new: Corpus) -> TokenMap:
     as by SentencePiece (compatibility characters, white space, control characters), without case and Moses'
     escapes; where they still differ, without accents, which some models for uncased text drop.
 
-    A token without characters, such as a lone ``▁``, belongs to the character after it, or to the last one.
+    A token without characters, such as a lone ``▁``, belongs to the token after it, or else to the last character.
 
     Args:
         old, new: M sentences each. Marks of subwords are recognized (:mod:`alignkit.text.tokenization`).
@@ -242,7 +242,7 @@ class _Forms:
     def intervals(self, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The places of the sentences' tokens in the corpus, and the bytes [start, end) of :meth:`text` of each.
 
-        A token without bytes gets the next one of its sentence, or the last.
+        A token without bytes gets those of the next one of its sentence that has some, or the last byte.
         """
         places = places_of(self.corpus, sentences)
         lengths = self.lengths[self.corpus.tokens[places]]
@@ -250,7 +250,8 @@ class _Forms:
         starts = ends - lengths
         last = np.repeat(np.cumsum(self.sizes[sentences]), self.corpus.lengths[sentences]) - 1
         starts = np.minimum(starts, last)
-        return places, starts, np.maximum(ends, starts + 1)
+        filled = ends[lengths > 0]
+        return places, starts, filled[np.searchsorted(filled, starts, "right")]
 
 
 def _with_characters(corpus: Corpus) -> Corpus:
