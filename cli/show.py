@@ -113,9 +113,10 @@ def show_command(**options: Any) -> None:
 def omissions_command(least: float, output: str | None, as_json: bool, **options: Any) -> None:
     """Show what a translation leaves out, and what it adds.
 
-    Prints each pair that has words without counterpart: its line, the share of its letters that is expected to be
-    in such words, and both sides, with [-omissions-] in the source and {+additions+} in the target; in colour on a
-    terminal that has it. Articles and other short words are not shown if they are alone.
+    Prints each pair that has words without counterpart: its line, the share of its letters (those of scripts
+    without case count twice) that is expected to be in such words, and both sides, with [-omissions-] in the
+    source and {+additions+} in the target; in colour on a terminal that has it. Articles and other short words are
+    not shown if they are alone.
 
     Args:
         --least: The least probability of each word that it has no counterpart.

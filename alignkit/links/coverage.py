@@ -28,7 +28,7 @@ from alignkit.text.vocabulary import is_punctuation
 
 BIAS, SLOPE = -2.5, 0.75
 _LEAST = 1e-3  # nothing is held less than this, or more than 1 less this
-#: Neighbouring words with fewer letters in all are no omission: articles, prepositions and the like.
+#: Neighbouring words with fewer :func:`letters` in all are no omission: articles, prepositions and the like.
 FEWEST_LETTERS = 4
 
 

@@ -300,20 +300,22 @@ def reencode(corpus: Corpus, vocabulary: Vocabulary) -> Corpus:
 
 
 def style_of(sentences: Iterable[Sequence[str]]) -> str:
-    """The style of marks in these sentences, a name in ``STYLES``; ``words`` if there are none.
+    """The style that most marks in these sentences have, a name in ``STYLES``; ``words`` if there are none.
+
+    Words may look marked: Ġ is a letter of Maltese, and ▁▂▃ is a drawing.
 
     Raises:
         AlignkitError: a sentence is a string, not a list of subwords.
     """
-    start = continued = continuing = False
+    counts = dict.fromkeys(STYLES[1:], 0)
     check_list(sentences, _SENTENCES)
     for tokens in sentences:
         check_list(tokens, _SUBWORDS)
         for token in tokens:
-            start = start or token.startswith(_STARTS)
-            continued = continued or (len(token) > 2 and token.endswith("@@"))
-            continuing = continuing or (len(token) > 2 and token.startswith("##"))
-    return "sentencepiece" if start else "bpe" if continued else "wordpiece" if continuing else "words"
+            counts["sentencepiece"] += token.startswith(_STARTS)
+            counts["bpe"] += len(token) > 2 and token.endswith("@@")
+            counts["wordpiece"] += len(token) > 2 and token.startswith("##")
+    return max(counts, key=counts.__getitem__) if any(counts.values()) else "words"
 
 
 def word_groups(tokens: Sequence[str], style: str, *, specials: bool = True) -> np.ndarray:
@@ -366,22 +368,22 @@ def corpus_groups(corpus: Corpus, *, specials: bool = True, marked: bool = True)
     return [word_groups(corpus.words(m), style, specials=specials) for m in range(len(corpus))]
 
 
-def without_mark(token: str) -> str:
-    """A subword without its mark."""
-    if token.startswith(_STARTS):
-        return token[1:]
-    if len(token) > 2 and token.endswith("@@"):
-        return token[:-2]
-    return token[2:] if len(token) > 2 and token.startswith("##") else token
+def without_mark(token: str, style: str) -> str:
+    """A subword without its mark of this style, if it has one."""
+    if style in ("bpe", "wordpiece") and len(token) > 2:
+        return token.removesuffix("@@") if style == "bpe" else token.removeprefix("##")
+    return token[1:] if style == "sentencepiece" and token.startswith(_STARTS) else token
 
 
-def join_words(tokens: Sequence[str], groups: np.ndarray) -> list[str | None]:
-    """The words of a sentence of subwords; None for a word with an unknown subword."""
+def join_words(tokens: Sequence[str], groups: np.ndarray, style: str) -> list[str | None]:
+    """The words of a sentence of subwords of a style; None for a word with an unknown subword."""
     words: list[str | None] = [""] * (int(groups.max(initial=-1)) + 1)
     for token, word in zip(tokens, groups.tolist(), strict=True):
         if word >= 0:
             before = words[word]
-            words[word] = None if token in UNKNOWN_SUBWORDS or before is None else before + without_mark(token)
+            words[word] = (
+                None if token in UNKNOWN_SUBWORDS or before is None else before + without_mark(token, style)
+            )
     return words
 
 

@@ -11,7 +11,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import InputError, abbreviated, counted
@@ -36,7 +36,7 @@ _TAG = re.compile(
     re.VERBOSE,
 )
 _UTF_16 = {b"\xff\xfe": "utf-16-le", b"<\0": "utf-16-le", b"\xfe\xff": "utf-16-be", b"\0<": "utf-16-be"}
-_REFERENCE = re.compile(r"&#?\w+;")  # to a character
+_PIECE = re.compile(r"&#?\w+;|.", re.DOTALL)  # a reference to a character, or a character
 #: Elements of HTML that have no content and need no end.
 _VOID = frozenset(
     ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"]
@@ -67,25 +67,34 @@ def covered(words: Sequence[Span], span: Span) -> Span:
     return (first, last) if span[0] < span[1] and first < last else (first, first)
 
 
-def without_punctuation(source: str, target: str, span: Span, place: Span) -> Span:
+def without_punctuation(source: str, target: str, span: Span, place: Span, words: Sequence[Span]) -> Span:
     """The characters of a projected span, without marks at its ends if such were left out in the source.
 
-    It ends within a word then, or begins there, and at most as many characters are left out here.
+    The span ends within a word then, or begins there, and at most as many characters are left out here. Of several
+    marks, those stay that the span has in the source, or else as many.
 
     Args:
         source, target: the texts.
         span: its characters in the source.
         place: the characters of the target words that it is projected onto.
+        words: the places of the source words that it has a part of, at least one.
     """
     from alignkit.text.vocabulary import is_punctuation
 
+    def left_out(own: list[str], outside: str, found: list[str]) -> int:
+        kept, marks = (list(takewhile(is_punctuation, pieces)) for pieces in (own, found))
+        most = min(len(marks), len(outside), len(found) - 1)
+        for n, mark in enumerate(marks[:most]):
+            is_outside = mark in outside
+            # Of marks that are on both sides in the source, or on neither, the span keeps as many as it has there.
+            if not (is_outside if is_outside != (mark in kept) else len(marks) - n > len(kept)):
+                return n
+        return most
+
     start, end = place
-    around = re.split(r"[ \t]", source[: span[0]])[-1], re.split(r"[ \t]", source[span[1] :], maxsplit=1)[0]
-    for _ in around[0]:
-        start += end - start > 1 and is_punctuation(target[start]) and not _REFERENCE.match(target, start)
-    for _ in around[1]:
-        is_whole = _REFERENCE.fullmatch(target, max(target.rfind("&", start, end), start), end)
-        end -= end - start > 1 and is_punctuation(target[end - 1]) and not is_whole
+    own = _PIECE.findall(source[slice(*span)].strip())
+    start += left_out(own, source[words[0][0] : span[0]], _PIECE.findall(target[start:end]))
+    end -= left_out(own[::-1], source[span[1] : words[-1][1]], _PIECE.findall(target[start:end])[::-1])
     return start, end
 
 
@@ -292,7 +301,8 @@ class _Placing:
             start = stop = self.words[first][0] if first < region[1] else high
             if first < last:
                 place = start, self.words[last - 1][1]
-                start, stop = without_punctuation(*self.texts, (tag.start, tag.end), place)
+                own = self.source[slice(*span)]
+                start, stop = without_punctuation(*self.texts, (tag.start, tag.end), place, own)
             start, stop = min(max(start, low), high), min(max(stop, low), high)
             if tag.begin is not None and not tag.begin.is_placed:  # the end comes first here: they change places
                 tag.opening, tag.begin.opening = tag.begin.opening, tag.opening
@@ -423,14 +433,14 @@ class JsonSentence:
         line: of the file.
         record: the object.
         words: of the sentence.
-        in_text: true if spans count characters of a text, false if they count words.
+        places: of the words in the text, whose characters spans count; None: they count words.
         spans: of words, one for each item of ``spans`` in the record.
     """
 
     line: int
     record: dict[str, Any]
     words: Sequence[str]
-    in_text: bool
+    places: Sequence[Span] | None
     spans: Sequence[Span]
 
     def onto(self, path: PathLike, target: str, places: Sequence[Span], pair: LinkedPair) -> Projected:
@@ -444,14 +454,16 @@ class JsonSentence:
                 unplaced.append(item)
                 continue
             start, end = place.start, place.end
-            if self.in_text:
+            if self.places is not None:
                 # An empty range is in front of its word, or behind the last one.
                 first = places[start][0] if start < len(places) else places[-1][1]
-                chosen = first, places[end - 1][1] if start < end else first
-                start, end = without_punctuation(text, target, (item["start"], item["end"]), chosen)
+                own = self.places[slice(*span)]
+                chosen = first, places[end - 1][1] if own else first
+                marked = item["start"], item["end"]
+                start, end = without_punctuation(text, target, marked, chosen, own) if own else chosen
             found.append({**item, "start": start, "end": end, "probability": float(f"{place.probability:.4g}")})
         new: dict[str, Any] = {"spans": found, "unplaced": unplaced}
-        if self.in_text:
+        if self.places is not None:
             new["text"] = target
         else:
             new["tokens"] = words_at(target, places)
@@ -487,7 +499,7 @@ def parse_json_lines(path: PathLike, lines: Sequence[str], splitter: Splitter = 
             span = start, part.whole("end", start, len(text if in_text else words))
             spans.append(covered(characters, span) if in_text else span)
         kept = {name: record.value(name) for name in record}
-        sentences.append(JsonSentence(number, kept, words, in_text, spans))
+        sentences.append(JsonSentence(number, kept, words, characters if in_text else None, spans))
     return sentences
 
 

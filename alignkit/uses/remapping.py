@@ -112,13 +112,19 @@ def first_differing(maps: tuple[TokenMap, TokenMap]) -> tuple[int, int, str] | N
         return None
     m = int(differs.argmax())
     side = 0 if maps[0].differs[m] else 1
-    sentences = maps[side].old.words(m), maps[side].new.words(m)
-    old, new = (
-        b"".join(_characters(token, style_of([words]), _normalized) for token in words).decode("utf-8", "replace")
-        for words in sentences
-    )
-    at = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
-    return side, m, f"{new[at : at + 20]!r} where the old one has {old[at : at + 20]!r}"
+    texts, styles = [], []
+    for corpus in (maps[side].old, maps[side].new):
+        styles.append(_styles(corpus))
+        sentence = Corpus.from_sentences([corpus.words(m)])
+        forms = [_Forms(sentence, style, _normalized).text(np.array([0])) for style in styles[-1]]
+        texts.append([form.tobytes().decode("utf-8", "backslashreplace") for form in forms])
+
+    def agreeing(a: str, b: str) -> int:
+        return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+    at, old, new = max((agreeing(a, b), a, b) for a, b in product(*texts))
+    shown = f"{new[at : at + 20]!r} where the old one has {old[at : at + 20]!r}"
+    return side, m, f"{shown} (read as {styles[1][0]}, the old one as {styles[0][0]})"
 
 
 def remap_through(links: Links, source: TokenMap, target: TokenMap) -> Links:
@@ -175,15 +181,14 @@ def token_map(old: Corpus, new: Corpus) -> TokenMap:
     as by SentencePiece (compatibility characters, white space, control characters), without case and Moses'
     escapes; where they still differ, without accents, which some models for uncased text drop.
 
-    A token without characters, such as a lone ``▁``, belongs to the character after it, or to the last one.
+    A token without characters, such as a lone ``▁``, belongs to the token after it, or else to the last character.
 
     Args:
         old, new: M sentences each. Marks of subwords are recognized (:mod:`alignkit.text.tokenization`).
     """
     first, end = np.zeros((2, len(old.tokens)), np.int32)
     open_sentences = np.arange(len(old))
-    styles = [dict.fromkeys((_style(corpus), "words")) for corpus in (old, new)]
-    for level, *pair in product(_LEVELS, *styles):
+    for level, *pair in product(_LEVELS, _styles(old), _styles(new)):
         if not len(open_sentences):
             break
         old_forms, new_forms = (_Forms(each, style, level) for each, style in zip((old, new), pair, strict=True))
@@ -214,7 +219,7 @@ class _Forms:
 
     Args:
         corpus: M sentences.
-        style: of the marks of subwords (:func:`_style`).
+        style: of the marks of subwords, one of :func:`_styles`.
         level: one of ``_LEVELS``.
 
     Attributes:
@@ -237,7 +242,7 @@ class _Forms:
     def intervals(self, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The places of the sentences' tokens in the corpus, and the bytes [start, end) of :meth:`text` of each.
 
-        A token without bytes gets the next one of its sentence, or the last.
+        A token without bytes gets those of the next one of its sentence that has some, or the last byte.
         """
         places = places_of(self.corpus, sentences)
         lengths = self.lengths[self.corpus.tokens[places]]
@@ -245,7 +250,8 @@ class _Forms:
         starts = ends - lengths
         last = np.repeat(np.cumsum(self.sizes[sentences]), self.corpus.lengths[sentences]) - 1
         starts = np.minimum(starts, last)
-        return places, starts, np.maximum(ends, starts + 1)
+        filled = ends[lengths > 0]
+        return places, starts, filled[np.searchsorted(filled, starts, "right")]
 
 
 def _with_characters(corpus: Corpus) -> Corpus:
@@ -267,13 +273,16 @@ def _with_characters(corpus: Corpus) -> Corpus:
     return Corpus(new, corpus.offsets, Vocabulary.from_tokens(ids)) if len(places) else corpus
 
 
-def _style(corpus: Corpus) -> str:
-    """The style of a corpus's marks; ``bytes`` for byte-level BPE, whose tokens are bytes shown as letters."""
+def _styles(corpus: Corpus) -> list[str]:
+    """The style of most of a corpus's marks, and ``words``, for any of its sentences may have none.
+
+    It is ``bytes`` for byte-level BPE, whose tokens are bytes shown as letters.
+    """
     tokens = corpus.vocabulary.tokens
     style = style_of([tokens])
     if style == "sentencepiece" and not any("▁" in token for token in tokens):
-        return "bytes"
-    return style
+        style = "bytes"
+    return [*dict.fromkeys((style, "words"))]
 
 
 def _characters(token: str, style: str, level: Callable[[str], str]) -> bytes:
@@ -287,8 +296,8 @@ def _characters(token: str, style: str, level: Callable[[str], str]) -> bytes:
         if match is not None:
             return bytes.fromhex(match[1])
         token = token.replace("▁", "")
-    elif style != "words":
-        token = without_mark(token)
+    else:
+        token = without_mark(token, "sentencepiece" if style == "bytes" else style)
     return level(token).encode(*_ENCODING)
 
 

@@ -32,12 +32,28 @@ def test_words_of_marked_subwords(sentence):
     groups = word_groups(tokens, style)
     assert [place for place, word in enumerate(groups) if word >= 0] == within
     assert [*dict.fromkeys(groups[within])] == [*range(len(words))]
-    assert join_words(tokens, groups) == words
+    assert join_words(tokens, groups, style) == words
 
 
-def test_styles_are_told_by_any_sentence_and_the_start_of_words_comes_first():
+def test_the_style_is_that_of_most_marks_and_of_equally_many_the_start_of_words_comes_first():
     assert style_of([["a@@"], ["##b"], ["▁c"]]) == "sentencepiece"
     assert style_of([["##b"], ["a@@"]]) == "bpe"
+    assert style_of([["Ġunju"], ["a@@", "b@@", "▁▂▃", "##tag", "c@@"]]) == "bpe"
+    assert style_of([["Ġorġ", "##a", "##b", "c@@", "##d"]]) == "wordpiece"
+    assert style_of([["▁a", "##b", "▁c@@"]]) == "sentencepiece"
+
+
+@pytest.mark.parametrize(
+    ("tokens", "wanted"),
+    [
+        ("Ġo@@ rġ ##a ▁▂@@ ▃", ["Ġorġ", "##a", "▁▂▃"]),
+        ("Ġo ##rġ Ġun@@ ##ju ▁ ##x ##y", ["Ġorġ", "Ġun@@ju", "▁xy"]),
+        ("▁Ġo rġ ▁a@@ ##b", ["Ġorġ", "a@@##b"]),
+    ],
+)
+def test_words_that_look_marked_in_another_style_stay_as_they_are(tokens, wanted):
+    style = style_of([tokens.split(), ["a@@", "b@@", "c@@"] if "o@@" in tokens else []])
+    assert join_words(tokens.split(), word_groups(tokens.split(), style), style) == wanted
 
 
 def test_specials_and_marks_may_be_words():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from random import Random
 from xml.etree import ElementTree
 
 import pytest
@@ -13,7 +15,7 @@ from alignkit.errors import InputError
 from alignkit.support.packages import is_here
 from alignkit.text.raw_text import unicode_word_spans
 from alignkit.uses.projection import RULES, LinkedPair
-from alignkit.uses.projection_files import parse_tags, project_files, word_spans
+from alignkit.uses.projection_files import parse_json_lines, parse_tags, project_files, word_spans
 
 
 def tagged(source, target, links, **options):
@@ -49,6 +51,9 @@ def tagged(source, target, links, **options):
         ("", "a <b a", "", "a <b a"),
         ("<!-- a --> x <!-- b --> y {}", "1 2", "0-0 1-1", "<!-- a -->1 <!-- b -->2{}"),
         ("das\t<b>Haus</b>\tda", 'the "house" there', "0-0 1-1 2-2", 'the <b>"house"</b> there'),
+        ("das <b>(Haus)</b>, da", "the (house) , there", "0-0 1-1 2-3", "the <b>(house)</b> , there"),
+        ("<b>(Haus)</b>, da", "house, there", "0-0 1-1", "<b>house</b>, there"),
+        ("„<b>(Haus)</b>“ da", '"(house)" there', "0-0 1-1", '"<b>(house)</b>" there'),
         ('"(<b>Haus</b>)" da', '"(house)" there', "0-0 1-1", '"(<b>house</b>)" there'),
         ("a<b>b</b>", "?", "0-0", "<b>?</b>"),  # something stays in the element
         ("<b>a</b>b", "?", "0-0", "<b>?</b>"),
@@ -70,6 +75,56 @@ def tagged(source, target, links, **options):
 )
 def test_where_tags_go(source, target, links, wanted):
     assert tagged(source, target, links)[0] == wanted
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "links", "wanted"),
+    [
+        ("sagte <b>„Ja!“</b>, laut", 'said "Yes!", loud', "", 'said <b>"Yes!"</b>, loud'),
+        ("sagte „<b>Ja!</b>“ laut", 'said "Yes!" loud', "", 'said "<b>Yes!</b>" loud'),
+        ("他说<b>“好的。”</b>然后走了。", "He said “Fine.” then left.", "", "He said <b>“Fine.”</b> then left."),
+        ("<b>「第一章」</b>", "(Chapter 1)", "0-0 1-1 1-2 2-3", "<b>(Chapter 1)</b>"),
+        ("Das <b>Haus</b>, ja.", "The house, yes.", "", "The <b>house</b>, yes."),
+        ("<b>太好了</b>。我们走吧。", "Great! Let's go!", "0-0 1-1 2-2 3-3 4-4", "<b>Great</b>! Let's go!"),
+    ],
+)
+def test_the_marks_of_raw_text_are_words_whose_links_count(tmp_path, source, target, links, wanted):
+    pytest.importorskip("icu4py")
+    paths = [tmp_path / name for name in ("source", "target", "links")]
+    one_to_one = " ".join(f"{i}-{i}" for i in range(len(unicode_word_spans(target))))
+    for path, text in zip(paths, (source, target, links or one_to_one), strict=True):
+        path.write_text(text + "\n", encoding="utf-8")
+    assert b"".join(project_files(*paths, tokenize=True)).decode() == wanted + "\n"
+
+
+#: Words, and marks that are attached to them.
+PIECES = [*'"„“”«»().,!?…、。「」¿', "...", '"(', ").", *["Haus", "rot", "שלום", "北京", "好的", " ", " "] * 4]
+
+
+@pytest.mark.parametrize("is_raw", [False, True])
+def test_projected_onto_itself_a_text_does_not_change(is_raw):
+    if is_raw:
+        pytest.importorskip("icu4py")
+    splitter = unicode_word_spans if is_raw else word_spans
+    draw = Random(4)
+    for _ in range(600):
+        text = "".join(draw.choices(PIECES, k=12)) + "a"
+        places = splitter(text)
+        # Elements begin and end with words; between spaces, also within the marks before and after letters.
+        bounds = [(a, a, b, b) for a, b in places]
+        if not is_raw:
+            words = [(place, re.match(r"(\W*)\w(?:.*\w)?(\W*)\Z", text[slice(*place)])) for place in places]
+            bounds = [(a, a + len(word[1]), b - len(word[2]), b) for (a, b), word in words if word]
+        (low, high, _, _), (_, _, first, last) = (bounds[i] for i in sorted(draw.choices(range(len(bounds)), k=2)))
+        (a, b), (c, d) = (sorted(draw.choices(range(x, y + 1), k=2)) for x, y in ((low, high), (first, last)))
+        pair = LinkedPair([(i, i, 1.0) for i in range(len(places))])
+        source = f"{text[:a]}<b>{text[a:b]}<i>{text[b:c]}</i>{text[c:d]}</b>{text[d:]}"
+        (line,) = parse_tags("source", [source], splitter)
+        assert line.onto("target", text, places, pair) == (source + "\n", [])
+        record = {"text": text, "spans": [{"start": a, "end": d}, {"start": b, "end": c}]}
+        (line,) = parse_json_lines("source", [json.dumps(record)], splitter)
+        found = json.loads(line.onto("target", text, places, pair)[0])["spans"]
+        assert [(each["start"], each["end"]) for each in found] == [(a, d), (b, c)]
 
 
 def test_what_has_no_place_is_put_somewhere_and_named():

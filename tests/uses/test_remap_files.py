@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from itertools import pairwise
+from random import Random
 
 import pytest
 
 from alignkit.errors import InputError
-from alignkit.uses.remapping import remap_files
+from alignkit.uses.remapping import _byte_letters, remap_files
 
 OLD = "Er sagt : ja !\n\ndas Haus\n", "he says : yes !\n\nthe house\n"
 NEW = "▁Er ▁sag t : ▁ja !\n\n▁das ▁Haus\n", "▁he ▁say s : ▁yes !\n\n▁the ▁house\n"
@@ -43,6 +45,45 @@ def test_another_text(put, texts, caplog):
     assert caplog.messages[0].startswith("1 pair differs and has no links; the first: ")
     assert caplog.messages[0].endswith("new.y, line 3")
     assert caplog.messages[1].startswith("2 pairs differ and have no links; ")
+
+
+MALTESE = ["Ġorġ", "Ġunju", "il-Ġimgħa", "ġie", "Ħal", "mill-ġnien", "Kristu", "żewġ", "kbar", "#tag", "▁▂▃"]
+MARKED = {
+    "bpe": lambda parts: [*(f"{part}@@" for part in parts[:-1]), parts[-1]],
+    "wordpiece": lambda parts: [parts[0], *(f"##{part}" for part in parts[1:])],
+    "sentencepiece": lambda parts: [f"▁{parts[0]}", *parts[1:]],
+    "bytes": lambda parts: [f"Ġ{parts[0]}", *parts[1:]],
+}
+
+
+@pytest.mark.parametrize("style", MARKED)
+def test_words_that_begin_with_a_mark_of_another_style(put, style):
+    letters = {byte: letter for letter, byte in _byte_letters().items()}
+    draw, lines, links = Random(1), [], []
+    for _ in range(200):
+        words = draw.choices(MALTESE[: 10 if style == "sentencepiece" else None], k=5)
+        pieces, of_words = [], []
+        for i, word in enumerate(words):
+            text = "".join(letters[byte] for byte in word.encode()) if style == "bytes" else word
+            cuts = sorted({0, *draw.choices(range(1, len(text)), k=2), len(text)})
+            marked = MARKED[style]([text[a:b] for a, b in pairwise(cuts)])
+            pieces += marked
+            of_words += [i] * len(marked)
+        lines.append((" ".join(words), " ".join(pieces)))
+        links.append(" ".join(f"{j}-0" for j, i in enumerate(of_words) if i % 2 == 0))
+    old, new = (put(f"text{i}", "\n".join(side) + "\n") for i, side in enumerate(zip(*lines, strict=True)))
+    other = put("other", "x\n" * 200)
+    given = put("links", "0-0 2-0 4-0\n" * 200)
+    assert remap_files(given, (old, other), (new, other)).to_strings() == links
+
+
+def test_what_differs_is_shown_without_the_marks_of_the_file(put):
+    other, given = put("other", "x\n" * 2), put("links", "\n\n")
+    old, new = put("old", "Ġorġ ġie\nja ▁▂▃\n"), put("new", "Ġo@@ rġ ġi@@ da\nj@@ a ▁▂▃\n")
+    with pytest.raises(
+        InputError, match=r"new, line 1: .* 'da' where the old one has 'e' \(read as bpe, the old one"
+    ):
+        remap_files(given, (old, other), (new, other))
 
 
 def test_what_does_not_fit(put, texts):

@@ -94,6 +94,14 @@ def test_a_mark_without_letters_belongs_to_what_follows():
     assert remap_links(Links.from_strings(["0-0"]), bitext(("▁", "y")), bitext(("▁ ▁", "y"))).to_strings() == [""]
 
 
+def test_a_link_of_a_mark_without_letters_is_one_of_the_whole_piece_after_it():
+    old, new = bitext(("▁a ▁ ▁ bcd ▁ef", "y")), bitext(("a b@@ c@@ d e@@ f", "y"))
+    for link in ("1-0", "2-0", "3-0"):
+        assert remap_links(Links.from_strings([link]), old, new).to_strings() == ["1-0 2-0 3-0"]
+    for link in ("1-0", "2-0", "3-0"):
+        assert remap_links(Links.from_strings([link]), new, old).to_strings() == ["1-0 2-0 3-0"]
+
+
 @pytest.mark.parametrize(
     ("word", "pieces"),
     [

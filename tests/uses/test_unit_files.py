@@ -80,6 +80,8 @@ def test_raw_text(project):
     pytest.importorskip("icu4py")
     text = JOB.format("utf-8", "Hallo, <g>Welt</g>!", "Hi, &quot;you&quot;.")
     assert "Hi, &quot;<g>you</g>&quot;." in project(text, "0-0 1-1 2-3 3-5", tokenize=True)
+    text = JOB.format("utf-8", "Ja, <g>„Welt!“</g>, ja", "Hi, &quot;you!&quot;, hi")
+    assert "Hi, <g>&quot;you!&quot;</g>, hi" in project(text, "2-2 3-3 4-4 5-5 6-6", tokenize=True)
 
 
 parts = ["a", " b", "&lt;", "&#xdf;\n", "<x/>", "<ph>&amp;<sub>c</sub></ph>", '<bpt i="1"/>', '<ept i="1"/>']

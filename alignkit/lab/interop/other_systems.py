@@ -399,7 +399,8 @@ def _merged(path: str, scores: Scores, tokens: TokenLists, bitext: Bitext, speci
     wanted = np.array([(len(t), len(s)) for s, t in zip(*tokens, strict=True)], np.int32).reshape(-1, 2)
     scores = _checked(path, scores, wanted, "subwords")
     for side, grouping, text in zip(tokens, groupings, (bitext.source, bitext.target), strict=True):
-        joined = [join_words(sentence, group) for sentence, (group, _) in zip(side, grouping, strict=True)]
+        style = style_of(side)
+        joined = [join_words(sentence, group, style) for sentence, (group, _) in zip(side, grouping, strict=True)]
         check_words(path, joined, _words(text, specials))
     return merge_to_words(scores, groupings[1], groupings[0])
 
@@ -438,7 +439,8 @@ def _words(corpus: Corpus, specials: bool) -> list[list[str | None]]:
     """The words of every sentence; None for a word with an unknown subword."""
     if not specials:
         return [list(corpus.words(m)) for m in range(len(corpus))]
-    return [join_words(corpus.words(m), group) for m, group in enumerate(corpus_groups(corpus))]
+    style = style_of([corpus.vocabulary.tokens])
+    return [join_words(corpus.words(m), group, style) for m, group in enumerate(corpus_groups(corpus))]
 
 
 def first_mismatch(scores: Scores, wanted: np.ndarray) -> int | None:

@@ -45,7 +45,7 @@ from alignkit.scores import Grouping, Scores, merge_to_words
 from alignkit.support.packages import versions
 from alignkit.support.settings import with_options
 from alignkit.text.bitext import Bitext
-from alignkit.text.tokenization import BOS, EOS, SPECIALS, encode_bitext, split_words, without_mark
+from alignkit.text.tokenization import BOS, EOS, SPECIALS, encode_bitext, split_words, style_of, without_mark
 from alignkit.text.vocabulary import is_punctuation
 from alignkit.types import PathLike, Progress
 
@@ -480,9 +480,10 @@ def mass_table(report: Report) -> list[dict[str, Any]]:
     evenly would give. Scores with an infinite one have no shares, and no records here.
     """
     source = report.bitext.source
+    style = style_of([source.vocabulary.tokens])
     ends = {SPECIALS[BOS]: "sentence start", SPECIALS[EOS]: "sentence end"} if report.specials else {}
     names = [
-        ends.get(token, "punctuation" if is_punctuation(without_mark(token)) else "words")
+        ends.get(token, "punctuation" if is_punctuation(without_mark(token, style)) else "words")
         for token in source.vocabulary.tokens
     ]
     kinds = np.array([CLASSES.index(name) for name in names], np.int64)
