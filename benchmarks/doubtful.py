@@ -17,8 +17,7 @@ from pathlib import Path
 
 import click
 import numpy as np
-from embeddings import text
-from inputs import gold_sets, machine, run_benchmark
+from inputs import gold_sets, machine, run_benchmark, text_of_set
 from quality import markdown
 
 from alignkit.classical.hmm.joint import JointHMM
@@ -32,7 +31,7 @@ from alignkit.support.packages import __version__
 from alignkit.text.reading import read_lines
 
 #: set -> the sizes of its texts
-SIZES = {"cdt_da_en": (3300,), "ult_hbo_en": (3300, 5000, 10_000), "hansards_en_fr": (5000, 10_000)}
+SIZES = {"cdt_da_en": (3748,), "ult_hbo_en": (5000, 10_000, 13_297), "hansards_en_fr": (10_000, 20_000)}
 SEED = 1
 
 
@@ -46,7 +45,7 @@ def main(part: str, read: str, output: str) -> None:
     for folder in gold_sets(part, list(SIZES)):
         gold = parse_links(str(folder / f"{part}.gold"), read_lines(str(folder / f"{part}.gold")))
         for size in SIZES[folder.name]:
-            source, target = (lines[:size] for lines in text(folder, part))
+            source, target = (lines[:size] for lines in text_of_set(folder, part))
             probabilities, alone = Scores.from_matrices([]), 0.0
             choices = [("none", 0), *product(("doubtful", "random"), map(int, read.split(","))), ("all", size)]
             for choice, most in choices:

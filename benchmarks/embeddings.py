@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 import click
-from inputs import gold_sets, machine, run_benchmark
+from inputs import gold_sets, machine, run_benchmark, text_of_set
 from quality import markdown
 from quality_systems import FirstPairs
 
@@ -25,13 +25,6 @@ from alignkit.metrics.aer import evaluate
 from alignkit.pipeline.align import align
 from alignkit.support.packages import __version__
 from alignkit.text.reading import read_lines
-
-
-def text(folder: Path, part: str) -> tuple[list[str], list[str]]:
-    """The lines of the pairs with gold links, then those of the training text."""
-    sides = ([*read_lines(str(folder / f"{name}.{side}"))] for side in ("src", "tgt") for name in (part, "train"))
-    source, source_train, target, target_train = sides
-    return [*source, *source_train], [*target, *target_train]
 
 
 @click.command()
@@ -48,7 +41,7 @@ def main(part: str, sets: str | None, encode: str, qualities: str, output: str) 
     encoder, path = ContextualEmbeddings(), Path(f"{output}.json")
     rows = json.loads(path.read_text())["rows"] if path.exists() else []
     for folder in folders:
-        source, target = text(folder, part)
+        source, target = text_of_set(folder, part)
         gold = parse_links(str(folder / f"{part}.gold"), read_lines(str(folder / f"{part}.gold")))
         first = FirstPairs(encoder, len(gold.sure) if encode == "gold" else len(source))
         for quality in qualities.split(","):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from alignkit.errors import AlignkitError
+from alignkit.text.reading import read_lines
 
 MULTI30K = "Multi30k (https://github.com/multi30k/dataset), tokenised and lower-cased"
 TEXTS = f"give files with a sentence on each line, as of {MULTI30K}, or the small ones in data/sample"
@@ -47,6 +48,13 @@ def gold_sets(part: str, names: list[str] | None = None) -> list[Path]:
     for path in found:
         need_files(*(path / f"{name}.{side}" for name in ("train", part) for side in ("src", "tgt")), remedy=SETS)
     return found
+
+
+def text_of_set(folder: Path, part: str) -> tuple[list[str], list[str]]:
+    """The lines of the pairs with gold links, then those of the training text."""
+    sides = ([*read_lines(str(folder / f"{name}.{side}"))] for side in ("src", "tgt") for name in (part, "train"))
+    source, source_train, target, target_train = sides
+    return [*source, *source_train], [*target, *target_train]
 
 
 def machine() -> str:

@@ -17,8 +17,9 @@ Args:
         sentence pairs. FOLDER holds another encoder, or a translation model, for Hugging Face's transformers; one
         that marks languages, such as NLLB, is FOLDER:deu_Latn,eng_Latn. FILE holds word vectors of both languages
         in one space, in the text format of word2vec and fastText; give one file or two. none uses no embeddings,
-        as is the default without the extra, and with --model, --start or --quality fast. [default: e5 up to
-        $read_pairs pairs; up to $read_text, of the $read_pairs whose links are most doubtful]
+        as is the default without the extra, and with --model, --start or --quality fast. Unasked,
+        e5 reads at most $read_pairs pairs: of larger texts, those whose links are most doubtful. [default: e5 up
+        to $read_text pairs]
     --prior: Use a dictionary or lexicon as a prior. `alignkit lexicon`, Moses and eflomal write lexicons. Its
         probabilities count like some occurrences of each word.
     --gold: Learn from gold links of the first pairs. FILE has a line of links (0-0 1p2, where p marks a possible

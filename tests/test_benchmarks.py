@@ -57,6 +57,7 @@ def lacks(monkeypatch, tmp_path, capsys):
         (["quality_plot.py", "none.json", *OUT], "none.json: no such file; benchmarks/quality.py writes it"),
         (["guided_attention.py", *OUT], "ALIGNKIT_DATA is not set; ALIGNKIT_DATA=DATA names a folder"),
         (["embeddings.py", *OUT], "ALIGNKIT_DATA is not set; ALIGNKIT_DATA=DATA names a folder"),
+        (["doubtful.py", *OUT], "ALIGNKIT_DATA is not set; ALIGNKIT_DATA=DATA names a folder"),
         (["projection.py", *OUT], "ALIGNKIT_DATA is not set; ALIGNKIT_DATA=DATA names a folder"),
         (["language_heads.py", "texts", "folder"], "ALIGNKIT_DATA is not set; ALIGNKIT_DATA=DATA names a folder"),
         (["diagnose.py", *OUT], "ALIGNKIT_DATA is not set; ALIGNKIT_DATA=DATA names a folder"),
