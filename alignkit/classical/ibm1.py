@@ -111,7 +111,7 @@ def fit_ibm1(
             null.values[:] = start_null(start.null, start.target, bitext.target.vocabulary)
     pseudo_counts = None if prior is None else prior.pseudo_counts(bitext, trans)[0]
 
-    sentences = blocks(offsets_of(lengths * bitext.target.lengths), workers)
+    arrays, sentences = (index, trans, target), blocks(offsets_of(lengths * bitext.target.lengths), workers)
     log_probs, history = np.zeros(len(bitext)), list[float]()
     with Stage("fitting", progress) as stage:
         for iteration in range(settings.iterations):
@@ -119,26 +119,15 @@ def fit_ibm1(
             # are sums of posteriors.
             if iteration > 0 or start is not None:
                 run_blocks(
-                    lambda low, high: kernels.posterior_weights(
-                        low,
-                        high,
-                        index,
-                        trans,
-                        target,
-                        null,
-                        norms,
-                        weights,
-                        np.zeros(V_tgt, np.float32),
-                        log_probs,
+                    lambda *span: kernels.posterior_weights(
+                        *span, *arrays, null, norms, weights, np.zeros(V_tgt, np.float32), log_probs
                     ),
                     sentences,
                     workers,
                 )
                 log_likelihood = exact_sum(log_probs)
                 run_blocks(
-                    lambda low, high: kernels.expected_counts(
-                        low, high, index, trans, target, weights, np.zeros(V_tgt)
-                    ),
+                    lambda *span: kernels.expected_counts(*span, *arrays, weights, np.zeros(V_tgt)),
                     indexed.row_ranges,
                     workers,
                 )

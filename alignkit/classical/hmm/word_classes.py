@@ -82,21 +82,11 @@ class BackOff:
         background = NO_BACKGROUND if self.background is None else self.background.counts
         work = np.add.reduceat(np.diff(rows.offsets)[source.members], source.first[:-1])
 
-        run_evenly(
-            lambda low, high: add_back_off(
-                low,
-                high,
-                classes,
-                background,
-                rows,
-                np.zeros(len(target.first) - 1),
-                np.empty(work[low:high].max(), np.uint32),
-                pair_counts,
-            ),
-            offsets_of(work),
-            threads,
-            parts=8,
-        )
+        def add(low: int, high: int) -> None:
+            sums, labels = np.zeros(len(target.first) - 1), np.empty(work[low:high].max(), np.uint32)
+            add_back_off(low, high, classes, background, rows, sums, labels, pair_counts)
+
+        run_evenly(add, offsets_of(work), threads, parts=8)
 
 
 class ClassCounts:
