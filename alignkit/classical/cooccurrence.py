@@ -18,7 +18,7 @@ from alignkit.classical.settings import TABLE_ENDINGS, Weighting
 from alignkit.errors import AlignkitError, abbreviated, check_known
 from alignkit.kernels import inverted_index as kernels
 from alignkit.kernels.inverted_index import Bags, InvertedIndex, RowRoom, TableRows, Tokens
-from alignkit.support.arrays import brief_repr, offsets_of
+from alignkit.support.arrays import brief_repr, offsets_of, rise_to
 from alignkit.support.files import atomic_write, check_ending, save_arrays
 from alignkit.support.threads import blocks, blocks_of_size, run_blocks, thread_count
 from alignkit.text.bitext import Bitext, Corpus, check_bitext
@@ -52,10 +52,7 @@ class PairTable:
     def __post_init__(self) -> None:
         if (self.offsets.dtype, self.columns.dtype, self.values.dtype) != (np.int64, np.int32, np.float32):
             raise TypeError("PairTable needs int64 offsets, int32 columns and float32 values")
-        starts_right = len(self.offsets) > 0 and self.offsets[0] == 0
-        # Compared, not subtracted: the difference of two wild numbers may wrap around to a positive one.
-        rises = starts_right and not (self.offsets[1:] < self.offsets[:-1]).any()
-        if not rises or not self.offsets[-1] == len(self.columns) == len(self.values):
+        if not (rise_to(self.offsets, len(self.columns)) and len(self.columns) == len(self.values)):
             raise ValueError("PairTable offsets must rise from 0 to the number of pairs")
         if len(self.columns) and not 0 <= self.columns.min() <= self.columns.max() < self.width:
             raise ValueError("PairTable columns must lie in [0, V_tgt)")

@@ -59,6 +59,14 @@ def offsets_of(lengths: Sequence[int] | np.ndarray) -> np.ndarray:
     return offsets
 
 
+def rise_to(offsets: np.ndarray, end: int) -> bool:
+    """Whether these are offsets of parts of an array of this length: they rise from 0 to ``end``.
+
+    They are compared, not subtracted: the difference of two wild numbers may wrap around to a positive one.
+    """
+    return bool(len(offsets) and offsets[0] == 0 and offsets[-1] == end and (offsets[1:] >= offsets[:-1]).all())
+
+
 def in_runs(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """int64: whole numbers in runs of these starts and lengths, one run after another."""
     import numpy as np
