@@ -18,7 +18,7 @@ from alignkit.classical.settings import TABLE_ENDINGS, Weighting
 from alignkit.errors import AlignkitError, abbreviated, check_known
 from alignkit.kernels import inverted_index as kernels
 from alignkit.kernels.inverted_index import Bags, InvertedIndex, RowRoom, TableRows, Tokens
-from alignkit.support.arrays import brief_repr, offsets_of, rise_to
+from alignkit.support.arrays import brief_repr, close_gaps, offsets_of, rise_to
 from alignkit.support.files import atomic_write, check_ending, save_arrays
 from alignkit.support.threads import blocks, blocks_of_size, run_blocks, thread_count
 from alignkit.text.bitext import Bitext, Corpus, check_bitext
@@ -121,13 +121,8 @@ def bags_of(corpus: Corpus, threads: int, keep: bool = True) -> Bags:
     text, bags = Tokens(corpus.tokens, offsets), Bags(words, counts, offsets)
     run_blocks(lambda low, high: kernels.fill_bags(low, high, text, bags, sizes), ranges, threads)
     bag_offsets = offsets_of(sizes)
-    for low, high in ranges:  # the bags of a block start where its tokens do: close the gaps between blocks
-        here, there = bag_offsets[low], offsets[low]
-        size = bag_offsets[high] - here
-        for array in (words, counts) if here < there else ():
-            array[here : here + size] = array[there : there + size]
-    for array in (words, counts):
-        array.resize(bag_offsets[-1], refcheck=False)
+    for array in (words, counts):  # the bags of a block start where its tokens do
+        close_gaps(array, ranges, offsets, bag_offsets)
     found = Bags(words, counts, bag_offsets)
     if keep:
         _bags[corpus] = found
