@@ -103,6 +103,19 @@ class PairTable:
         return dense
 
 
+def table_of_pairs(x: np.ndarray, y: np.ndarray, counts: np.ndarray | None, shape: tuple[int, int]) -> PairTable:
+    """The table, of V_src and V_tgt words, with the sum of the counts (None: 1 each) of each word pair (x, y)."""
+    width = max(shape[1], 1)
+    keys = x.astype(np.int64) * width + y
+    if counts is None:  # in half the time and memory
+        keys, sums = np.unique(keys, return_counts=True)
+    else:
+        keys, places = np.unique(keys, return_inverse=True)
+        sums = np.bincount(places, counts, len(keys))
+    offsets = np.searchsorted(keys, np.arange(shape[0] + 1) * width).astype(np.int64)
+    return PairTable(offsets, (keys % width).astype(np.int32), sums.astype(np.float32), shape[1])
+
+
 # Both directions of a model, and its fitting and its links, need the bags of one text.
 _bags: WeakKeyDictionary[Corpus, Bags] = WeakKeyDictionary()
 
