@@ -88,7 +88,7 @@ from alignkit.embeddings.levels import UNKNOWN, Embeddings, known_levels
 from alignkit.errors import AlignkitError, check_known, check_type, counted
 from alignkit.kernels.hmm_e_step import BOTH, FORWARD, REVERSE, OpinionPool
 from alignkit.kernels.link_probabilities import NO_LINK
-from alignkit.links.from_scores import linked_above, scores_of_links
+from alignkit.links.from_scores import linked_above
 from alignkit.links.links import Links
 from alignkit.scores import Scores, flat_offsets
 from alignkit.support.files import Fields, Record, loaded, save_arrays
@@ -368,10 +368,6 @@ class JointHMM(Aligner):
     def links(self, bitext: Bitext) -> Links:
         """Links whose probability reaches the threshold."""
         return self.links_and_probabilities(bitext)[0]
-
-    def link_probabilities(self, bitext: Bitext, links: Links) -> np.ndarray:
-        """float64 (K,): the probability of each link of M pairs."""
-        return scores_of_links(links, self.probabilities(bitext))
 
     def log_probabilities(self, bitext: Bitext) -> np.ndarray:
         """float64 (M,): log p(target | source) of each pair by the model of words, without fertility, and up
