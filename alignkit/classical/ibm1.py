@@ -258,10 +258,6 @@ class IBM1(LexicalModel, Aligner):
     def links(self, bitext: Bitext) -> Links:
         """Each target word with its most probable source word (the leftmost of equals), unless NULL is more
         probable."""
-        return links_from_positions(self._best_positions(bitext), bitext, self.threads)
-
-    def _best_positions(self, bitext: Bitext) -> np.ndarray:
-        """int32 (N_tgt,): for each target word the position of its source word, or -1."""
         lookup = self.lookup(bitext)
         weights = null_weights(bitext.source.lengths, self.null is not None, self.null_probability)
         bags = [bags_of(side, lookup.threads) for side in (bitext.source, bitext.target)]
@@ -270,7 +266,7 @@ class IBM1(LexicalModel, Aligner):
             own, null = [bags_between(low, high, *side) for side in bags], NullWord(lookup.null, weights[low:high])
             found = positions[offsets[low] : offsets[high]]
             fill_positions(bitext.block(low, high), own[0], own[1], lookup, null, found)
-        return positions
+        return links_from_positions(positions, bitext, self.threads)
 
     def log_probabilities(self, bitext: Bitext) -> np.ndarray:
         """float64 (M,): log p(target | source) of each pair, the sum over t of the logarithm of
