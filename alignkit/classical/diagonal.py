@@ -250,13 +250,8 @@ class Diagonal(LexicalModel, Aligner):
         """alpha, and float64 (M,) log p(target | source)."""
         scores, (text, positions, null) = lookup.scores(), self._arguments(lookup)
         matrices, log_probabilities = Matrices(scores.values, scores.offsets), np.zeros(len(scores))
-        run_evenly(
-            lambda low, high: kernels.diagonal_posteriors(
-                low, high, text, positions.exponentials, positions.totals, null, matrices, log_probabilities
-            ),
-            scores.offsets,
-            lookup.threads,
-        )
+        arrays = text, positions.exponentials, positions.totals, null, matrices, log_probabilities
+        run_evenly(lambda *span: kernels.diagonal_posteriors(*span, *arrays), scores.offsets, lookup.threads)
         return scores, log_probabilities
 
     def _arguments(self, lookup: Lookup) -> tuple[TargetTokens, PositionDistribution, NullRow]:
