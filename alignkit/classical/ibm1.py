@@ -191,9 +191,7 @@ def fill_positions(
     ranges = blocks(offsets_of(bitext.shapes.prod(axis=1, dtype=np.int64)), lookup.threads)
     sizes = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
     run_blocks(
-        lambda low, high: inverted_index.first_positions(
-            low, high, x, source, np.empty(sizes[0], np.int32), first
-        ),
+        lambda *span: inverted_index.first_positions(*span, x, source, np.empty(sizes[0], np.int32), first),
         ranges,
         lookup.threads,
     )
@@ -247,12 +245,8 @@ class IBM1(LexicalModel, Aligner):
             lengths = bitext.source.lengths
             target = Tokens(lookup.columns_of(bitext.target.tokens), bitext.target.offsets)
             null = NullWord(lookup.null, null_weights(lengths, self.null is not None, self.null_probability))
-            matrices = Matrices(scores.values, scores.offsets)
-            run_evenly(
-                lambda low, high: kernels.normalise_scores(low, high, target, lengths, null, matrices),
-                scores.offsets,
-                lookup.threads,
-            )
+            arrays = target, lengths, null, Matrices(scores.values, scores.offsets)
+            run_evenly(lambda *span: kernels.normalise_scores(*span, *arrays), scores.offsets, lookup.threads)
         return scores
 
     def links(self, bitext: Bitext) -> Links:
