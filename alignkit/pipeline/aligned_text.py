@@ -217,11 +217,9 @@ class Written(NamedTuple):
 
     def __str__(self) -> str:
         """The numbers as text, such as ``6 pairs (1 with a blank side), 12 links (0.92 per target word)``."""
-        empty = [
-            *([f"{self.blank:,} with a blank side"] if self.blank else []),
-            *([f"{self.malformed:,} malformed and skipped"] if self.malformed else []),
-        ]
-        left_out = f" ({', '.join(empty)})" if empty else ""
+        kinds = (self.blank, "with a blank side"), (self.malformed, "malformed and skipped")
+        empty = ", ".join(f"{number:,} {kind}" for number, kind in kinds if number)
+        left_out = f" ({empty})" if empty else ""
         density = f" ({self.links / self.words:.2f} per target word)" if self.words else ""
         return f"{counted(self.pairs, 'pair')}{left_out}, {counted(self.links, 'link')}{density}"
 
