@@ -526,9 +526,7 @@ class Symmetrized(Aligner):
             return self.forward.score(bitext, kind)
         forward, reverse = self.forward.score(bitext, kind), self.reverse.score(bitext.reversed, kind)
         pairs = zip(forward, reverse, strict=True)
-        values = [np.sqrt(a.astype(np.float64) * b.T).ravel() for a, b in pairs]
-        flat = np.concatenate([np.empty(0), *values]).astype(np.float32)
-        return cap_row_sums(Scores(flat, forward.offsets, forward.shapes))
+        return cap_row_sums(Scores.from_matrices(np.sqrt(a.astype(np.float64) * b.T) for a, b in pairs))
 
     def links(self, bitext: Bitext) -> Links:
         """Both aligners' links, combined."""

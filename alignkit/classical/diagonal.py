@@ -139,6 +139,7 @@ def fit_diagonal(
     null = NullRow(np.full(V_tgt, uniform, np.float32), p0)
 
     weights = Weights(np.empty(len(text.tokens), np.float32), np.empty(len(text.tokens), np.float32))
+    arrays = index, trans, text, positions.exponentials
     history, sums = list[float](), np.zeros((len(bitext), 2))
     with Stage("fitting", progress) as stage:
         for iteration in range(settings.iterations):
@@ -146,26 +147,14 @@ def fit_diagonal(
             # fast_align: with |t/T - l/L|, as in the distribution of positions, the tension of most texts rises to
             # 10 and more, and links get worse.
             run_evenly(
-                lambda low, high: kernels.diagonal_posterior_weights(
-                    low,
-                    high,
-                    index,
-                    trans,
-                    text,
-                    positions.exponentials,
-                    positions.totals,
-                    null,
-                    weights,
-                    sums,
-                    np.zeros(V_tgt, np.float32),
+                lambda *span: kernels.diagonal_posterior_weights(
+                    *span, *arrays, positions.totals, null, weights, sums, np.zeros(V_tgt, np.float32)
                 ),
                 offsets_of(source.lengths * target.lengths),
                 workers,
             )
             run_blocks(
-                lambda low, high: kernels.diagonal_expected_counts(
-                    low, high, index, trans, text, positions.exponentials, weights.pairs, np.zeros(V_tgt)
-                ),
+                lambda *span: kernels.diagonal_expected_counts(*span, *arrays, weights.pairs, np.zeros(V_tgt)),
                 row_ranges,
                 workers,
             )
@@ -261,13 +250,8 @@ class Diagonal(LexicalModel, Aligner):
         """alpha, and float64 (M,) log p(target | source)."""
         scores, (text, positions, null) = lookup.scores(), self._arguments(lookup)
         matrices, log_probabilities = Matrices(scores.values, scores.offsets), np.zeros(len(scores))
-        run_evenly(
-            lambda low, high: kernels.diagonal_posteriors(
-                low, high, text, positions.exponentials, positions.totals, null, matrices, log_probabilities
-            ),
-            scores.offsets,
-            lookup.threads,
-        )
+        arrays = text, positions.exponentials, positions.totals, null, matrices, log_probabilities
+        run_evenly(lambda *span: kernels.diagonal_posteriors(*span, *arrays), scores.offsets, lookup.threads)
         return scores, log_probabilities
 
     def _arguments(self, lookup: Lookup) -> tuple[TargetTokens, PositionDistribution, NullRow]:

@@ -111,7 +111,7 @@ def fit_ibm1(
             null.values[:] = start_null(start.null, start.target, bitext.target.vocabulary)
     pseudo_counts = None if prior is None else prior.pseudo_counts(bitext, trans)[0]
 
-    sentences = blocks(offsets_of(lengths * bitext.target.lengths), workers)
+    arrays, sentences = (index, trans, target), blocks(offsets_of(lengths * bitext.target.lengths), workers)
     log_probs, history = np.zeros(len(bitext)), list[float]()
     with Stage("fitting", progress) as stage:
         for iteration in range(settings.iterations):
@@ -119,26 +119,15 @@ def fit_ibm1(
             # are sums of posteriors.
             if iteration > 0 or start is not None:
                 run_blocks(
-                    lambda low, high: kernels.posterior_weights(
-                        low,
-                        high,
-                        index,
-                        trans,
-                        target,
-                        null,
-                        norms,
-                        weights,
-                        np.zeros(V_tgt, np.float32),
-                        log_probs,
+                    lambda *span: kernels.posterior_weights(
+                        *span, *arrays, null, norms, weights, np.zeros(V_tgt, np.float32), log_probs
                     ),
                     sentences,
                     workers,
                 )
                 log_likelihood = exact_sum(log_probs)
                 run_blocks(
-                    lambda low, high: kernels.expected_counts(
-                        low, high, index, trans, target, weights, np.zeros(V_tgt)
-                    ),
+                    lambda *span: kernels.expected_counts(*span, *arrays, weights, np.zeros(V_tgt)),
                     indexed.row_ranges,
                     workers,
                 )
@@ -202,9 +191,7 @@ def fill_positions(
     ranges = blocks(offsets_of(bitext.shapes.prod(axis=1, dtype=np.int64)), lookup.threads)
     sizes = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
     run_blocks(
-        lambda low, high: inverted_index.first_positions(
-            low, high, x, source, np.empty(sizes[0], np.int32), first
-        ),
+        lambda *span: inverted_index.first_positions(*span, x, source, np.empty(sizes[0], np.int32), first),
         ranges,
         lookup.threads,
     )
@@ -258,21 +245,13 @@ class IBM1(LexicalModel, Aligner):
             lengths = bitext.source.lengths
             target = Tokens(lookup.columns_of(bitext.target.tokens), bitext.target.offsets)
             null = NullWord(lookup.null, null_weights(lengths, self.null is not None, self.null_probability))
-            matrices = Matrices(scores.values, scores.offsets)
-            run_evenly(
-                lambda low, high: kernels.normalise_scores(low, high, target, lengths, null, matrices),
-                scores.offsets,
-                lookup.threads,
-            )
+            arrays = target, lengths, null, Matrices(scores.values, scores.offsets)
+            run_evenly(lambda *span: kernels.normalise_scores(*span, *arrays), scores.offsets, lookup.threads)
         return scores
 
     def links(self, bitext: Bitext) -> Links:
         """Each target word with its most probable source word (the leftmost of equals), unless NULL is more
         probable."""
-        return links_from_positions(self._best_positions(bitext), bitext, self.threads)
-
-    def _best_positions(self, bitext: Bitext) -> np.ndarray:
-        """int32 (N_tgt,): for each target word the position of its source word, or -1."""
         lookup = self.lookup(bitext)
         weights = null_weights(bitext.source.lengths, self.null is not None, self.null_probability)
         bags = [bags_of(side, lookup.threads) for side in (bitext.source, bitext.target)]
@@ -281,7 +260,7 @@ class IBM1(LexicalModel, Aligner):
             own, null = [bags_between(low, high, *side) for side in bags], NullWord(lookup.null, weights[low:high])
             found = positions[offsets[low] : offsets[high]]
             fill_positions(bitext.block(low, high), own[0], own[1], lookup, null, found)
-        return positions
+        return links_from_positions(positions, bitext, self.threads)
 
     def log_probabilities(self, bitext: Bitext) -> np.ndarray:
         """float64 (M,): log p(target | source) of each pair, the sum over t of the logarithm of

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from alignkit.aligner import Aligner, Around, Symmetrized, check_directions
-from alignkit.classical.cooccurrence import PairTable
+from alignkit.classical.cooccurrence import PairTable, table_of_pairs
 from alignkit.classical.hmm.joint import JointHMM
 from alignkit.classical.hmm.model import FittedHMM
 from alignkit.classical.lexical_model import LexicalModel
@@ -169,19 +169,6 @@ class LinkedWords:
         found = np.concatenate([(s - before)[is_first], self.bitext.source.lengths - last])
         jumps, counts = np.unique(found, return_counts=True)
         return zip(jumps.tolist(), counts.tolist(), strict=True)
-
-
-def table_of_pairs(x: np.ndarray, y: np.ndarray, counts: np.ndarray | None, shape: tuple[int, int]) -> PairTable:
-    """The table, of V_src and V_tgt words, with the sum of the counts (None: 1 each) of each word pair (x, y)."""
-    width = max(shape[1], 1)
-    keys = x.astype(np.int64) * width + y
-    if counts is None:  # in half the time and memory
-        keys, sums = np.unique(keys, return_counts=True)
-    else:
-        keys, places = np.unique(keys, return_inverse=True)
-        sums = np.bincount(places, counts, len(keys))
-    offsets = np.searchsorted(keys, np.arange(shape[0] + 1) * width).astype(np.int64)
-    return PairTable(offsets, (keys % width).astype(np.int32), sums.astype(np.float32), shape[1])
 
 
 def linked_around(is_linked: np.ndarray, corpus: Corpus) -> tuple[np.ndarray, np.ndarray]:

@@ -93,8 +93,8 @@ class LexiconPrior:
         Of a pair that is there more than once the highest values count. If the text has none of the lexicon's
         pairs, that is logged.
         """
-        ids = (bitext.source.vocabulary.translate(self.source), bitext.target.vocabulary.translate(self.target))
-        found, indices = find_pairs(ids[0][self.pairs[:, 0]], ids[1][self.pairs[:, 1]], rows, bitext)
+        x, y = self.pairs.T
+        found, indices = find_pairs((self.source, self.target), x, y, rows, bitext)
         if len(columns := rows.columns) and not len(found):
             log.warning("none of the lexicon's word pairs occurs in the text; are its sides exchanged?")
         counts = np.zeros((2, len(columns)), np.float32)
@@ -103,12 +103,16 @@ class LexiconPrior:
         return counts
 
 
-def find_pairs(i: np.ndarray, o: np.ndarray, rows: TableRows, bitext: Bitext) -> tuple[np.ndarray, np.ndarray]:
-    """Find word pairs (i, o) in the rows of a text; an id of -1 is a word that the text does not have.
+def find_pairs(
+    vocabularies: tuple[Vocabulary, Vocabulary], x: np.ndarray, y: np.ndarray, rows: TableRows, bitext: Bitext
+) -> tuple[np.ndarray, np.ndarray]:
+    """Find word pairs (x, y) of other vocabularies in the rows of a text.
 
     Returns:
         which of the pairs are there, and their indices into the rows' columns.
     """
+    i = bitext.source.vocabulary.translate(vocabularies[0])[x]
+    o = bitext.target.vocabulary.translate(vocabularies[1])[y]  # -1: the text does not have the word
     offsets, columns, _ = rows
     width = max(len(bitext.target.vocabulary), 1)
     keys = np.repeat(np.arange(len(offsets) - 1, dtype=np.int64), np.diff(offsets)) * width + columns
@@ -149,11 +153,7 @@ def start_values(
     """
     offsets, columns, _ = rows
     types = len(bitext.source.vocabulary), len(bitext.target.vocabulary)
-    ids = (
-        bitext.source.vocabulary.translate(vocabularies[0]),
-        bitext.target.vocabulary.translate(vocabularies[1]),
-    )
-    found, indices = find_pairs(ids[0][table.rows], ids[1][table.columns], rows, bitext)
+    found, indices = find_pairs(vocabularies, table.rows, table.columns, rows, bitext)
     start = np.full(len(columns), 1 / max(types[0 if by_target else 1], 1), np.float32)
     start[indices] = values[found]
     is_new = np.ones(len(columns), bool)

@@ -80,14 +80,11 @@ class ContextualEmbeddings:
     def levels(self, bitext: Bitext, threads: int, progress: Progress | None = None) -> np.ndarray:
         """See :class:`alignkit.embeddings.levels.Embeddings`."""
         report, offsets = progress or no_progress, flat_offsets(bitext.shapes)
-        source, target = (self.word_pieces(side.vocabulary) for side in (bitext.source, bitext.target))
-        symbols = self.encoder.symbols
+        pieces = [self.word_pieces(side.vocabulary) for side in (bitext.source, bitext.target)]
 
-        def vectors(text: Bitext) -> tuple[np.ndarray, np.ndarray]:
-            return (
-                self.vectors(text.source, source, symbols[0], threads),
-                self.vectors(text.target, target, symbols[1], threads),
-            )
+        def vectors(text: Bitext) -> list[np.ndarray]:
+            sides = zip((text.source, text.target), pieces, self.encoder.symbols, strict=True)
+            return [self.vectors(*side, threads) for side in sides]
 
         levels = np.empty(offsets[-1], np.uint8)
         ranges = blocks_of_size(bitext.source.offsets + bitext.target.offsets, BLOCK)

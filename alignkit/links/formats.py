@@ -143,14 +143,12 @@ class OutputFormat:
     Attributes:
         write: ``write(alignment, first)`` gives the text, ``first`` being the number of the first sentence pair.
         help: an example or description for the command line.
-        lines: number of lines per sentence pair.
         needs_probabilities, needs_words, needs_spans: what it shows of an :class:`Alignment` besides the links;
             words come with the sentence scores where these are known.
     """
 
     write: Callable[[Alignment, int], bytes]
     help: str
-    lines: int = 1
     needs_probabilities: bool = False
     needs_words: bool = False
     needs_spans: bool = False
@@ -162,7 +160,7 @@ OUTPUT_FORMATS = {
     "probabilities": OutputFormat(
         with_probabilities, '"0-0:0.93 1-2:0.5", the posterior of each link', needs_probabilities=True
     ),
-    "giza": OutputFormat(giza, "the three lines per pair of GIZA++'s A3 files", lines=3, needs_words=True),
+    "giza": OutputFormat(giza, "the three lines per pair of GIZA++'s A3 files", needs_words=True),
     "json": OutputFormat(
         json_lines, "objects with words, links, posteriors and scores", needs_probabilities=True, needs_words=True
     ),

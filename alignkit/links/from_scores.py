@@ -127,17 +127,11 @@ def linked_above(scores: Scores, threshold: float, threads: int | None = None) -
     ranges = blocks(scores.offsets, threads)
 
     values, places = scores.values, scores.offsets
-    run_blocks(
-        lambda low, high: sentence_pairs.count_above(low, high, values, places, bound, offsets), ranges, threads
-    )
+    run_blocks(lambda *span: sentence_pairs.count_above(*span, values, places, bound, offsets), ranges, threads)
     np.cumsum(offsets, out=offsets)
     pairs, found = np.empty((offsets[-1], 2), np.int32), np.empty(offsets[-1])
-    matrices = values, places, scores.shapes
-    run_blocks(
-        lambda low, high: sentence_pairs.fill_links_above(low, high, matrices, bound, offsets, pairs, found),
-        ranges,
-        threads,
-    )
+    arrays = (values, places, scores.shapes), bound, offsets, pairs, found
+    run_blocks(lambda *span: sentence_pairs.fill_links_above(*span, *arrays), ranges, threads)
     return Links.unchecked(pairs, offsets), found
 
 
@@ -159,10 +153,9 @@ def links_from_positions(positions: np.ndarray, bitext: Bitext, threads: int | N
         offsets[low : high + 1] = offsets[low] + linked[starts - starts[0]]
     pairs = np.empty((offsets[-1], 2), np.int32)
     longest = int(bitext.source.lengths.max(initial=0))
+    arrays = positions, (source, target), offsets, pairs
     run_evenly(
-        lambda low, high: sentence_pairs.fill_links_from_positions(
-            low, high, positions, (source, target), offsets, pairs, np.zeros(longest + 1, np.int64)
-        ),
+        lambda *span: sentence_pairs.fill_links_from_positions(*span, *arrays, np.zeros(longest + 1, np.int64)),
         target,
         threads,
     )

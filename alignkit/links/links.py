@@ -14,7 +14,7 @@ import numpy as np
 from alignkit.errors import AlignkitError, InputError, abbreviated, check_list, check_type, counted, of_list
 from alignkit.links.coverage import Coverage
 from alignkit.scores import heat_map
-from alignkit.support.arrays import Ragged, equal_fields, offsets_of, places_of
+from alignkit.support.arrays import Ragged, equal_fields, offsets_of, places_of, rise_to
 from alignkit.types import PathLike
 
 # A probability may follow, as in 0-1:0.93, which alignkit also writes.
@@ -46,8 +46,7 @@ class Links(Ragged):
             raise TypeError("Links needs int32 pairs and int64 offsets")
         if self.pairs.ndim != 2 or self.pairs.shape[1] != 2 or len(self.offsets) == 0:
             raise ValueError("Links needs pairs (K, 2) and M + 1 offsets")
-        starts_right = self.offsets[0] == 0 and self.offsets[-1] == len(self.pairs)
-        if not starts_right or (self.offsets[1:] < self.offsets[:-1]).any():
+        if not rise_to(self.offsets, len(self.pairs)):
             raise ValueError("Links offsets must rise from 0 to the number of links")
         if self.pairs.min(initial=0) < 0:
             raise ValueError("Links cannot have negative indices")

@@ -10,7 +10,7 @@ from alignkit.kernels import symmetrization as kernels
 from alignkit.links.heuristics import DEFAULT_METHOD, DEFAULT_THRESHOLD, Heuristic, find_heuristic
 from alignkit.links.links import Links, LinksLike, as_links
 from alignkit.scores import Scores
-from alignkit.support.arrays import offsets_of
+from alignkit.support.arrays import close_gaps, offsets_of
 from alignkit.support.threads import blocks, run_blocks, thread_count
 
 #: An index beyond this is refused as a mistake, because the memory needed depends on the largest index.
@@ -86,11 +86,7 @@ def symmetrize(
     ranges = blocks(most, threads)
     run_blocks(combine, ranges, threads)
     offsets = offsets_of(sizes)
-    for low, high in ranges:  # close the gaps between the blocks of the threads
-        here, there, count = offsets[low], most[low], offsets[high] - offsets[low]
-        if here < there:
-            pairs[here : here + count] = pairs[there : there + count]
-    pairs.resize((int(offsets[-1]), 2), refcheck=False)
+    close_gaps(pairs, ranges, most, offsets)  # between the blocks of the threads
     return Links(pairs, offsets)
 
 

@@ -98,8 +98,6 @@ class LinkCounts:
 
         (NaN, NaN) with fewer than two pairs, or if the divisor of every resample is 0.
         """
-        if len(self) < 2:
-            return dict.fromkeys(("aer", "precision", "recall", "f1"), (float("nan"), float("nan")))
         return AER.intervals(self, MetricSettings(seed=seed))
 
 

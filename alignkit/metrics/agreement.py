@@ -116,9 +116,7 @@ def agreement_rows(
     part, width = (share.numerator, share.denominator), int(scores.shapes[:, 1].max(initial=0)) + 1
     threads = thread_count(threads)
     run_evenly(
-        lambda low, high: kernels.list_agreement(
-            low, high, scores, part, np.empty(width, np.float32), first, found
-        ),
+        lambda *span: kernels.list_agreement(*span, scores, part, np.empty(width, np.float32), first, found),
         scores.offsets + np.arange(len(scores.offsets)),
         threads,
     )

@@ -128,8 +128,6 @@ def mean_interval(values: Any, least: float = -math.inf, most: float = math.inf)
 def bootstrap_mean(values: Any, seed: int = 0, resamples: int = 2000) -> tuple[float, float]:
     """95 % percentile interval of the mean of independent values; too narrow for a few, NaN for fewer than two."""
     sample = np.asarray(values, np.float64).ravel()
-    if len(sample) < 2:
-        return math.nan, math.nan
     return bootstrap_ratio(sample, np.ones(len(sample)), seed, resamples)
 
 

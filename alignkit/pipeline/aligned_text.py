@@ -21,6 +21,7 @@ from alignkit.links.coverage import Coverage, without_counterpart
 from alignkit.links.formats import OUTPUT_FORMATS, Alignment, render, sentence_score_lines
 from alignkit.links.links import AlignedPair, Link, Links
 from alignkit.scores import Scores, first_pairs
+from alignkit.support.arrays import places_of
 from alignkit.support.files import atomic_write
 from alignkit.support.stages import Stage
 from alignkit.text.bitext import Bitext
@@ -103,12 +104,11 @@ class AlignedText:
     def __getitem__(self, m: int | slice) -> AlignedPair | AlignedText:
         """Pair m: its words, and its links with their probabilities; or the text of a slice of pairs."""
         if isinstance(m, slice):
-            chosen, offsets = np.arange(len(self))[m], self.links.offsets
-            kept = [np.empty(0), *(self.probabilities[offsets[k] : offsets[k + 1]] for k in chosen)]
+            chosen = np.arange(len(self))[m]
             return AlignedText(
                 self.bitext.take(chosen),
                 self.aligner,
-                (self.links.take(chosen), np.concatenate(kept)),
+                (self.links.take(chosen), self.probabilities[places_of(self.links, chosen)]),
                 ids=tuple(self.ids[k] for k in chosen) if self.ids else (),
                 alpha=self.fitted and partial(_alpha_of_pairs, self, chosen),
             )
@@ -217,11 +217,9 @@ class Written(NamedTuple):
 
     def __str__(self) -> str:
         """The numbers as text, such as ``6 pairs (1 with a blank side), 12 links (0.92 per target word)``."""
-        empty = [
-            *([f"{self.blank:,} with a blank side"] if self.blank else []),
-            *([f"{self.malformed:,} malformed and skipped"] if self.malformed else []),
-        ]
-        left_out = f" ({', '.join(empty)})" if empty else ""
+        kinds = (self.blank, "with a blank side"), (self.malformed, "malformed and skipped")
+        empty = ", ".join(f"{number:,} {kind}" for number, kind in kinds if number)
+        left_out = f" ({empty})" if empty else ""
         density = f" ({self.links / self.words:.2f} per target word)" if self.words else ""
         return f"{counted(self.pairs, 'pair')}{left_out}, {counted(self.links, 'link')}{density}"
 

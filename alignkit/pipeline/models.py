@@ -284,16 +284,15 @@ class Linker:
 
         Args:
             bitext: M pairs.
-            counted: bool (M,), the pairs that the model was fitted on, for one that is adapted
+            counted: bool (M,), the pairs that the model was fitted on, for one that is adapted; None: none of them
                 (:meth:`alignkit.classical.hmm.adaptation.Adapter.adapt`).
         """
         if self.adapter is None:
             return AlignedText(bitext, self.aligner, block=BLOCK)
-        counted = np.zeros(len(bitext), bool) if counted is None else counted
         linked = self.adapter.links_and_probabilities(bitext, counted)
         return AlignedText(bitext, self.aligner, linked, alpha=partial(self._adapted_alpha, bitext, counted))
 
-    def _adapted_alpha(self, bitext: Bitext, counted: np.ndarray) -> Scores:
+    def _adapted_alpha(self, bitext: Bitext, counted: np.ndarray | None) -> Scores:
         return cast(Adapter, self.adapter).adapt(bitext.with_own_words(), counted).fitted_probabilities
 
 

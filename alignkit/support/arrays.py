@@ -59,6 +59,32 @@ def offsets_of(lengths: Sequence[int] | np.ndarray) -> np.ndarray:
     return offsets
 
 
+def rise_to(offsets: np.ndarray, end: int) -> bool:
+    """Whether these are offsets of parts of an array of this length: they rise from 0 to ``end``.
+
+    They are compared, not subtracted: the difference of two wild numbers may wrap around to a positive one.
+    """
+    return bool(len(offsets) and offsets[0] == 0 and offsets[-1] == end and (offsets[1:] >= offsets[:-1]).all())
+
+
+def close_gaps(
+    array: np.ndarray, ranges: Sequence[tuple[int, int]], room: np.ndarray, offsets: np.ndarray
+) -> None:
+    """Move parts of an array, each of which begins where there was room for it, together, and cut off the rest.
+
+    Args:
+        array: changed in place; no view of another.
+        ranges: of parts low <= m < high, which follow each other without gaps.
+        room: int64 (M + 1,), where the part ``low`` of each range begins.
+        offsets: int64 (M + 1,), where all parts begin without gaps.
+    """
+    for low, high in ranges:
+        here, there, size = offsets[low], room[low], offsets[high] - offsets[low]
+        if here < there:
+            array[here : here + size] = array[there : there + size]
+    array.resize((int(offsets[-1]), *array.shape[1:]), refcheck=False)
+
+
 def in_runs(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """int64: whole numbers in runs of these starts and lengths, one run after another."""
     import numpy as np

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from alignkit.errors import AlignkitError, abbreviated, check_list, check_type, counted
-from alignkit.support.arrays import Ragged, offsets_of, places_of
+from alignkit.support.arrays import Ragged, offsets_of, places_of, rise_to
 from alignkit.support.files import loaded, save_arrays
 from alignkit.text.vocabulary import Vocabulary, unpack_vocabulary, vocabulary_arrays
 from alignkit.types import PathLike
@@ -41,8 +41,7 @@ class Corpus(Ragged):
             raise TypeError("Corpus needs int32 tokens and int64 offsets")
         if self.tokens.ndim != 1 or self.offsets.ndim != 1 or len(self.offsets) == 0:
             raise ValueError("Corpus needs flat tokens and M + 1 offsets")
-        starts_right = self.offsets[0] == 0 and self.offsets[-1] == len(self.tokens)
-        if not starts_right or (self.offsets[1:] < self.offsets[:-1]).any():
+        if not rise_to(self.offsets, len(self.tokens)):
             raise ValueError("Corpus offsets must rise from 0 to the number of tokens")
         # A negative one is a large one without its sign.
         if len(self.tokens) and self.tokens.view(np.uint32).max() >= len(self.vocabulary):

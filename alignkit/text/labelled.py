@@ -128,8 +128,7 @@ class LabelledLines:
         missing = [name for name in names if name not in found]
         if missing:
             raise AlignkitError(f"no text has the label {missing[0]!r}; there are {_listed(self.names)}")
-        kept = [i for i, label in enumerate(self.labels) if label in names]
-        return self.take(kept)
+        return self.take([i for i, label in enumerate(self.labels) if label in names])
 
     def take(self, places: Sequence[int] | np.ndarray) -> LabelledLines:
         """These texts, in this order."""
@@ -215,10 +214,9 @@ def read_labelled(
             files = [(folder.name, place) for folder in folders for place in sorted(folder.glob("*.txt"))]
         if not files:
             raise InputError(path, "has no subfolders with .txt files", remedy="give one subfolder per label")
-        for label, place in files:
-            rows.append((label, " ".join(read_lines(place, encoding_errors=encoding_errors))))
+        rows = [(label, " ".join(read_lines(place, encoding_errors=encoding_errors))) for label, place in files]
     elif columns is not None:
-        rows.extend(_table(path, *columns, encoding_errors))
+        rows = list(_table(path, *columns, encoding_errors))
     else:
         for number, line in enumerate(read_lines(path, encoding_errors=encoding_errors), 1):
             if line.strip(" \t"):

@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from alignkit.errors import AlignkitError, abbreviated, check_list, check_type, counted
-from alignkit.support.arrays import equal_fields, offsets_of
+from alignkit.support.arrays import equal_fields, offsets_of, rise_to
 from alignkit.support.files import Fields
 
 UNKNOWN = -1  #: the id of a token that is not in a vocabulary
@@ -40,8 +40,7 @@ class Vocabulary:
             raise TypeError("Vocabulary needs uint8 text and int64 offsets")
         if self.text.ndim != 1 or self.offsets.ndim != 1 or len(self.offsets) == 0:
             raise ValueError("Vocabulary needs flat text and V + 1 offsets")
-        starts_right = self.offsets[0] == 0 and self.offsets[-1] == len(self.text)
-        if not starts_right or (self.offsets[1:] < self.offsets[:-1]).any():
+        if not rise_to(self.offsets, len(self.text)):
             raise ValueError("Vocabulary offsets must rise from 0 to the length of the text")
 
     @classmethod

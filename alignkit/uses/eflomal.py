@@ -16,8 +16,9 @@ from typing import IO, Any
 
 import numpy as np
 
+from alignkit.classical.cooccurrence import table_of_pairs
 from alignkit.classical.hmm.settings import Quality
-from alignkit.classical.lexicon import LinkedWords, linked_around, table_of_pairs
+from alignkit.classical.lexicon import LinkedWords, linked_around
 from alignkit.classical.priors import LexiconPrior, read_lexicon
 from alignkit.errors import AlignkitError, InputError, check_list, check_type, writing
 from alignkit.links.links import check_range, parse_links

@@ -48,7 +48,7 @@ class Adapter:
 
     def __init__(self, model: JointHMM, threads: int | None = None) -> None:
         self.model, self.threads = model, threads
-        self.settings = list[HMMSettings]()
+        self.settings, self.backgrounds = list[HMMSettings](), list[BackgroundModel]()
         for view, each in zip(model.views, model.models, strict=True):
             settings = settings_of_view(ADAPTATION_SETTINGS, view)
             own = replace(
@@ -58,9 +58,7 @@ class Adapter:
                 fertility=settings.fertility if each.has_fertility else 0.0,
             )
             self.settings.append(own)
-        self.backgrounds = [
-            BackgroundModel(each, each.counts, own) for each, own in zip(model.models, self.settings, strict=True)
-        ]
+            self.backgrounds.append(BackgroundModel(each, each.counts, own))
 
     def adapt(self, bitext: Bitext, counted: np.ndarray | None = None) -> JointHMM:
         """The aligner adapted to a bitext, with the links of that as its ``fitted_links``.

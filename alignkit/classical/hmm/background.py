@@ -76,7 +76,9 @@ def fertility_counts(fertility: np.ndarray, links: np.ndarray, exponent: float) 
     return chances * (links / np.maximum(mean, 0.1))[:, None]
 
 
-class BackgroundPairs:
+def counts_of_pairs(
+    background: BackgroundModel, ids: Ids, rows: TableRows, ranges: list[tuple[int, int]], threads: int
+) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
     """A background model's expected counts of the word pairs of a text.
 
     Args:
@@ -86,27 +88,19 @@ class BackgroundPairs:
         ranges: of the text's source words.
         threads: how many to use; no result depends on it.
 
-    Attributes:
-        values: float32 (K,), counts.
-        rest: float64 (V_src,) and (V_tgt,), the counts of each word's pairs that the text does not have.
+    Returns:
+        (float32 (K,), counts; float64 (V_src,) and (V_tgt,), those of each word's pairs that the text does not
+        have).
     """
-
-    def __init__(
-        self, background: BackgroundModel, ids: Ids, rows: TableRows, ranges: list[tuple[int, int]], threads: int
-    ) -> None:
-        self.model, self.ids, table = background, ids, background.model.table
-        spans = row_spans(table.with_values(background.pairs), ids[0])
-        self.values = np.zeros(len(rows.columns), np.float32)
-        run_blocks(
-            lambda *span: background_values(
-                *span, spans, rows, ids[1], np.zeros(table.width, np.float32), self.values
-            ),
-            ranges,
-            threads,
-        )
-        sums = np.empty(len(ids[0])), np.zeros(len(ids[1]))
-        row_sums(0, len(ids[0]), rows.offsets, self.values, sums[0])
-        column_sums(0, len(ids[1]), rows.columns, self.values, sums[1])
-        self.rest = tuple(
-            np.maximum(values_of(background.totals[side], ids[side]) - sums[side], 0) for side in (0, 1)
-        )
+    table, values = background.model.table, np.zeros(len(rows.columns), np.float32)
+    spans = row_spans(table.with_values(background.pairs), ids[0])
+    run_blocks(
+        lambda *span: background_values(*span, spans, rows, ids[1], np.zeros(table.width, np.float32), values),
+        ranges,
+        threads,
+    )
+    sums = np.empty(len(ids[0])), np.zeros(len(ids[1]))
+    row_sums(0, len(ids[0]), rows.offsets, values, sums[0])
+    column_sums(0, len(ids[1]), rows.columns, values, sums[1])
+    known = (values_of(background.totals[side], ids[side]) for side in (0, 1))
+    return values, tuple(np.maximum(total - own, 0) for total, own in zip(known, sums, strict=True))

@@ -106,13 +106,8 @@ def expect(
         )
         for span in ranges
     }
-    changes = run_blocks(
-        lambda low, high: expect_links(
-            low, high, text, links, directions, pool, options, likelihood, counts[low, high]
-        ),
-        ranges,
-        threads,
-    )
+    arrays = text, links, directions, pool, options, likelihood
+    changes = run_blocks(lambda *span: expect_links(*span, *arrays, counts[span]), ranges, threads)
     transitions = [
         TransitionCounts(*(reduce(np.add, numbers) for numbers in zip(*each, strict=True)))
         for each in zip(*counts.values(), strict=True)

@@ -171,13 +171,8 @@ class Inference:
         links, likelihood = np.empty(offsets[-1], np.float32), np.zeros(len(bitext))
         new, directions = self._new_pairs(without_own), self._directions_of(pool)
         rounds = 1 + ROUNDS * any(each.fertility.shape[1] > 1 for each in directions)
-        run_blocks(
-            lambda low, high: kernels.find_links(
-                low, high, text, offsets, model, new, letters, directions, rounds, pool, links, likelihood
-            ),
-            pair_blocks(bitext, LEAST_WORK),
-            threads,
-        )
+        arrays = text, offsets, model, new, letters, directions, rounds, pool, links, likelihood
+        run_blocks(lambda *span: kernels.find_links(*span, *arrays), pair_blocks(bitext, LEAST_WORK), threads)
         return Scores.unchecked(links, offsets, shapes), likelihood
 
     def _new_pairs(self, without_own: bool) -> NewPairs:

@@ -88,7 +88,7 @@ from alignkit.embeddings.levels import UNKNOWN, Embeddings, known_levels
 from alignkit.errors import AlignkitError, check_known, check_type, counted
 from alignkit.kernels.hmm_e_step import BOTH, FORWARD, REVERSE, OpinionPool
 from alignkit.kernels.link_probabilities import NO_LINK
-from alignkit.links.from_scores import linked_above, scores_of_links
+from alignkit.links.from_scores import linked_above
 from alignkit.links.links import Links
 from alignkit.scores import Scores, flat_offsets
 from alignkit.support.files import Fields, Record, loaded, save_arrays
@@ -368,10 +368,6 @@ class JointHMM(Aligner):
     def links(self, bitext: Bitext) -> Links:
         """Links whose probability reaches the threshold."""
         return self.links_and_probabilities(bitext)[0]
-
-    def link_probabilities(self, bitext: Bitext, links: Links) -> np.ndarray:
-        """float64 (K,): the probability of each link of M pairs."""
-        return scores_of_links(links, self.probabilities(bitext))
 
     def log_probabilities(self, bitext: Bitext) -> np.ndarray:
         """float64 (M,): log p(target | source) of each pair by the model of words, without fertility, and up
@@ -770,12 +766,19 @@ def progress_of_view(progress: Progress | None, n: int, plans: list[HMMSettings]
 
 
 def pruned(model: JointHMM, size: str) -> tuple[JointHMM, str]:
-    """A model with fewer word pairs, for a file of "100M" for example; and a sentence that says what is lost.
+    """The model with as many word pairs as a file of "100M" for example has room for (:func:`pruned_to_pairs`),
+    and a sentence that says what is lost.
 
     Raises:
-        AlignkitError: the size is none, or too small.
+        AlignkitError: the size is none, or there is room for no word pair; the message has the least size.
     """
-    smaller = pruned_to_size(model, parse_size(size))
+    room, fixed = parse_size(size), fixed_size(model)
+    if room < fixed + PAIR:
+        raise AlignkitError(
+            f"a model of {show_size(room)} has no room for word pairs: the words of this text take "
+            f"{show_size(fixed + PAIR)}"
+        )
+    smaller = pruned_to_pairs(model, (room - fixed) // PAIR)
     before, after = ([each.counts.pairs for each in of.models] for of in (model, smaller))
     links, kept = (sum(float(each.sum(dtype=np.float64)) for each in counts) for counts in (before, after))
     lost = 1 - kept / links if links > 0 else 0.0
@@ -787,21 +790,6 @@ def fixed_size(model: JointHMM) -> int:
     """Bytes of a saved model beside its word pairs: words, fertilities, jumps, subwords, phrase edges."""
     pairs = sum(len(each.table.values) for each in model.models)
     return sum(array.nbytes for array in model.arrays().values()) - PAIR * pairs + ENVELOPE * len(model.models)
-
-
-def pruned_to_size(model: JointHMM, size: int) -> JointHMM:
-    """The model with as many word pairs as a file of this size has room for; see :func:`pruned_to_pairs`.
-
-    Raises:
-        AlignkitError: there is room for none; the message has the least size.
-    """
-    fixed = fixed_size(model)
-    if size < fixed + PAIR:
-        raise AlignkitError(
-            f"a model of {show_size(size)} has no room for word pairs: the words of this text take "
-            f"{show_size(fixed + PAIR)}"
-        )
-    return pruned_to_pairs(model, (size - fixed) // PAIR)
 
 
 def pruned_to_pairs(model: JointHMM, pairs: int) -> JointHMM:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from alignkit.classical.cooccurrence import IndexedBitext
-from alignkit.classical.hmm.background import BackgroundModel, BackgroundPairs
+from alignkit.classical.hmm.background import BackgroundModel, counts_of_pairs
 from alignkit.classical.hmm.e_step import text_arrays
 from alignkit.classical.hmm.settings import HMMSettings
 from alignkit.classical.hmm.spelling import MOST_PAIRS, Transliteration, are_words, letters_of, spelling_counts
@@ -74,9 +74,10 @@ class PairCounts:
         sides = bitext.source, bitext.target
         self.frequencies = [np.bincount(side.tokens, minlength=len(side.vocabulary)) for side in sides]
 
-        in_model = None if background is None else BackgroundPairs(*background, self.rows, self.ranges, threads)
-        self.background_counts = NO_COUNTS if in_model is None else in_model.values
-        self._background_totals = None if in_model is None else in_model.rest
+        self.background_counts, self._background_totals = NO_COUNTS, None
+        if background is not None:
+            in_model = counts_of_pairs(*background, self.rows, self.ranges, threads)
+            self.background_counts, self._background_totals = in_model
 
         # A word and a mark of punctuation are seldom linked; without a factor all tokens count as words.
         factor = np.float32(settings.punctuation)
@@ -113,9 +114,9 @@ class PairCounts:
         for n, affix in enumerate(affixes if bases else ()):
             source, target = (affix_classes(words, affix) for words in bases)
             in_classes = None
-            if background is not None and in_model is not None:
+            if background is not None:
                 known, ids = background
-                in_classes = known.classes[n].of_text((source, target), vocabularies, ids, in_model.values)
+                in_classes = known.classes[n].of_text((source, target), vocabularies, ids, self.background_counts)
             weight = settings.back_off / len(affixes)
             self.back_off.append(BackOff((source, target), weight, self.frequencies, in_classes))
 
@@ -127,13 +128,8 @@ class PairCounts:
         """
         rows, counts, sums = self.rows, self.counts, self.counts.view(COUNT_AND_SUM)["sum"][:, 0]
         # Each block reads the whole text, so there are no more of them than threads.
-        run_evenly(
-            lambda *span: update_counts(
-                *span, self._text, links, rows, self.background_counts, self._prior, sums, counts
-            ),
-            offsets_of(self.frequencies[0]),
-            self.threads,
-        )
+        arrays = self._text, links, rows, self.background_counts, self._prior, sums, counts
+        run_evenly(lambda *span: update_counts(*span, *arrays), offsets_of(self.frequencies[0]), self.threads)
         totals = self._sums(rows.values, rows.values)
         if self._background_totals is not None:
             totals = totals[0] + self._background_totals[0], totals[1] + self._background_totals[1]

@@ -92,14 +92,12 @@ def spelling_counts(
     """
     source, target, alphabet = letters
     alike = np.zeros(len(rows.columns), np.float32)
-    run_evenly(
-        lambda low, high: similarities(
-            low, high, rows.offsets, rows.columns, source, target, np.zeros(len(alphabet), np.uint64), alike
-        ),
-        rows.offsets,
-        threads,
-        parts=8,
-    )
+
+    def fill(low: int, high: int) -> None:
+        masks = np.zeros(len(alphabet), np.uint64)
+        similarities(low, high, rows.offsets, rows.columns, source, target, masks, alike)
+
+    run_evenly(fill, rows.offsets, threads, parts=8)
     alike -= ALIKE
     alike /= SPAN
     places = np.flatnonzero(alike > 0)

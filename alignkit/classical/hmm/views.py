@@ -379,9 +379,7 @@ def sums_in_windows(bitext: Bitext, find: Callable[[Bitext], np.ndarray]) -> np.
 
 
 def _in_blocks(bitext: Bitext, find: Callable[[Bitext], Result]) -> list[Result]:
-    ranges = blocks_of_size(flat_offsets(bitext.shapes), BLOCK_ELEMENTS)
-    if len(ranges) <= 1:
-        return [find(bitext)]
+    ranges = blocks_of_size(flat_offsets(bitext.shapes), BLOCK_ELEMENTS) or [(0, 0)]
     return [find(bitext.block(low, high)) for low, high in ranges]
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from alignkit.classical.cooccurrence import PairTable
+from alignkit.classical.cooccurrence import table_of_pairs
 from alignkit.classical.lexical_model import Ids, row_spans
 from alignkit.kernels.hmm_m_step import NO_BACKGROUND, BackgroundClasses, BackOffClasses, add_back_off
 from alignkit.kernels.inverted_index import TableRows
@@ -82,21 +82,11 @@ class BackOff:
         background = NO_BACKGROUND if self.background is None else self.background.counts
         work = np.add.reduceat(np.diff(rows.offsets)[source.members], source.first[:-1])
 
-        run_evenly(
-            lambda low, high: add_back_off(
-                low,
-                high,
-                classes,
-                background,
-                rows,
-                np.zeros(len(target.first) - 1),
-                np.empty(work[low:high].max(), np.uint32),
-                pair_counts,
-            ),
-            offsets_of(work),
-            threads,
-            parts=8,
-        )
+        def add(low: int, high: int) -> None:
+            sums, labels = np.zeros(len(target.first) - 1), np.empty(work[low:high].max(), np.uint32)
+            add_back_off(low, high, classes, background, rows, sums, labels, pair_counts)
+
+        run_evenly(add, offsets_of(work), threads, parts=8)
 
 
 class ClassCounts:
@@ -126,11 +116,8 @@ class ClassCounts:
             np.bincount(of, each, minlength=len(ids))
             for of, each, ids in zip((source, target), totals, self.ids, strict=True)
         )
-        width = max(len(self.ids[1]), 1)
-        keys, places = np.unique(source[counted[0]] * width + target[counted[1]], return_inverse=True)
-        values = np.bincount(places, counted[2], minlength=len(keys)).astype(np.float32)
-        offsets = np.searchsorted(keys // width, np.arange(len(self.ids[0]) + 1))
-        self.table = PairTable(offsets.astype(np.int64), (keys % width).astype(np.int32), values, width)
+        types = len(self.ids[0]), len(self.ids[1])
+        self.table = table_of_pairs(source[counted[0]], target[counted[1]], counted[2], types)
 
     def classes_of(self, side: int, words: Iterable[str]) -> np.ndarray:
         """int32 (V,): the classes of source (0) or target (1) words, -1 if the model has none such."""

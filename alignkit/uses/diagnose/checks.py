@@ -52,16 +52,20 @@ class LinkedText(LinkedWords):
 
     Attributes:
         evidence: of all links that there could be.
-        words: bool (N_src,) and (N_tgt,), whether each token is a word; the others are punctuation.
     """
 
     evidence: Evidence
-    words: tuple[np.ndarray, np.ndarray]
 
     @property
     def sides(self) -> tuple[Corpus, Corpus]:
         """Source and target."""
         return self.bitext.source, self.bitext.target
+
+    @cached_property
+    def words(self) -> tuple[np.ndarray, np.ndarray]:
+        """bool (N_src,) and (N_tgt,): whether each token is a word; the others are punctuation."""
+        source, target = (~punctuation_types(side.vocabulary)[side.tokens] for side in self.sides)
+        return source, target
 
     @cached_property
     def keys(self) -> np.ndarray:
@@ -84,12 +88,6 @@ class LinkedText(LinkedWords):
         sides = zip(self.sides, chosen, strict=True)
         pairs = [np.repeat(np.arange(len(side)), side.lengths)[mask] for side, mask in sides]
         return self.per_pair(np.concatenate(pairs))
-
-
-def word_tokens(bitext: Bitext) -> tuple[np.ndarray, np.ndarray]:
-    """bool (N_src,) and (N_tgt,): which tokens are words, not punctuation."""
-    source, target = (~punctuation_types(side.vocabulary)[side.tokens] for side in (bitext.source, bitext.target))
-    return source, target
 
 
 def run_checks(text: LinkedText) -> list[Check]:

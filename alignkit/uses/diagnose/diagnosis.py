@@ -39,7 +39,6 @@ from alignkit.uses.diagnose.checks import (
     likeness_of_linked_words,
     linked_information,
     run_checks,
-    word_tokens,
 )
 from alignkit.uses.diagnose.evidence import (
     CALIBRATION,
@@ -129,7 +128,7 @@ def diagnose_links(
         probabilities = None if probabilities is None else probabilities[places_of(found, votes.pairs)]
         found = found.take(votes.pairs)
     evidence = Evidence(votes.support, votes.unanimous)
-    text = LinkedText(votes.bitext, found, evidence, word_tokens(votes.bitext))
+    text = LinkedText(votes.bitext, found, evidence)
     known = WordFacts.of(votes.bitext, bitext)
     repetition = mean_log_count(known)
     calibration = calibration.of_text(repetition)
@@ -207,12 +206,11 @@ def _read_links(links: Links | PathLike | Iterable[str], bitext: Bitext) -> tupl
         InputError: a line is not a list of links, or a link is outside its pair.
         AlignkitError: there are more lines than pairs.
     """
+    path: PathLike = links if isinstance(links, str | os.PathLike) else "links"
     if isinstance(links, Links):
-        path, found, probabilities, warning = "links", links, None, None
+        found, probabilities, warning = links, None, None
     else:
-        is_file = isinstance(links, str | os.PathLike)
-        path = os.fspath(links) if isinstance(links, str | os.PathLike) else "links"
-        lines = read_lines(path) if is_file else list(links)  # type: ignore[arg-type]
+        lines = read_lines(links) if isinstance(links, str | os.PathLike) else list(links)
         known = parse_gold(path, lines, shapes=bitext.shapes)
         found, warning = known.gold.possible, known.warning if known.base else None
         probabilities = None if is_naacl(lines) else parse_probabilities(path, lines)

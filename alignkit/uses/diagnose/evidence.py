@@ -346,8 +346,7 @@ class ExpectedCounts:
 
     def total(self) -> ExpectedEvaluation:
         """The measures over all sentence pairs together."""
-        columns = (self.found, self.right, self.gold, self.possible, self.sure, self.in_sure)
-        whole = ExpectedCounts(*(np.array([column.sum()]) for column in columns))
+        whole = ExpectedCounts(*(np.array([column.sum()]) for column in vars(self).values()))
         values = {name: float(column[0]) for name, column in whole.measures().items()}
         return ExpectedEvaluation(**values, links=int(whole.found[0]), gold=float(whole.gold[0]))
 

@@ -9,7 +9,7 @@ from planted import bitext_of, error_rate, expected_links, inflected_pairs, rand
 
 from alignkit.classical.cooccurrence import IndexedBitext
 from alignkit.classical.hmm.adaptation import ADAPTATION_SETTINGS, Adapter
-from alignkit.classical.hmm.background import LEAST_COUNT, BackgroundModel, BackgroundPairs
+from alignkit.classical.hmm.background import LEAST_COUNT, BackgroundModel, counts_of_pairs
 from alignkit.classical.hmm.hmm import HMMEstimation
 from alignkit.classical.hmm.joint import fit_joint, load_joint
 from alignkit.classical.hmm.settings import JOINT_SETTINGS, HMMSettings
@@ -246,18 +246,18 @@ def test_what_a_model_knows_of_a_text_is_its_counts(threads):
     indexed = IndexedBitext(bitext, threads)
     rows = indexed.pairs()
     ids = model.source.translate(bitext.source.vocabulary), model.target.translate(bitext.target.vocabulary)
-    pairs = BackgroundPairs(known, ids, rows, indexed.row_ranges, threads)
+    values, rests = counts_of_pairs(known, ids, rows, indexed.row_ranges, threads)
     met = [
         (names[0][i], names[1][o])
         for i in range(len(names[0]))
         for o in rows.columns[slice(*rows.offsets[i : i + 2])]
     ]
-    assert pairs.values.tolist() == [np.float32(counts.get(pair, 0)) for pair in met]
-    assert (pairs.values > 0.5).any()
+    assert values.tolist() == [np.float32(counts.get(pair, 0)) for pair in met]
+    assert (values > 0.5).any()
     assert (np.array([pair not in counts for pair in met])).any()
     for side in (0, 1):
         rest = [sum(n for pair, n in counts.items() if pair[side] == x and pair not in met) for x in names[side]]
-        assert np.allclose(pairs.rest[side], rest, atol=1e-3)
+        assert np.allclose(rests[side], rest, atol=1e-3)
     for part, classes in zip(ADAPTATION_SETTINGS.affix_slices, known.classes, strict=True):
         for i in range(classes.table.shape[0]):
             columns, values = classes.table.row(i)

@@ -11,7 +11,6 @@ from alignkit.classical.hmm.joint import (
     load_joint,
     pruned,
     pruned_to_pairs,
-    pruned_to_size,
 )
 from alignkit.classical.hmm.views import View
 from alignkit.errors import AlignkitError
@@ -41,7 +40,7 @@ def test_the_pairs_with_the_most_links_stay_as_they_were():
 
 @pytest.mark.parametrize("size", [30_000, 45_000, 10**7])
 def test_a_file_is_not_larger_than_asked_for_and_makes_use_of_it(tmp_path, size):
-    smaller = pruned_to_size(MODEL, size)
+    smaller, _ = pruned(MODEL, str(size))
     smaller.save(tmp_path / "m.npz")
     written = os.path.getsize(tmp_path / "m.npz")
     assert written <= size
@@ -67,7 +66,7 @@ def test_sizes_and_what_is_said_about_them():
     share = 1 - smaller.words.counts.pairs.sum() / MODEL.words.counts.pairs.sum()
     assert f"{share:.2%}" in said
     with pytest.raises(AlignkitError, match="the words of this text take"):
-        pruned_to_size(MODEL, 1000)
+        pruned(MODEL, "1000")
 
 
 def test_the_pairs_of_several_views_are_pruned_together(tmp_path):
@@ -82,13 +81,13 @@ def test_the_pairs_of_several_views_are_pruned_together(tmp_path):
     assert len({len(each.counts.pairs) for each in smaller.models}) > 1
     assert said.startswith(f"300 of {len(counts):,} word pairs are kept")
     size = fixed_size(model) + 16 * 1000
-    pruned_to_size(model, size).save(tmp_path / "m.npz")
+    pruned(model, str(size))[0].save(tmp_path / "m.npz")
     assert size - 17_000 * len(views) < os.path.getsize(tmp_path / "m.npz") <= size
     loaded = load_joint(tmp_path / "m.npz")
-    same = pruned_to_size(model, size).probabilities(text).values.tobytes()
+    same = pruned(model, str(size))[0].probabilities(text).values.tobytes()
     assert loaded.probabilities(text).values.tobytes() == same
     with pytest.raises(AlignkitError, match="the words of this text take"):
-        pruned_to_size(model, 1000)
+        pruned(model, "1000")
 
 
 def test_a_model_without_pairs_loses_none():

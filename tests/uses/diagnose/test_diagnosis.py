@@ -19,7 +19,6 @@ from alignkit.uses.diagnose.checks import (
     length_deviations,
     linked_information,
     run_checks,
-    word_tokens,
 )
 from alignkit.uses.diagnose.diagnosis import diagnose_links, mean_log_count
 from alignkit.uses.diagnose.evidence import CALIBRATION, Evidence, expected_link_counts, vote
@@ -189,7 +188,7 @@ def test_classes_and_pairs_are_what_loops_find(judged):
     ]
     assert pairs["unlinked_words"].tolist() == np.reshape(unlinked, (2, -1)).sum(axis=0).tolist()
     lists = Links.from_lists([[*known[m]] for m in votes.pairs])
-    text = LinkedText(votes.bitext, lists, evidence, word_tokens(votes.bitext))
+    text = LinkedText(votes.bitext, lists, evidence)
     measures = expected_link_counts(lists, evidence, numbers).measures()
     columns = {name: measures[name] for name in ("aer", "precision", "recall")}
     columns |= {

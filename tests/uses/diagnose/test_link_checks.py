@@ -17,7 +17,6 @@ from alignkit.uses.diagnose.checks import (
     length_deviations,
     linked_information,
     run_checks,
-    word_tokens,
 )
 from alignkit.uses.diagnose.evidence import Evidence
 
@@ -31,7 +30,7 @@ def text_of(source, target, links, evidence, unanimous=None):
         [np.reshape(matrix, shape) for matrix, shape in zip(evidence, bitext.shapes, strict=False)]
     )
     votes = scores.values > 0.5 if unanimous is None else unanimous
-    return LinkedText(bitext, Links.from_lists(links), Evidence(scores, votes), word_tokens(bitext))
+    return LinkedText(bitext, Links.from_lists(links), Evidence(scores, votes))
 
 
 def random_text(seed, pairs=80):
