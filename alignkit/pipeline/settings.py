@@ -53,8 +53,8 @@ class Method:
 MethodName = Literal["joint", "ibm1", "diagonal", "hmm"]
 KNOWLEDGE = frozenset({"prior", "start"})
 #: So many pairs at most are read by the encoder e5 unless something else is given that a text can learn from: in
-#: texts of up to :data:`READ_TEXT` pairs those whose links are most doubtful without it. They give most of what all
-#: give (benchmarks/doubtful.py), and all take longer than one waits for what one did not ask for.
+#: texts of up to :data:`READ_TEXT` pairs those whose links are most doubtful without it. They give most of what
+#: all give (benchmarks/doubtful.py), and all take longer than one waits for what one did not ask for.
 READ_PAIRS, READ_TEXT = 2000, 20_000
 METHODS = {
     "joint": Method(
