@@ -29,7 +29,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import click
@@ -42,7 +42,6 @@ from alignkit.pipeline.settings import (
     KNOWLEDGE,
     METHODS,
     QUALITIES,
-    READ_TEXT,
     AlignSettings,
     FitSettings,
     LinkSettings,
@@ -183,12 +182,17 @@ def align_command(models: tuple[str, ...], on_error: str, **options: Any) -> Non
 
 def has_embeddings(fitting: FitSettings, source: str | None, target: str | None) -> bool:
     """Whether embeddings, which need words in their own case, may be evidence for a text."""
-    if not fitting.adds_embeddings or source is None or not os.path.isfile(source):
-        return fitting.adds_embeddings or fitting.embeddings not in (None, "none")
+    from alignkit.pipeline import models
     from alignkit.text.reading import read_raw_lines
 
-    most = READ_TEXT if target is not None else 100 * READ_TEXT  # TMX has many lines for each pair
-    return sum(1 for _ in islice(read_raw_lines(source), most + 1)) <= most
+    may_add = fitting.adds_embeddings and all(map(models.is_here, models.E5_PACKAGES))
+    if not may_add or source is None or not os.path.isfile(source):
+        return may_add or fitting.embeddings not in (None, "none")
+    lines = read_raw_lines(source)
+    first = next(lines, b"")
+    # Of TMX, XLIFF and Parquet, the lines do not tell the number of pairs.
+    most = models.READ_TEXT * (100 if target is None and (b"<" in first[:4] or first[:4] == b"PAR1") else 1)
+    return sum(1 for _ in islice(chain([first], lines), most + 1)) <= most
 
 
 def fit_command(method: str) -> Callable[[shared.Function], click.Command]:
@@ -331,7 +335,7 @@ def align_and_write(
                 aligned = align(source, target, **how)
                 aligner, blocks = aligned.aligner, iter([aligned])
         ignores_case = model is None and getattr(aligner, "folds_case", False)  # a Linker says so itself
-        if options["lowercase"] and ignores_case and settings.fitting.embeddings is None:
+        if options["lowercase"] and ignores_case and not has_embeddings(settings.fitting, source, target):
             shared.note("--lowercase does not change the links: this model ignores case", quiet)
         if trace is not None:
             shared.write_output("\n".join(trace.rows), options["trace"])

@@ -6,7 +6,8 @@ Args:
         those of FILE:SOURCE,TARGET; those of TMX are languages. "-" is standard input.
     TGT: The target text: line n translates line n of SRC.
     --sample: Use the German-English sample that comes with alignkit instead of SRC and TGT.
-    --lowercase: Lower-case both sides while reading. Links of the joint model stay the same, as it ignores case.
+    --lowercase: Lower-case both sides while reading. Without embeddings, links of the joint model stay the
+        same, as it ignores case.
     --encoding-errors: What to do about bytes that are not UTF-8: stop with an error, or replace them with U+FFFD.
     --tokenize: Split raw text into words and punctuation marks. Links count these tokens instead of those between
         spaces. Needs the extra text; `alignkit doctor` says how to install it. [default: no, or as the model was
@@ -17,9 +18,9 @@ Args:
         sentence pairs. FOLDER holds another encoder, or a translation model, for Hugging Face's transformers; one
         that marks languages, such as NLLB, is FOLDER:deu_Latn,eng_Latn. FILE holds word vectors of both languages
         in one space, in the text format of word2vec and fastText; give one file or two. none uses no embeddings,
-        as is the default without the extra, and with --model, --start or --quality fast. Unasked,
-        e5 reads at most $read_pairs pairs: of larger texts, those whose links are most doubtful. [default: e5 up
-        to $read_text pairs]
+        as is the default without the extra, and with --model, --start or --quality fast. Unasked, e5 reads at most
+        $read_pairs pairs: of larger texts, mostly those whose links are most doubtful. [default: e5 up to
+        $read_text pairs]
     --prior: Use a dictionary or lexicon as a prior. `alignkit lexicon`, Moses and eflomal write lexicons. Its
         probabilities count like some occurrences of each word.
     --gold: Learn from gold links of the first pairs. FILE has a line of links (0-0 1p2, where p marks a possible

@@ -67,7 +67,8 @@ def best_links(scores: Scores, *, null: bool = True) -> Links:
         scores: of M pairs.
         null: True for ``alpha`` of an aligner: a target word stays unlinked if NULL is more probable than the best
             source word, or this has probability 0; NULL's posterior is the difference between 1 and the sum of the
-            row. False for other scores, as attention or logarithms: if all scores of its row are 0.
+            row. False for other scores, as attention or logarithms: it does if all scores of its row are 0, as
+            the logarithm of 1 for an only source word is.
     """
     sentences: list[list[tuple[int, int]]] = []
     for matrix in scores:

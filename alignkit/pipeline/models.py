@@ -141,7 +141,11 @@ class Fit:
             share_of_text = 1.0 if pairs is None else len(bitext) / max(pairs, 1)
             text = bitext.reversed if reverse else bitext
             if added is not None and filled > READ_PAIRS:  # it reads those that are doubtful without it
-                alone = cast(JointHMM, self._direction(text, reverse, threads, stage)).fitted
+
+                def first_stage(done: int, total: int, message: str) -> None:
+                    stage(done, total, f"without embeddings, {message}")
+
+                alone = cast(JointHMM, self._direction(text, reverse, threads, first_stage)).fitted
                 assert alone is not None
                 added = OfDoubtfulPairs(added, alone.probabilities, READ_PAIRS)
                 del alone
@@ -154,7 +158,7 @@ class Fit:
         added, few = None, counted(filled, "sentence pair")
         if filled and can_read and self.fitting.adds_embeddings:
             if all(map(is_here, E5_PACKAGES)):
-                some = "" if filled <= READ_PAIRS else f" of the {READ_PAIRS:,} most doubtful ones"
+                some = "" if filled <= READ_PAIRS else f" of {READ_PAIRS:,} of them, mostly the most doubtful,"
                 log.info(
                     "%s to learn from: e5 embeddings%s are used, too; --embeddings none leaves them out", few, some
                 )

@@ -306,7 +306,8 @@ def read_training_texts(
                 raise AlignkitError(f"{problem}; keep two labels with --labels A,B")
             held = held.keep(names) if labels is not None else held
     if len(held.names) == 1:
-        log.warning("all held-out texts have the label %r: a constant answer is right; give --valid", *held.names)
+        where, remedy = ("held-out texts", "give others with --valid") if valid is None else (valid, "give both")
+        log.warning("%s: all have the label %r, so a constant answer is right; %s", where, *held.names, remedy)
     if split_punctuation:
         text, held = text.split_punctuation(), held.split_punctuation()
     return text, held, names

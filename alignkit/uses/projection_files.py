@@ -92,7 +92,7 @@ def without_punctuation(source: str, target: str, span: Span, place: Span, words
         return most
 
     start, end = place
-    own = _PIECE.findall(source[slice(*span)].strip())
+    own = _PIECE.findall(source[slice(*span)])
     start += left_out(own, source[words[0][0] : span[0]], _PIECE.findall(target[start:end]))
     end -= left_out(own[::-1], source[span[1] : words[-1][1]], _PIECE.findall(target[start:end])[::-1])
     return start, end

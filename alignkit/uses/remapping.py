@@ -112,19 +112,19 @@ def first_differing(maps: tuple[TokenMap, TokenMap]) -> tuple[int, int, str] | N
         return None
     m = int(differs.argmax())
     side = 0 if maps[0].differs[m] else 1
-    texts, styles = [], []
+    texts = list[list[tuple[str, str]]]()  # of the old and the new one in each style
     for corpus in (maps[side].old, maps[side].new):
-        styles.append(_styles(corpus))
         sentence = Corpus.from_sentences([corpus.words(m)])
-        forms = [_Forms(sentence, style, _normalized).text(np.array([0])) for style in styles[-1]]
-        texts.append([form.tobytes().decode("utf-8", "backslashreplace") for form in forms])
+        forms = ((style, _Forms(sentence, style, _normalized).text(np.array([0]))) for style in _styles(corpus))
+        texts.append([(form.tobytes().decode("utf-8", "backslashreplace"), style) for style, form in forms])
 
     def agreeing(a: str, b: str) -> int:
         return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
-    at, old, new = max((agreeing(a, b), a, b) for a, b in product(*texts))
+    (old, old_style), (new, new_style) = max(product(*texts), key=lambda pair: agreeing(pair[0][0], pair[1][0]))
+    at = agreeing(old, new)
     shown = f"{new[at : at + 20]!r} where the old one has {old[at : at + 20]!r}"
-    return side, m, f"{shown} (read as {styles[1][0]}, the old one as {styles[0][0]})"
+    return side, m, f"{shown} (read as {new_style}, the old one as {old_style})"
 
 
 def remap_through(links: Links, source: TokenMap, target: TokenMap) -> Links:
@@ -266,7 +266,7 @@ def _with_characters(corpus: Corpus) -> Corpus:
         at = 0
         for character in bytes(bytes_of[i] for i in corpus.tokens[run].tolist()).decode(*_ENCODING):
             size = len(character.encode(*_ENCODING))
-            if not "\udc80" <= character <= "\udcff":
+            if character != "\u2581" and not "\udc80" <= character <= "\udcff":
                 new[run[at : at + size - 1]] = ids.setdefault("\u2581", len(ids))
                 new[run[at + size - 1]] = ids.setdefault(character, len(ids))
             at += size

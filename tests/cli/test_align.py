@@ -14,6 +14,7 @@ import pytest
 
 import alignkit_data
 from alignkit.links.formats import OUTPUT_FORMATS
+from alignkit.pipeline import models
 from alignkit.pipeline.settings import FitSettings
 from alignkit_cli import align as program
 
@@ -249,14 +250,20 @@ def test_reading_in_lower_case_changes_no_byte_of_a_fit(alignkit, tmp_path):
 
 
 def test_what_an_encoder_may_read_keeps_its_case(tmp_path, monkeypatch):
-    """Two files have a line for each pair; one file may have many."""
-    monkeypatch.setattr(program, "READ_TEXT", 2)
+    """Two files have a line for each pair; XML may have many."""
+    monkeypatch.setattr(models, "READ_TEXT", 2)
+    monkeypatch.setattr(models, "is_here", lambda name: True)
     settings, source = FitSettings(), str(tmp_path / "s")
-    for lines, target, read in ((2, "t", True), (3, "t", False), (200, None, True), (201, None, False)):
-        (tmp_path / "s").write_text("a\n" * lines)
+    cases = ("a", 2, "t", True), ("a", 3, "t", False), ("a\tb", 3, None, False), ("<tu>", 3, "t", False)
+    for line, lines, target, read in (*cases, ("<tu>", 200, None, True), ("<tu>", 201, None, False)):
+        (tmp_path / "s").write_text(f"{line}\n" * lines)
         assert program.has_embeddings(settings, source, target) == read
         assert program.has_embeddings(replace(settings, embeddings="e5"), source, target)
         assert not program.has_embeddings(replace(settings, embeddings="none"), source, target)
+    assert program.has_embeddings(settings, "-", None)
+    monkeypatch.setattr(models, "is_here", lambda name: False)
+    (tmp_path / "s").write_text("a\n")
+    assert not program.has_embeddings(settings, source, "t")
 
 
 @pytest.mark.parametrize("output_format", ["pharaoh", "giza"])

@@ -59,9 +59,13 @@ def test_the_most_doubtful_pairs_of_more(monkeypatch, caplog):
         WordVectors, "levels", lambda self, text, *more: seen.append(text) or levels(self, text, *more)
     )
     assert not crossed(source, target, embeddings="none")
-    assert crossed(source, target)
+    messages = []
+    assert crossed(source, target, progress=lambda done, total, message: messages.append(message))
+    first = [message.startswith("without embeddings, ") for message in messages]
+    assert first == sorted(first, reverse=True)
+    assert 0 < sum(first) < len(first)
     assert (
-        "35 sentence pairs to learn from: e5 embeddings of the 3 most doubtful ones are used, too" in caplog.text
+        "35 sentence pairs to learn from: e5 embeddings of 3 of them, mostly the most doubtful, are" in caplog.text
     )
     (text,) = seen
     assert [text.source.words(m) for m in range(len(text))] == [["a", "b", "c"]] * 3

@@ -187,7 +187,10 @@ def test_labels_of_validation_texts(tmp_path: Path, caplog: pytest.LogCaptureFix
     assert not caplog.records
     read_training_texts(data, write(tmp_path / "one", "yes\ta\nyes\tb\n"))
     read_training_texts(write(tmp_path / "few", "no\ta\n" * 50 + "yes\tb\n"), None)
-    assert [record.args[0] for record in caplog.records if record.levelname == "WARNING"] == ["yes", "no"]
+    given, drawn = (record.getMessage() for record in caplog.records if record.levelname == "WARNING")
+    assert given == f"{tmp_path}/one: all have the label 'yes', so a constant answer is right; give both"
+    assert drawn.startswith("held-out texts: all have the label 'no', ")
+    assert drawn.endswith("; give others with --valid")
 
 
 @pytest.mark.parametrize(

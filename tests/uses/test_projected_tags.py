@@ -46,6 +46,7 @@ def tagged(source, target, links, **options):
         ("{0}", "", "", "{0}"),
         ('"<b>Haus</b>", da.', '"house," there.', "0-0 1-1", '"<b>house</b>," there.'),  # no marks in b
         ("<b>Haus,</b> da", "house, there", "0-0 1-1", "<b>house,</b> there"),
+        ("<b>Haus.</b>, da", "house! there", "0-0 1-1", "<b>house!</b> there"),  # as many as in the source
         ("<b>!</b>a <i><b>a</b></i>.", "! (a).", "0-0 1-1", "<b>!</b> <i><b>(a)</b></i>."),
         ("x<br> y z <br/>", "b a c", "0-1 1-0", "<br>b a c<br/>"),
         ("", "a <b a", "", "a <b a"),

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from alignkit.errors import AlignkitError
 from alignkit.links.links import Links
-from alignkit.text.bitext import Bitext
-from alignkit.uses.remapping import remap_links, remap_through, token_map
+from alignkit.text.bitext import Bitext, Corpus
+from alignkit.uses.remapping import first_differing, remap_links, remap_through, token_map
 
 
 def cut(text, cuts):
@@ -145,6 +145,21 @@ def test_the_bytes_of_a_character_are_of_its_token():
     back = token_map(new.source, old.source)
     assert back.first[:7].tolist() == [0, 1, 1, 1, 2, 2, 2]
     assert (back.end[:7] - back.first[:7]).tolist() == [1] * 7
+
+
+def test_the_message_names_the_style_in_which_most_is_the_same():
+    _, _, shown = first_differing(
+        [token_map(*map(Corpus.from_sentences, each)) for each in ([[[]], [["▁a"]]],) * 2]
+    )
+    assert shown == "'a' where the old one has '' (read as sentencepiece, the old one as words)"
+    old, new = bitext(("▁das ▁H aus", "y")), bitext(("das Haut", "y"))
+    _, _, shown = first_differing((token_map(old.source, new.source), token_map(old.target, new.target)))
+    assert shown == "'t' where the old one has 's' (read as words, the old one as sentencepiece)"
+
+
+def test_the_bytes_of_a_mark_stay_a_character():
+    old, new = bitext(("a\u2581b", "y")), bitext(("▁a <0xE2> <0x96> <0x81> b", "y"))
+    assert remap_links(Links.from_strings(["0-0"]), old, new).to_strings() == ["0-0 1-0 2-0 3-0 4-0"]
 
 
 def test_other_text_is_an_error():

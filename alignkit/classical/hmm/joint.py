@@ -510,8 +510,9 @@ def fit_joint(
     those of fewer than :data:`FEW_WORDS`, whatever their types, as subwords of two sizes, as first letters of
     words and as collocations; if case is folded and there is neither a lexicon nor a model to start from. With
     ``best``, texts of few words are looked at in the same way, others in eight ways. Views of a small text learn
-    from each other (:attr:`HMMSettings.co_training`), unless there are embeddings or a model to start from. With
-    ``fast``, words only are looked at, with fewer iterations, but for texts so small that more take no time.
+    from each other (:attr:`HMMSettings.co_training`), unless there are embeddings of all pairs or a model to start
+    from. With ``fast``, words only are looked at, with fewer iterations, but for texts so small that more take no
+    time.
 
     Args:
         bitext: M pairs; pairs with an empty side are ignored.
@@ -555,7 +556,8 @@ def fit_joint(
     words, unread = plans[0][1], np.ones(1, bool)  # True for elements of pairs of which embeddings know nothing
     if levels is not None:
         offsets = flat_offsets(text.shapes)
-        unread = np.repeat(np.minimum.reduceat(levels, offsets[:-1]) == UNKNOWN, np.diff(offsets))
+        best = np.minimum.reduceat(np.append(levels, UNKNOWN), offsets[:-1])  # of each pair; the last may be blank
+        unread = np.repeat(best == UNKNOWN, np.diff(offsets))
     is_alone = len(views) == 1 or start is not None or not unread.any()
     learn = not is_alone and words.co_training > 0 and matrix_elements(text) < SMALL_TEXT * share_of_text
     if learn:

@@ -329,11 +329,13 @@ def training_pairs(bitext: Bitext, keep_blank: bool = False) -> tuple[Bitext, np
         bitext: M pairs.
         keep_blank: leave out long pairs only.
     """
-    short = ~is_long(bitext)
-    filled = short & bitext.shapes.all(axis=1)
+    short, is_blank = ~is_long(bitext), ~bitext.shapes.all(axis=1)
+    filled = short & ~is_blank
     chosen = short if keep_blank and (filled.any() or short.all()) else filled
-    if not chosen.all():
-        bitext = bitext.take(np.flatnonzero(chosen)) if chosen.any() else in_windows(bitext, overlap=0.0).bitext
+    if not chosen.any() and not is_blank.all():
+        bitext = in_windows(bitext.take(np.flatnonzero(~is_blank)), overlap=0.0).bitext
+    elif chosen.any() and not chosen.all():
+        bitext = bitext.take(np.flatnonzero(chosen))
     if not all(np.bincount(x.tokens, minlength=len(x.vocabulary)).all() for x in (bitext.source, bitext.target)):
         bitext = bitext.with_own_words()
     return bitext, None if chosen.all() else chosen

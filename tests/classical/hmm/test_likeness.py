@@ -14,6 +14,7 @@ from alignkit.classical.hmm.views import View, ViewedText, trained_views
 from alignkit.embeddings.levels import LEVELS, OPINIONS, STEP, UNKNOWN
 from alignkit.kernels.expected_links import set_links
 from alignkit.kernels.hmm_e_step import FORWARD, REVERSE
+from alignkit.scores import flat_offsets
 
 
 class Given:
@@ -138,6 +139,7 @@ def test_views_tell_each_other_of_pairs_that_embeddings_have_not_read(monkeypatc
     read = np.arange(40) < 25
     read = np.repeat(read, bitext.shapes.prod(axis=1))
     given.given[~read] = UNKNOWN
+    given.given[flat_offsets(bitext.shapes)[:25]] = UNKNOWN  # of one element: the pair has been read
     heard = []
     fit_view = joint.fit_view
     monkeypatch.setattr(
@@ -153,6 +155,22 @@ def test_views_tell_each_other_of_pairs_that_embeddings_have_not_read(monkeypatc
         assert (levels[~read] >= OPINIONS).all()
     found = [set(map(tuple, pairs.tolist())) for pairs in fitted.fitted_links]
     assert found[:25] == wanted[:25]
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_long_pair_beside_blank_ones(monkeypatch, is_known):
+    """Windows of the long pair are fitted on, and nothing else."""
+    monkeypatch.setattr(windows, "LARGEST_PAIR", 4)
+    monkeypatch.setattr(windows, "WINDOW", 1)
+    bitext = bitext_of([([], ["w"]), (["a", "b", "c"], ["x", "y", "z"]), (["d"], []), ([], [])])
+
+    class All:
+        def levels(self, text, threads, progress=None):
+            return np.full(flat_offsets(text.shapes)[-1], 3, np.uint8)
+
+    found = fit_joint(bitext, threads=1, embeddings=All() if is_known else None)
+    assert [*found.source] == ["a", "b", "c"]
+    assert len(found.fitted_links) == 4
 
 
 @pytest.mark.parametrize("longest", [1 << 22, 400])
