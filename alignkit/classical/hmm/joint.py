@@ -554,12 +554,13 @@ def fit_joint(
     # Each view is fitted once, words last; views that learn from each other begin with a rough model of words.
     fits = [(n, plans[n][1], f"view {n + 1}") for n in (*range(1, len(views)), 0)]
     words, unread = plans[0][1], np.ones(1, bool)  # True for elements of pairs of which embeddings know nothing
-    if levels is not None:
+    is_alone = len(views) == 1 or start is not None or words.co_training == 0
+    learn = not is_alone and matrix_elements(text) < SMALL_TEXT * share_of_text
+    if learn and levels is not None:
         offsets = flat_offsets(text.shapes)
         best = np.minimum.reduceat(np.append(levels, UNKNOWN), offsets[:-1])  # of each pair; the last may be blank
         unread = np.repeat(best == UNKNOWN, np.diff(offsets))
-    is_alone = len(views) == 1 or start is not None or not unread.any()
-    learn = not is_alone and words.co_training > 0 and matrix_elements(text) < SMALL_TEXT * share_of_text
+        learn = bool(unread.any())
     if learn:
         lexical = min(words.lexical_iterations, CO_TRAINED_LEXICAL)
         fits = [(n, replace(own, lexical_iterations=lexical), name) for n, own, name in fits]
