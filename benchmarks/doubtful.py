@@ -44,8 +44,9 @@ REMARK = (
 @click.option("-o", "--output", required=True, help="Without suffix: OUT.json and OUT.md are written.")
 def main(part: str, read: str, output: str) -> None:
     """Quality of texts of which the encoder reads a part."""
+    folders = gold_sets(part, list(SIZES))
     encoder, rows = ContextualEmbeddings(), list[dict[str, object]]()
-    for folder in gold_sets(part, list(SIZES)):
+    for folder in folders:
         gold = parse_links(str(folder / f"{part}.gold"), read_lines(str(folder / f"{part}.gold")))
         for size in SIZES[folder.name]:
             source, target = (lines[:size] for lines in text_of_set(folder, part))

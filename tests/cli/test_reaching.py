@@ -22,6 +22,7 @@ from alignkit.links.formats import OUTPUT_FORMATS
 from alignkit.links.heuristics import HEURISTICS
 from alignkit.metrics.registry import SCORE_METRICS
 from alignkit.neural.settings import CLASSIFIER_PRESETS, NETWORKS, PRESETS, Keep
+from alignkit.pipeline import models
 from alignkit_cli.group import cli
 
 #: A command, and below it the function of the library that it calls, with what differs from the defaults of this
@@ -205,6 +206,8 @@ def differing(given, defaults):
 def given(alignkit, write, tmp_path, monkeypatch):
     """Runs a command until it calls a function of the library, and returns what it gives to it, by name."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(models, "READ_TEXT", 2)
+    monkeypatch.setattr(models, "is_here", lambda name: True)  # e5 needs words in their own case
     texts = {
         "s": "A\nc\n",
         "t": "D\ne\n",
