@@ -82,6 +82,17 @@ def test_links_are_those_of_the_model(address, models):
     assert ask(address, "models") == (200, {"hmm": "hmm", "ibm1": "ibm1"})
 
 
+def test_improbable_links_keep_four_digits():
+    text = alignkit.sample().bitext.block(0, 40)
+    model = alignkit.align(text, embeddings="none", threads=1).aligner.with_threshold(0.0)
+    pair = {"source": " ".join(text.source.words(0)), "target": " ".join(text.target.words(0))}
+    with running({"all": model}, hosts=server.LOCAL) as address:
+        _, (answer,) = ask(address, "align", pair)
+    found = [link[2] for link in answer["links"]]
+    assert found == [float(f"{p:.4g}") for p in model.links_and_probabilities(text.block(0, 1))[1]]
+    assert any(0 < p < 0.09 for p in found)
+
+
 def test_tags_are_put_into_the_translation(address):
     text = {"source": "Das ist <b>ein Buch</b> {0}.", "target": "This is a book .", "model": "ibm1"}
     status, found = ask(address, "project", text)
