@@ -171,10 +171,8 @@ def align_command(models: tuple[str, ...], on_error: str, **options: Any) -> Non
     )
     settings = align_settings(options)
     fitting = settings.fitting
-    reads_case = OUTPUT_FORMATS[options["output_format"]].needs_words or has_embeddings(
-        fitting, options["source"], options["target"]
-    )
-    if model is None and fitting.folds_case and not reads_case:
+    is_folded = model is None and fitting.folds_case and not OUTPUT_FORMATS[options["output_format"]].needs_words
+    if is_folded and not has_embeddings(fitting, options["source"], options["target"]):
         # The fit is that of the text in lower case; read so, the text is in memory once, not twice.
         settings = replace(settings, reading=replace(settings.reading, lowercase=True))
     align_and_write(settings, options, model, on_error == "skip")
